@@ -17,6 +17,7 @@ from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
+from .checking import Check, combined
 from .columns import COLUMNS, citation_row
 from .verdicts import AnswerWord, Judgement, Origin, Reading, Source, Support
 
@@ -54,6 +55,7 @@ class Citations(Record):
         weighted_scores: float32, (K, U): what each unit contributes to the tokens of each sentence, each weighted by
             what its log-probability gains from all sources. None if the method has no such scores.
         readings: What the reader makes of each sentence; empty if that was not measured.
+        checks: What the checker makes of each sentence; empty without one.
     """
 
     kind: ClassVar = "citations"
@@ -65,6 +67,7 @@ class Citations(Record):
     messages: tuple[MessageSpan, ...] = ()
     weighted_scores: FloatArray | None = None
     readings: tuple[Reading, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def scored(self) -> Attribution:
@@ -320,6 +323,7 @@ class Citations(Record):
                     messages=tuple(documents_of[i] for i in cited) if self.messages else (),
                     origin=self.origin,
                     sources=cited,
+                    check=self.checks[k] if self.checks else None,
                 )
             )
         return tuple(support)
@@ -329,7 +333,7 @@ class Citations(Record):
         if k in quoted:
             return "rests"
         if self.readings:
-            return self.readings[k].verdict.judgement
+            return combined(self.readings[k].verdict, self.checks[k] if self.checks else None)
         loss = self.sentence_losses[k]
         if np.isnan(loss):
             return "not tested"
@@ -372,6 +376,8 @@ class Citations(Record):
         require(fits, "weighted_scores: not one for each sentence and unit")
         require(sentences > 0, "attribution: an answer that is all reasoning")
         require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
+        require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
+        require(all(check.source < len(sources) for check in self.checks), "checks: a source that is not there")
         for reading in self.readings:
             spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
             inside = all(start <= end <= len(self.text) for start, end in spans)
