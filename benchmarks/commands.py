@@ -26,6 +26,7 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import (
     chain_reader,
+    checkers,
     grounding_pairs,
     long_answers,
     long_conversations,
@@ -360,6 +361,17 @@ def fit_verdicts(
     for heading, table in verdicts.tables(verdicts.measured_sentences(measured, fitted)).items():
         write(f"## {heading}\n\n{table}\n")
     write(f"written to {output}\n")
+
+
+@app.command("checker")
+def measure_checker(
+    model: Annotated[str, typer.Argument(help="Folder of a classifier of pairs of texts that knows entailment.")],
+    measured: Annotated[Path, typer.Option(help="The sentences, as `pack` writes them.")] = verdicts.MEASURED,
+) -> None:
+    """Measure what a second opinion adds to the verdicts on sentences that were written by hand, by kind."""
+    with quiet():
+        sentences = checkers.check_sentences(model, measured)
+    write(checkers.table(sentences) + "\n")
 
 
 @app.command()

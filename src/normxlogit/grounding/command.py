@@ -60,6 +60,12 @@ def cite(
             "separated by commas.",
         ),
     ] = "auto",
+    checker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="A classifier of pairs of texts with a label entailment: a second opinion."
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option(help="Print the figures behind the verdicts, too.")] = False,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
@@ -94,6 +100,7 @@ def cite(
     keywords["answer"] = None if answer is None else _written_answer(answer)
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
         with status("answering, and testing the answer" if answer is None else "reading the documents and the answer"):
             cited = explainer.cite(question, texts, **keywords)
     deliver_result(cited, kind, output)

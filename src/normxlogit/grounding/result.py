@@ -16,6 +16,7 @@ from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
+from .checking import Check, combined
 from .columns import COLUMNS, citation_row
 from .verdicts import AnswerWord, Judgement, Origin, Reading, Source, Support
 
@@ -53,6 +54,7 @@ class Citations(Record):
         weighted_scores: float32, (K, U): what each unit contributes to the tokens of each sentence, each weighted by
             what its log-probability gains from all sources. None if the method has no such scores.
         readings: What the reader makes of each sentence; empty if that was not measured.
+        checks: What the checker makes of each sentence; empty without one.
     """
 
     kind: ClassVar = "citations"
@@ -64,6 +66,7 @@ class Citations(Record):
     messages: tuple[MessageSpan, ...] = ()
     weighted_scores: FloatArray | None = None
     readings: tuple[Reading, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def scored(self) -> Attribution:
@@ -296,8 +299,10 @@ class Citations(Record):
             scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
             parts = [float(scores[kinds == kind].sum()) for kind in ("source", *APART)]
             reading = self.readings[k] if self.readings and k not in quoted else None
-            covered, agreed, judgement = (None, None, None) if reading is None else reading.verdict
-            judgement = "rests" if k in quoted else judgement or _judgement_by_loss(without_all[k])
+            check = self.checks[k] if self.checks else None
+            covered, agreed, _ = (None, None, None) if reading is None else reading.verdict
+            judgement = _judgement_by_loss(without_all[k]) if reading is None else combined(reading.verdict, check)
+            judgement = "rests" if k in quoted else judgement
             cited = (quoted[k],) if k in quoted else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
             cited = () if judgement == "not in the sources" else cited
             support.append(
@@ -314,6 +319,7 @@ class Citations(Record):
                     messages=tuple(documents_of[i] for i in cited) if self.messages else (),
                     origin=self.origin,
                     sources=cited,
+                    check=check,
                 )
             )
         return tuple(support)
@@ -355,6 +361,8 @@ class Citations(Record):
         require(fits, "weighted_scores: not one for each sentence and unit")
         require(sentences > 0, "attribution: an answer that is all reasoning")
         require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
+        require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
+        require(all(check.source < len(sources) for check in self.checks), "checks: a source that is not there")
         for words, edits, _ in self.readings:
             spans = [(word.start, word.end) for word in words] + [(edit.start, edit.end) for edit in edits]
             inside = all(start <= end <= len(self.text) for start, end in spans)

@@ -12,12 +12,15 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..results.storage.schema import Index, Number
 from ..results.verification import likelihood_text
+
+if TYPE_CHECKING:
+    from .checking import Check
 
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
@@ -93,6 +96,11 @@ def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None =
     elif covered >= thresholds["rests"]["covered"] and agreed >= thresholds["rests"]["agreed"]:
         judgement = "rests"
     return Verdict(covered, agreed, judgement)
+
+
+def says_it(verdict: Verdict) -> bool:
+    """Return whether the reader finds that the sources say a sentence, whatever they rather say of its words."""
+    return verdict.covered >= float(_fitted()["thresholds"]["rests"]["covered"])
 
 
 class Clause(NamedTuple):
@@ -246,6 +254,7 @@ class Support(NamedTuple):
         messages: The messages that its citations are of, one for each; empty if they are of documents.
         origin: "documents" or "conversation", for the verdict.
         sources: The places of the cited sources among all.
+        check: What the checker makes of it; None without one.
     """
 
     text: str
@@ -260,6 +269,7 @@ class Support(NamedTuple):
     messages: tuple[str, ...] = ()
     origin: Origin = "documents"
     sources: tuple[int, ...] = ()
+    check: "Check | None" = None
 
     @property
     def rests(self) -> bool:
@@ -292,6 +302,10 @@ class Support(NamedTuple):
             figures.append(f"share of the {self.origin} {self.share:.0%}")
         if self.loss is not None:
             figures.append(f"{likelihood_text(-self.loss)} without the {self.origin}")
+        if self.check is not None and self.check.label:
+            words, source_words = (", ".join(words) for words in (self.check.words, self.check.source_words))
+            deciding = f' by "{words}" and of the source "{source_words}"' if words or source_words else ""
+            figures.append(f"checker: {self.check.label} {self.check.probability:.0%}{deciding}")
         return "; ".join(figures)
 
 

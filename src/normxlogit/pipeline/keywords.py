@@ -156,6 +156,11 @@ class Cite(TypedDict, total=False):
     ]
     reasoning: OfReasoning
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
+    checker: Annotated[
+        Any,
+        "A second opinion on the verdicts: an explainer, or a pipeline, of a classifier of pairs of texts with a label "
+        "called entailment.",
+    ]
     method: ByMethod
 
 

@@ -30,6 +30,7 @@ from ...pipeline.completions.sources import explain_sources, part_weights
 from ...pipeline.options import Options
 from ...results.units.spans import answer_parts
 from ...results.verification import Verification
+from ..checking import checker_of, checks
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
 from .reading import SentencesAfterPrompt
@@ -53,14 +54,19 @@ def cite(
     *,
     method: Method,
     verify: Verify = 0,
+    checker: Any = None,
     **arguments: Any,
 ) -> Citations:
     """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
 
     The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
+    if checker is not None and not verify:
+        raise InputError("checker= is a second opinion on verdicts, and verify=0 gives none")
+    checking = None if checker is None else checker_of(checker)
     answered = read_answered(model, question, documents, **arguments)
-    return cite_answered(model, answered, Options(method=method, verify=verify))
+    cited = cite_answered(model, answered, Options(method=method, verify=verify))
+    return replace(cited, checks=checks(checking, cited)) if checking and cited.readings else cited
 
 
 def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Citations:
