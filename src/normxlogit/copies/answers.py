@@ -53,17 +53,11 @@ class _LogitsOfProbabilities(torch.autograd.Function):
 
 
 class Normaliser(NamedTuple):
-    """A function that makes probabilities or their logarithms of logits.
+    """A function that makes probabilities or their logarithms of logits."""
 
-    Attributes:
-        apply: The function.
-        outputs: What it returns.
-        outcomes: Whether one of these outcomes is true, or each by itself.
-    """
-
-    apply: Callable[[Tensor], Tensor]
-    outputs: Outputs
-    outcomes: Literal["exclusive", "independent"]
+    apply: Callable[[Tensor], Tensor]  # the function
+    outputs: Outputs  # what it returns
+    outcomes: Literal["exclusive", "independent"]  # whether one of these outcomes is true, or each by itself
 
     def logits(self, answer: Tensor) -> Tensor:
         """Return logits that give an answer."""
@@ -114,19 +108,12 @@ class _RecordedLogits(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """Where a module's answer is in its output, and what it is.
+    """Where a module's answer is in its output, and what it is."""
 
-    Attributes:
-        keys: The field, or two for start and end logits, which are put side by side.
-        normaliser: What makes the answer of logits; None if it holds logits or values.
-        recorded: Whether the logits are the recorded input of the normaliser; otherwise they are computed.
-        declared: What the module's owner says that the numbers are; None if nothing was said.
-    """
-
-    keys: tuple[FieldKey, ...] = (None,)
-    normaliser: Normaliser | None = None
-    recorded: bool = False
-    declared: Outputs | None = None
+    keys: tuple[FieldKey, ...] = (None,)  # the field, or two for start and end logits, which are put side by side
+    normaliser: Normaliser | None = None  # what makes the answer of logits; None if it holds logits or values
+    recorded: bool = False  # whether the logits are the recorded input of the normaliser; otherwise they are computed
+    declared: Outputs | None = None  # what the module's owner says that the numbers are; None if nothing was said
 
     @property
     def note(self) -> tuple[str, ...]:
@@ -169,14 +156,12 @@ class ForwardSettings:
     """How a module is called and what it returns, as its owner says it.
 
     Attributes:
-        outputs: What the numbers that it returns are; None to find out.
-        output_field: The name or index of the field with the answer; None to find out.
         input_names: Its own names for `input_ids` and the tokenizer's other outputs.
         extra_inputs: Its further inputs, (1, ...) each, of texts that are given none of their own.
     """
 
-    outputs: Outputs | None = None
-    output_field: FieldKey = None
+    outputs: Outputs | None = None  # what the numbers that it returns are; None to find out
+    output_field: FieldKey = None  # the name or index of the field with the answer; None to find out
     input_names: Mapping[str, str] = field(default_factory=dict)
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
 

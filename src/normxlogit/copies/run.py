@@ -34,27 +34,20 @@ class Site:
     """A module's input or output, at one or all of its calls.
 
     Attributes:
-        path: Where the module is in the copy.
-        call: Which of its calls in the pass, counted from 1; 0 for all of them, as a list.
         is_input: Whether it is the module's main input, after the hooks of the model's owner, and not its output.
     """
 
-    path: str
-    call: int = 1
+    path: str  # where the module is in the copy
+    call: int = 1  # which of its calls in the pass, counted from 1; 0 for all of them, as a list
     is_input: bool = False
 
 
 @dataclass
 class Pass:
-    """The output and the recorded values of a forward pass.
+    """The output and the recorded values of a forward pass."""
 
-    Attributes:
-        output: The output of the model; None if the pass was stopped.
-        recorded: The values; nothing for a call that did not happen.
-    """
-
-    output: Any = None
-    recorded: dict[Site, Any] = field(default_factory=dict)
+    output: Any = None  # the output of the model; None if the pass was stopped
+    recorded: dict[Site, Any] = field(default_factory=dict)  # the values; nothing for a call that did not happen
 
     def last(self, site: Site | None) -> Any:
         """Return the recorded value of the last call; None if there is none."""
@@ -210,17 +203,11 @@ def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Form:
-    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`.
+    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`."""
 
-    Attributes:
-        kind: The type of what it returns.
-        length: Length of the tuple or list.
-        pooled: Whether a pooled state is returned beside it.
-    """
-
-    kind: Any
-    length: int = 1
-    pooled: bool = False
+    kind: Any  # the type of what it returns
+    length: int = 1  # length of the tuple or list
+    pooled: bool = False  # whether a pooled state is returned beside it
 
     @classmethod
     def of(cls, output: Any) -> "Form":

@@ -23,21 +23,13 @@ BATCH_FIRST: Axes = (0, 1, 2)
 
 @dataclass
 class Call:
-    """One call of one module.
+    """One call of one module."""
 
-    Attributes:
-        path: Where the module is in the model.
-        main_input: Its first argument, None if that is not a tensor.
-        returned: The output of the module.
-        end: How many calls had ended before this one did.
-        number: At which of its module's calls, counted from 1; layers may share one module.
-    """
-
-    path: str
-    main_input: Tensor | None
-    returned: Any = None
-    end: int = -1
-    number: int = 1
+    path: str  # where the module is in the model
+    main_input: Tensor | None  # its first argument, None if that is not a tensor
+    returned: Any = None  # the output of the module
+    end: int = -1  # how many calls had ended before this one did
+    number: int = 1  # at which of its module's calls, counted from 1; layers may share one module
 
     @property
     def hidden(self) -> Tensor | None:

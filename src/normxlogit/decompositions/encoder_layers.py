@@ -127,32 +127,19 @@ FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """One layer's internal states for B texts of T tokens, in float32, and its parts.
-
-    Attributes:
-        states: Its input h, (B, T, H).
-        attention: Attention probabilities, (B, heads, T, T).
-        value: Value vectors with their bias, (B, T, heads, D).
-        pre_norm1: The input of the first LayerNorm, (B, T, H).
-        normed1: What it gave back, (B, T, H).
-        slope: Activation over pre-activation of the feed-forward part, (B, T, F).
-        pre_norm2: The input of the second LayerNorm, (B, T, H).
-        returned: Its output, (B, T, H).
-        parts: Its modules, by their names in `LayerPaths`.
-        dtype: The precision in which it worked.
-    """
+    """One layer's internal states for B texts of T tokens, in float32, and its parts."""
 
     number: int
-    states: Tensor
-    attention: Tensor
-    value: Tensor
-    pre_norm1: Tensor
-    normed1: Tensor
-    slope: Tensor
-    pre_norm2: Tensor
-    returned: Tensor
-    parts: dict[str, nn.Module]
-    dtype: torch.dtype
+    states: Tensor  # its input h, (B, T, H)
+    attention: Tensor  # attention probabilities, (B, heads, T, T)
+    value: Tensor  # value vectors with their bias, (B, T, heads, D)
+    pre_norm1: Tensor  # the input of the first LayerNorm, (B, T, H)
+    normed1: Tensor  # what it gave back, (B, T, H)
+    slope: Tensor  # activation over pre-activation of the feed-forward part, (B, T, F)
+    pre_norm2: Tensor  # the input of the second LayerNorm, (B, T, H)
+    returned: Tensor  # its output, (B, T, H)
+    parts: dict[str, nn.Module]  # its modules, by their names in `LayerPaths`
+    dtype: torch.dtype  # the precision in which it worked
 
     @proof(
         compares="what each part of a layer returned, and what it would return if it were only that of its family",

@@ -23,22 +23,16 @@ class LayerCall:
     """One call of one layer during a forward pass over B texts.
 
     Attributes:
-        path: Where the layer is in the model.
-        layer: The layer, of a clone.
-        args: Its positional arguments, without the hidden states.
-        kwargs: Its keyword arguments, without the hidden states.
         name: The keyword under which the hidden states were passed; None if they were the first positional argument.
-        states: The hidden states passed to it, (B, T, H).
-        returned: The hidden states that it returned, (B, T, H).
     """
 
-    path: str
-    layer: nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    path: str  # where the layer is in the model
+    layer: nn.Module  # the layer, of a clone
+    args: tuple[Any, ...]  # its positional arguments, without the hidden states
+    kwargs: dict[str, Any]  # its keyword arguments, without the hidden states
     name: str | None
-    states: Tensor
-    returned: Tensor
+    states: Tensor  # the hidden states passed to it, (B, T, H)
+    returned: Tensor  # the hidden states that it returned, (B, T, H)
 
     def call_again(self, texts: Tensor | None = None) -> Tensor:
         """Call the layer again on the same hidden states, and return its output, (N, T, H).

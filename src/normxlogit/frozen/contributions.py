@@ -32,15 +32,13 @@ class FrozenPass(ForwardPass):
     Attributes:
         readouts: By place, where contributions can be read; at the lowest of each side the input enters the graph.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
-        head: The head of such a language model, at which the pass ended; None for other models.
-        is_recorded: Whether all of its operations were recorded.
         proof: What proves the pass, over one text, when it is backpropagated through; None if it needs no proof.
     """
 
     readouts: dict[Place, Readout]
     answer: Tensor
-    head: Head | None = None
-    is_recorded: bool = True
+    head: Head | None = None  # the head of such a language model, at which the pass ended; None for other models
+    is_recorded: bool = True  # whether all of its operations were recorded
     proof: Conservation | None = None
 
 
@@ -49,15 +47,12 @@ class Contributions:
     """The contributions from backward passes through a frozen pass.
 
     Attributes:
-        answer: The explained quantities, (B, K).
-        values: By place, what each token contributes there, (B, K, T).
-        sink: By place, what attention sinks contribute from there on, (B, K).
         sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None if none is.
     """
 
-    answer: Tensor
-    values: dict[Place, Tensor]
-    sink: dict[Place, Tensor]
+    answer: Tensor  # the explained quantities, (B, K)
+    values: dict[Place, Tensor]  # by place, what each token contributes there, (B, K, T)
+    sink: dict[Place, Tensor]  # by place, what attention sinks contribute from there on, (B, K)
     sinks: Tensor | None
 
 

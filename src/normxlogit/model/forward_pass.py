@@ -24,24 +24,22 @@ class ForwardPass:
         final: Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`.
         embedding_output: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested.
-        logits: The model's answer, (B, C), for heads that answer at every token at the position explained.
         read_tokens: Returns `token_logits`; None for vocabulary heads, of which only the requested rows are computed,
             and without a head.
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
         logits_by_position: The logits at every token, (B, T, C); None for whole-text and vocabulary heads.
-        outputs: The outputs of the model, if the caller ran it.
     """
 
     batch: Batch
     final: Tensor | NormXLogitError
     embedding_output: Tensor | NormXLogitError
     states: tuple[Tensor, ...] | None
-    logits: Tensor
+    logits: Tensor  # the model's answer, (B, C), for heads that answer at every token at the position explained
     read_tokens: Callable[[], Tensor] | None
     positions: Tensor | None
     logits_by_position: Tensor | None = None
-    outputs: Mapping[str, Any] | None = None
+    outputs: Mapping[str, Any] | None = None  # the outputs of the model, if the caller ran it
 
     @cached_property
     def token_logits(self) -> Tensor | None:

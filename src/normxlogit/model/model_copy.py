@@ -42,9 +42,6 @@ class ModelCopy:
     Attributes:
         caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
         config: Its configuration; an empty one of a model without.
-        task: What it is for, with everything that differs by it, and what makes encodings of texts.
-        pad_left: Whether padding stands before a text.
-        pad_id: The token id for padding.
         unmodified: A copy that nothing was changed on: it answers as the caller's model does.
         wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
         module: The copy that is explained; passes run on private copies of it, see `run`.
@@ -64,10 +61,10 @@ class ModelCopy:
     """
 
     config: PretrainedConfig  # this and the four that follow are set by `version.read_model`
-    task: Task
+    task: Task  # what it is for, with everything that differs by it, and what makes encodings of texts
     encoder: Encoder
-    pad_left: bool
-    pad_id: int
+    pad_left: bool  # whether padding stands before a text
+    pad_id: int  # the token id for padding
 
     def __init__(self, caller_model: nn.Module, watched: nn.Module) -> None:
         self.caller_model = caller_model

@@ -25,15 +25,10 @@ from .proofs import beyond_rounding, proof
 
 @dataclass(frozen=True)
 class EarlyExit:
-    """The layers of a trunk that can be skipped; a skipped layer returns its input.
+    """The layers of a trunk that can be skipped; a skipped layer returns its input."""
 
-    Attributes:
-        layers: Their paths.
-        count: How many calls of them a pass has.
-    """
-
-    layers: tuple[str, ...]
-    count: int
+    layers: tuple[str, ...]  # their paths
+    count: int  # how many calls of them a pass has
 
 
 def exit_after(

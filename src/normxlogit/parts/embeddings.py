@@ -68,18 +68,14 @@ class Lookup:
     """A lookup of token ids in a table, whose rows are changed in a pass.
 
     Attributes:
-        path: The table.
-        ids: The token ids that the model is called with, (B, T).
-        change: A function of the rows, (B, T, H), that returns their replacement.
         placeholder_mask: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
-        once: Whether they must be looked up exactly once, as word embeddings that vectors take the place of.
     """
 
-    path: str
-    ids: Tensor
-    change: Callable[[Tensor], Tensor]
+    path: str  # the table
+    ids: Tensor  # the token ids that the model is called with, (B, T)
+    change: Callable[[Tensor], Tensor]  # a function of the rows, (B, T, H), that returns their replacement
     placeholder_mask: Tensor | None = None
-    once: bool = True
+    once: bool = True  # whether they must be looked up exactly once, as word embeddings that vectors take the place of
 
     def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:
         """Return the output of a lookup with its rows changed; None if other ids were looked up.

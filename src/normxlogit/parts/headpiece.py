@@ -41,27 +41,22 @@ class Headpiece:
     """The trunk that a head follows, and how the head is called.
 
     Attributes:
-        trunk: Path of the trunk, whose output the head reads.
-        form: How the trunk returns it.
         filler: A token id that is neither padding nor absent from the vocabulary: heads that look for the last real
             token or the end-of-sequence token find it in every one-token sequence.
-        time_first: Whether the trunk gives (T, B, H).
         skipped: Paths of layers outside the trunk, which the head does not need, with how they return a state.
         output_embedding: Path of the output embedding, where chosen rows alone can be computed; None if they cannot.
         takes_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
-        repeats: How often a token stands in its sequence of one: heads may pool two places.
-        further: The names of inputs beside the text, which the head may read, too.
     """
 
-    trunk: str
-    form: Form
+    trunk: str  # path of the trunk, whose output the head reads
+    form: Form  # how the trunk returns it
     filler: int
-    time_first: bool = False
+    time_first: bool = False  # whether the trunk gives (T, B, H)
     skipped: Mapping[str, Form] = field(default_factory=dict)
     output_embedding: str | None = None
     takes_ids: bool = True
-    repeats: int = 1
-    further: tuple[str, ...] = ()
+    repeats: int = 1  # how often a token stands in its sequence of one: heads may pool two places
+    further: tuple[str, ...] = ()  # the names of inputs beside the text, which the head may read, too
 
     def swap_if_time_first(self, hidden: Tensor) -> Tensor:
         """Swap the first two axes of states if the trunk's are time first: to (B, T, H), or back."""
@@ -70,13 +65,9 @@ class Headpiece:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a model as a callable.
+    """The head of a model as a callable."""
 
-    Attributes:
-        pool: Lends copies of the model.
-    """
-
-    pool: Pool[PreTrainedModel]
+    pool: Pool[PreTrainedModel]  # lends copies of the model
     piece: Headpiece
 
     def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:

@@ -15,17 +15,14 @@ class LayerOutput:
     """The module call that returns a layer's output.
 
     Attributes:
-        path: The module that returns it.
-        call: At which of its calls in a pass, counted from 1; layers may share one module.
         axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may
             hold more positions behind the text's, where the model pads it.
-        positions: How many axes after the first are positions: two in a map of the patches of a picture.
     """
 
-    path: str
-    call: int
+    path: str  # the module that returns it
+    call: int  # at which of its calls in a pass, counted from 1; layers may share one module
     axes: Axes
-    positions: int = 1
+    positions: int = 1  # how many axes after the first are positions: two in a map of the patches of a picture
 
 
 def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:

@@ -23,16 +23,11 @@ from .proofs import proof, tolerance_for
 
 @dataclass(frozen=True)
 class Tail:
-    """The modules that follow the layers of a trunk.
-
-    Attributes:
-        form: How the last one returns a state.
-        axes: How the layers hold what `hidden_states` shows as (B, T, H).
-    """
+    """The modules that follow the layers of a trunk."""
 
     layers: tuple[str, ...]
-    form: Form
-    axes: Axes
+    form: Form  # how the last one returns a state
+    axes: Axes  # how the layers hold what `hidden_states` shows as (B, T, H)
 
 
 def run_trunk(

@@ -63,21 +63,13 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
 
 @dataclass(frozen=True)
 class Traced:
-    """A recorded pass over a text, and over another one beside it if the model reads that.
+    """A recorded pass over a text, and over another one beside it if the model reads that."""
 
-    Attributes:
-        inputs: Its inputs, (B, T).
-        calls: The calls of all modules.
-        output: What the model returned.
-        logits: Its answer.
-        draws: Whether random numbers were drawn.
-    """
-
-    inputs: dict[str, Any]
-    calls: list[Call]
-    output: ModelOutput
-    logits: Tensor
-    draws: bool
+    inputs: dict[str, Any]  # its inputs, (B, T)
+    calls: list[Call]  # the calls of all modules
+    output: ModelOutput  # what the model returned
+    logits: Tensor  # its answer
+    draws: bool  # whether random numbers were drawn
 
 
 def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler: int) -> tuple[Traced, str | None]:
@@ -134,20 +126,15 @@ class FirstText:
     """The text with which the parts of a model were found, and what the model answered to it.
 
     Attributes:
-        inputs: Its inputs alone, (1, T).
-        beside: The same with another text, (B, T).
         logits: Its answer to the text beside the other, (1, C), (1, T, C), or (1, T, R) for some rows of a vocabulary.
-        rows: These rows, (R,); None for all outputs.
-        draws: Whether random numbers were drawn.
-        batched: Whether the texts of a batch must not change each other's answers.
     """
 
-    inputs: dict[str, Any]
-    beside: dict[str, Any]
+    inputs: dict[str, Any]  # its inputs alone, (1, T)
+    beside: dict[str, Any]  # the same with another text, (B, T)
     logits: Tensor
-    rows: Tensor | None
-    draws: bool
-    batched: bool
+    rows: Tensor | None  # these rows, (R,); None for all outputs
+    draws: bool  # whether random numbers were drawn
+    batched: bool  # whether the texts of a batch must not change each other's answers
 
     @classmethod
     def of(cls, inputs: dict[str, Any], traced: Traced, *, batched: bool) -> "FirstText":

@@ -28,20 +28,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Proof:
-    """A row of the table of proofs.
-
-    Attributes:
-        compares: The two quantities that are compared.
-        tolerance: How far apart they may be.
-        why: The fault that the proof excludes.
-        when: When it runs, and what it costs.
-    """
+    """A row of the table of proofs."""
 
     name: str
-    compares: str
-    tolerance: str
-    why: str
-    when: str
+    compares: str  # the two quantities that are compared
+    tolerance: str  # how far apart they may be
+    why: str  # the fault that the proof excludes
+    when: str  # when it runs, and what it costs
 
 
 PROOFS: list[Proof] = []

@@ -19,19 +19,13 @@ ENTRY_CLASSES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 @dataclass(frozen=True)
 class SignalEntry:
-    """The patch embedding of a picture, or the first convolution of a sound.
+    """The patch embedding of a picture, or the first convolution of a sound."""
 
-    Attributes:
-        path: The module.
-        channels: The axis of its output that counts channels, not places.
-        window: Kernel, stride and padding of a convolution; () of a linear layer.
-    """
-
-    path: str
+    path: str  # the module
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
-    channels: int
-    window: tuple[tuple[int, ...], ...] = ()
+    channels: int  # the axis of its output that counts channels, not places
+    window: tuple[tuple[int, ...], ...] = ()  # kernel, stride and padding of a convolution; () of a linear layer
 
     @property
     def places(self) -> int:

@@ -33,16 +33,11 @@ from .tasks.embedding import Direction
 
 
 class Side(NamedTuple):
-    """One text or picture with its vector and states.
-
-    Attributes:
-        vector: Its vector at length 1, (C,).
-        states: The head's logits at each of its tokens, at length 1, (T, C).
-    """
+    """One text or picture with its vector and states."""
 
     encoding: Encoding
-    vector: Tensor
-    states: Tensor
+    vector: Tensor  # its vector at length 1, (C,)
+    states: Tensor  # the head's logits at each of its tokens, at length 1, (T, C)
 
 
 def explain_similarity(
@@ -232,21 +227,13 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
 
 
 class Half(NamedTuple):
-    """One of two texts or pictures with its contributions to the cosine.
+    """One of two texts or pictures with its contributions to the cosine."""
 
-    Attributes:
-        units: Its units, without the patches of a picture.
-        scores: float32, (U,).
-        placed: Its picture with scores, if it has one.
-        bias: The bias, (); None if the method reports none.
-        sinks: Its tokens that are attention sinks.
-    """
-
-    units: Units
-    scores: FloatArray
-    placed: list[Placed]
-    bias: Tensor | None
-    sinks: list[str]
+    units: Units  # its units, without the patches of a picture
+    scores: FloatArray  # float32, (U,)
+    placed: list[Placed]  # its picture with scores, if it has one
+    bias: Tensor | None  # the bias, (); None if the method reports none
+    sinks: list[str]  # its tokens that are attention sinks
 
 
 def _half_result(task: Task, side: Side, scores: Scores, k: int, sequence: int) -> Half:

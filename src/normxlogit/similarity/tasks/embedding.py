@@ -75,13 +75,9 @@ class Embedding(Task):
 
 @dataclass(frozen=True)
 class Direction(BatchTargets):
-    """The target of an embedding: its cosine with other vectors, with the length of its own vector held constant.
+    """The target of an embedding: its cosine with other vectors, with the length of its own vector held constant."""
 
-    Attributes:
-        vectors: The others, (B, K, C), of length 1; those of another length weigh the cosine by it.
-    """
-
-    vectors: Tensor
+    vectors: Tensor  # the others, (B, K, C), of length 1; those of another length weigh the cosine by it
 
     @classmethod
     def of(cls, task: Task, vectors: Tensor) -> "Direction":

@@ -36,20 +36,15 @@ class Steps:
 
     Attributes:
         modes: The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side.
-        normalize: Whether the vector is brought to length 1.
-        max_length: Most tokens that it reads, None for the trunk's own limit.
-        lower: Whether texts are brought to lower case.
-        prompt: The text before every input.
-        width: How many numbers of the vector are kept; None for all.
     """
 
     modes: tuple[str, ...] = ("mean",)
     dense: tuple[nn.Module, ...] = ()
-    normalize: bool = False
-    max_length: int | None = None
-    lower: bool = False
-    prompt: str = ""
-    width: int | None = None
+    normalize: bool = False  # whether the vector is brought to length 1
+    max_length: int | None = None  # most tokens that it reads, None for the trunk's own limit
+    lower: bool = False  # whether texts are brought to lower case
+    prompt: str = ""  # the text before every input
+    width: int | None = None  # how many numbers of the vector are kept; None for all
 
 
 class SentenceEmbedding(PreTrainedModel):
