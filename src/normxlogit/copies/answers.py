@@ -153,16 +153,13 @@ class AnswerForm:
 
 @dataclass(frozen=True)
 class ForwardSettings:
-    """How a module is called and what it returns, as its owner says it.
-
-    Attributes:
-        input_names: Its own names for `input_ids` and the tokenizer's other outputs.
-        extra_inputs: Its further inputs, (1, ...) each, of texts that are given none of their own.
-    """
+    """How a module is called and what it returns, as its owner says it."""
 
     outputs: Outputs | None = None  # what the numbers that it returns are; None to find out
     output_field: FieldKey = None  # the name or index of the field with the answer; None to find out
+    # Its own names for `input_ids` and the tokenizer's other outputs
     input_names: Mapping[str, str] = field(default_factory=dict)
+    # Its further inputs, (1, ...) each, of texts that are given none of their own
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -205,10 +202,6 @@ def answer_keys(
     It is the one that the caller names, `logits`, or the only one that the task can read.
 
     Args:
-        output: What the module returned.
-        named: The caller's choice.
-        name: The module's class, for errors.
-        extractive: Whether the answer may be start and end logits.
         fits: Returns whether a tensor of (B, C) or (B, T, C) can be the answer.
     """
     fields = fields_of(output)
@@ -245,12 +238,6 @@ def answer_form(
 
     Numbers are taken for probabilities if they lie within 0 and 1 and their sum is one, for all of several inputs; for
     their logarithms if the exponentials do so. Of a single number, or of several of any sum, only the operation tells.
-
-    Args:
-        run: Calls the module with one of several inputs, by its number.
-        keys: The fields of its answer.
-        declared: What its owner says.
-        probes: How many inputs there are.
     """
     if declared in ("logits", "values"):
         return AnswerForm(keys, declared=declared)

@@ -24,7 +24,6 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
 
     Args:
         copy: A copy that no other pass uses while the graph is there.
-        paths: The modules.
         around: What is entered around each that runs again.
     """
     latest: dict[Any, list[Tensor]] = {}

@@ -63,7 +63,6 @@ class Pool(Generic[Model]):
     """Private clones of a model, each for one pass at a time; new ones are made if all are in use.
 
     Args:
-        model: The model that is cloned.
         around: What is entered around each pass, with its copy.
     """
 

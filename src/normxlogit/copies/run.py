@@ -31,14 +31,11 @@ RUNNING = "_normxlogit_running"
 
 @dataclass(frozen=True)
 class Site:
-    """A module's input or output, at one or all of its calls.
-
-    Attributes:
-        is_input: Whether it is the module's main input, after the hooks of the model's owner, and not its output.
-    """
+    """A module's input or output, at one or all of its calls."""
 
     path: str  # where the module is in the copy
     call: int = 1  # which of its calls in the pass, counted from 1; 0 for all of them, as a list
+    # Whether it is the module's main input, after the hooks of the model's owner, and not its output
     is_input: bool = False
 
 
@@ -81,10 +78,8 @@ def run(
     Args:
         copy: The copy, which nothing else runs meanwhile.
         record: The sites to record. A value that is replaced is recorded after its replacement.
-        replace: Functions that replace a module's output, by its site.
         instead: By path, a function that is called instead of a module. The module runs only if the function calls it.
         stop: Where the pass ends; that, too, is recorded.
-        call: A function to call with the inputs instead of the copy, such as its `generate` or one of its layers.
     """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")

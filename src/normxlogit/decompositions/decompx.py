@@ -247,8 +247,6 @@ def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -
 
     Args:
         shares: The shares x_j of tokens j in some states, (..., T, H).
-        gain: The weight of the norm, (H,).
-        bias: The bias of the norm, (H,).
         deviation: The standard deviation of the whole states, (...).
     """
     # The norm of all shares is two products with small matrices: the mean of each share and its dot product with

@@ -151,7 +151,6 @@ class EncoderLayer:
         """Refuse a layer whose computation differs from that of its family.
 
         Args:
-            mask: True at real tokens, (B, T).
             feed_forward: Whether what happens between the two norms matters, too.
         """
         maps = {name: linear_weights(self.parts[name]) for name in ("output", "up", "down")}

@@ -52,9 +52,7 @@ class _AnswerToEmbeddings:
         """Return target k of some texts for given word embeddings.
 
         Args:
-            vectors: (N, T, H).
             texts: Which text of the batch each row is, (N,).
-            k: Which of the K targets.
 
         Returns:
             (N,).
@@ -125,9 +123,6 @@ class _Gradient(Method):
         """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).
 
         Args:
-            answer: The answer as a function of the word embeddings.
-            texts: Indices of the texts in the batch, (N,).
-            k: Which of the K targets.
             errors: Where an approximation writes its error, (B, K).
         """
         raise NotImplementedError

@@ -20,16 +20,13 @@ from ..model.task_model import TaskModel
 
 @dataclass
 class LayerCall:
-    """One call of one layer during a forward pass over B texts.
-
-    Attributes:
-        name: The keyword under which the hidden states were passed; None if they were the first positional argument.
-    """
+    """One call of one layer during a forward pass over B texts."""
 
     path: str  # where the layer is in the model
     layer: nn.Module  # the layer, of a clone
     args: tuple[Any, ...]  # its positional arguments, without the hidden states
     kwargs: dict[str, Any]  # its keyword arguments, without the hidden states
+    # The keyword under which the hidden states were passed; None if they were the first positional argument
     name: str | None
     states: Tensor  # the hidden states passed to it, (B, T, H)
     returned: Tensor  # the hidden states that it returned, (B, T, H)
@@ -39,9 +36,6 @@ class LayerCall:
 
         Args:
             texts: Rows of the batch to take, in any number and order, (N,); None for the batch as it was.
-
-        Returns:
-            (N, T, H).
         """
         count = len(self.states)
         states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)

@@ -38,12 +38,6 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
 
     The penalty is in the unit of the answers. Of answers that vary so little that it leaves no weight at all, it counts
     in their standard deviation.
-
-    Args:
-        columns: Which players are present, (N, M).
-        answers: (N, K).
-        alpha: The penalty.
-        importance: The weights of the samples, (N,).
     """
     weights = np.atleast_2d(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)

@@ -88,8 +88,6 @@ def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Ten
     """Return one layer's score matrix, (B, T, T).
 
     Args:
-        call: The layer's call.
-        value: The path of its value projection in it.
         mask: True at real tokens, (B, T).
         budget: Most tokens in one call of the layer.
     """

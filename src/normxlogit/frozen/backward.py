@@ -34,7 +34,6 @@ def frozen_backward(
     """Backpropagate by the rules of the frozen network inside the block, through the graph of a tensor.
 
     Args:
-        output: The tensor to backpropagate from.
         entries: Where the input enters the graph.
         constant: Called in each backward pass with the products of held values and their gradients.
         is_recorded: Whether all operations of the pass were recorded.

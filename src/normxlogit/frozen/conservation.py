@@ -43,7 +43,6 @@ class Conservation:
     """The proof of a recorded pass over one text, in a backward pass through it.
 
     Args:
-        dtype: The model's precision.
         accept: Called when the pass is proved.
 
     Attributes:

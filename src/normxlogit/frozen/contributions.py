@@ -27,32 +27,26 @@ Head = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenPass(ForwardPass):
-    """A frozen forward pass with its graph, which ends when the pass does.
+    """A frozen forward pass with its graph, which ends when the pass does."""
 
-    Attributes:
-        readouts: By place, where contributions can be read; at the lowest of each side the input enters the graph.
-        answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
-        proof: What proves the pass, over one text, when it is backpropagated through; None if it needs no proof.
-    """
-
+    # By place, where contributions can be read; at the lowest of each side the input enters the graph
     readouts: dict[Place, Readout]
+    # What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H)
     answer: Tensor
     head: Head | None = None  # the head of such a language model, at which the pass ended; None for other models
     is_recorded: bool = True  # whether all of its operations were recorded
+    # What proves the pass, over one text, when it is backpropagated through; None if it needs no proof
     proof: Conservation | None = None
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """The contributions from backward passes through a frozen pass.
-
-    Attributes:
-        sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None if none is.
-    """
+    """The contributions from backward passes through a frozen pass."""
 
     answer: Tensor  # the explained quantities, (B, K)
     values: dict[Place, Tensor]  # by place, what each token contributes there, (B, K, T)
     sink: dict[Place, Tensor]  # by place, what attention sinks contribute from there on, (B, K)
+    # Which tokens are attention sinks at any place, (B, T), those of a source first; None if none is
     sinks: Tensor | None
 
 
@@ -69,7 +63,6 @@ def contributions(
         run: The pass over B texts, which can be backpropagated through once.
         target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or minus
             the mean over the vocabulary.
-        places: Where contributions are read.
         read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer, which
             counts nothing. None for the position of the pass.
         weights: Sums of the G quantities that are explained instead of each, (B, K, G).
@@ -174,9 +167,7 @@ def vocabulary_quantities(
     """Return a language model's quantities, (B, K), from what its head reads, (B, T, H).
 
     Args:
-        states: What it reads.
         positions: Where all targets of a text are read, (B,), or each of G, (B, G), negative where a text has fewer.
-        weights: As in `contributions`.
     """
     on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
     by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])

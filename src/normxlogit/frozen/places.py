@@ -67,34 +67,28 @@ def lowest_of_sides(places: Collection[Place]) -> list[Place]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a frozen pass reads.
-
-    Attributes:
-        sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink, which
-            is held where it leaves the layer; None holds none.
-        baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
-    """
+    """What a frozen pass reads."""
 
     places: Sequence[Place]  # where contributions are read; at the lowest of each side, the input enters the graph
+    # From how many times the median of its layer on a hidden state counts as an attention sink, which is held where it
+    # leaves the layer; None holds none
     sink_threshold: float | None = None
+    # The word embeddings from which contributions are differences, (B, T, H); None for zero
     baseline: Tensor | None = None
     point: float = 1.0  # where on the path from the baseline, 0, to the text, 1, the network is frozen
 
 
 @dataclass
 class Readout:
-    """The contributions read at one place.
+    """The contributions read at one place."""
 
-    Attributes:
-        axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
-        edges: Where the gradients arrive. Several for tables that share a place.
-        vectors: What the gradients are multiplied by: the state, or its difference from a baseline.
-    """
-
+    # How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on
     axes: Axes = BATCH_FIRST
     length: int | None = None  # how many positions are the text's, T, where the module pads it; None for all
     positions: int = 1  # how many axes are positions, which are read as one, row by row
+    # Where the gradients arrive. Several for tables that share a place.
     edges: list[GradientEdge] = field(default_factory=list)
+    # What the gradients are multiplied by: the state, or its difference from a baseline
     vectors: list[Tensor] = field(default_factory=list)
     sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
 

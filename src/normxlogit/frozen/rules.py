@@ -24,16 +24,13 @@ LEAF = "AccumulateGrad"
 
 
 class Row(NamedTuple):
-    """A row of the table.
-
-    Attributes:
-        held: Which inputs are held: indices, or a function of the node; of products, see `CRITERIA`.
-    """
+    """A row of the table."""
 
     operations: str  # the nodes' names without `Backward0`, between spaces; those of functions in Python are whole
     rule: str  # what flows back, in words
     source: str  # paper and equation
     test: str  # what fails without it
+    # Which inputs are held: indices, or a function of the node; of products, see `CRITERIA`
     held: Collection[int] | Callable[[Any], Collection[int]] = ()
     slope: Slope | None = None  # what takes the place of torch's gradients; None where they are right
 

@@ -24,11 +24,6 @@ class BatchAttempt:
 
     So does work on texts that the model cannot read together, as BART's classifier with different numbers of end
     tokens. All other errors go on.
-
-    Attributes:
-        indices: Those of its encodings.
-        out_of_memory: Whether memory ran out.
-        unreadable: Whether the model cannot read the texts together.
     """
 
     def __init__(self, indices: list[int]) -> None:
@@ -58,11 +53,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     and so are prompts with pictures or sounds.
 
     Args:
-        model: The model, which knows how many tokens a pass has at most.
         memory_factor: How many times the memory of a plain pass the work takes.
-
-    Yields:
-        Batches until each encoding was in one whose work was not cut short.
     """
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)

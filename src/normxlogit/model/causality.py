@@ -27,8 +27,6 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     lengths in between, which are not tried again.
 
     Args:
-        model: A causal language model, or one that may not be.
-        run: A pass over texts.
         shortest: Tokens of the shortest prefix whose last state is used.
     """
     proved = model.copy.causal_with_media if run.batch.media else model.copy.causal

@@ -19,25 +19,23 @@ class ForwardPass:
 
     A model without a proved head has no `hidden`, one that squeezes the text before its layers no `embedded`: what
     asks for them gets the error that says why. The logits are always there.
-
-    Attributes:
-        final: Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`.
-        embedding_output: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
-        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested.
-        read_tokens: Returns `token_logits`; None for vocabulary heads, of which only the requested rows are computed,
-            and without a head.
-        positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
-            for heads that answer for the whole text.
-        logits_by_position: The logits at every token, (B, T, C); None for whole-text and vocabulary heads.
     """
 
     batch: Batch
+    # Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`
     final: Tensor | NormXLogitError
+    # The embedding layer's output, (B, T, H), or why there is none; see `embedded`
     embedding_output: Tensor | NormXLogitError
+    # The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested
     states: tuple[Tensor, ...] | None
     logits: Tensor  # the model's answer, (B, C), for heads that answer at every token at the position explained
+    # Returns `token_logits`; None for vocabulary heads, of which only the requested rows are computed, and without a
+    # head
     read_tokens: Callable[[], Tensor] | None
+    # The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None for heads that
+    # answer for the whole text
     positions: Tensor | None
+    # The logits at every token, (B, T, C); None for whole-text and vocabulary heads
     logits_by_position: Tensor | None = None
     outputs: Mapping[str, Any] | None = None  # the outputs of the model, if the caller ran it
 

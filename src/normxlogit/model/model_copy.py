@@ -36,12 +36,9 @@ class ModelCopy:
     Everything that is learned about a model is kept here, so that it is forgotten together when the model changed.
 
     Args:
-        caller_model: The caller's model; only read.
         watched: The module whose changes make the copies outdated: the model, or what holds it.
 
     Attributes:
-        caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
-        config: Its configuration; an empty one of a model without.
         unmodified: A copy that nothing was changed on: it answers as the caller's model does.
         wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
         module: The copy that is explained; passes run on private copies of it, see `run`.

@@ -45,10 +45,7 @@ class TaskModel:
     The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
 
     Attributes:
-        pipeline: The settings of the pipeline that holds it.
         batches_fitted: How many batches have fitted into memory since `batch_tokens` was changed.
-        forward: How it is called and what it returns, as its owner says it.
-        reader: Its tokenizer or processor.
     """
 
     def __init__(
@@ -196,11 +193,7 @@ class TaskModel:
         return Head(self.copy.pool, self.parts.head)
 
     def refresh(self) -> bool:
-        """Copy the model anew if its modules, hooks, adapters or settings have changed.
-
-        Returns:
-            Whether it was.
-        """
+        """Copy the model anew if its modules, hooks, adapters or settings have changed; return whether it was."""
         copy = self._thread.copy = self.copy
         if copy.current:
             return False
@@ -312,7 +305,6 @@ class TaskModel:
         """Return the logits of the model alone, (B, C), differentiable if gradients are enabled.
 
         Args:
-            inputs: Model inputs, (B, T).
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
             replace: Functions that replace modules' outputs, see `copies.run`.
         """
@@ -334,11 +326,8 @@ class TaskModel:
         """Return the explained quantity of targets for inputs, differentiable if gradients are enabled.
 
         Args:
-            target: The targets of B texts, K each.
-            inputs: Model inputs, (N, T).
             positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
             texts: Which of the B texts each of the N belongs to, (N,).
-            replace: Functions that replace modules' outputs, see `copies.run`.
             log_probability: Return the log-probability of the target instead of `BatchTargets.quantity`.
 
         Returns:

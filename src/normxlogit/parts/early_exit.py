@@ -34,11 +34,7 @@ class EarlyExit:
 def exit_after(
     pool: Pool[PreTrainedModel], trunk: str, early_exit: EarlyExit, inputs: Mapping[str, Any], layer: int
 ) -> Tensor:
-    """Run a trunk with the layers after `layer`, counted from 1, skipped.
-
-    Returns:
-        What the head reads, (B, T, H).
-    """
+    """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H)."""
     calls_made = 0
 
     def run_or_skip(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:

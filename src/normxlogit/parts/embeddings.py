@@ -23,9 +23,6 @@ class WordEmbeddings:
 
     Args:
         lookup_tables: Paths of the tables in which it looked token ids up, for one that names none: the only one is it.
-
-    Attributes:
-        table: The module that looks them up.
     """
 
     def __init__(self, model: nn.Module, lookup_tables: Sequence[str] = ()) -> None:
@@ -54,10 +51,6 @@ class WordEmbeddings:
 
         Args:
             vectors: (B, T, H); brought to the embedding's precision.
-            ids: The token ids that the model is called with, (B, T).
-
-        Yields:
-            What `run` is to replace in a pass in this block.
         """
         with changed_lookups(self._name, [Lookup(self.path, ids, lambda rows: vectors.to(rows))]) as lookups:
             yield lookups
@@ -65,15 +58,12 @@ class WordEmbeddings:
 
 @dataclass(frozen=True)
 class Lookup:
-    """A lookup of token ids in a table, whose rows are changed in a pass.
-
-    Attributes:
-        placeholder_mask: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
-    """
+    """A lookup of token ids in a table, whose rows are changed in a pass."""
 
     path: str  # the table
     ids: Tensor  # the token ids that the model is called with, (B, T)
     change: Callable[[Tensor], Tensor]  # a function of the rows, (B, T, H), that returns their replacement
+    # Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up
     placeholder_mask: Tensor | None = None
     once: bool = True  # whether they must be looked up exactly once, as word embeddings that vectors take the place of
 
@@ -111,12 +101,6 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site,
 
     Several lookups may be of the same ids in the same table: each time the ids are looked up there, it is the turn of
     the one that was changed least often.
-
-    Args:
-        name: The model's class.
-
-    Yields:
-        What `run` is to replace in a pass in this block.
     """
     times_changed = [0] * len(lookups)
 

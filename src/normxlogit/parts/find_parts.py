@@ -251,11 +251,6 @@ def _find_head(
     """Return the head behind the first candidate for the trunk with which the model's logits are reproduced.
 
     Args:
-        pool: Lends copies of the model.
-        candidates: Calls that could be the trunk's.
-        inputs: The model's inputs.
-        logits: The model's answer to them.
-        piece: How any head of the model is called.
         layer_forms: Paths of a plain module's layers, with how they return a state.
 
     Returns:
@@ -293,11 +288,7 @@ def prove_head(
     piece: Headpiece,
     layer_forms: Mapping[str, Form],
 ) -> tuple[Head, bool]:
-    """Prove the head that reads a module's output.
-
-    Returns:
-        The head, and whether it answers at single tokens.
-    """
+    """Prove the head that reads a module's output; return the head, and whether it answers at single tokens."""
     model, hidden = pool.model, trunk.hidden
     if hidden is None:
         raise HeadMismatchError("no hidden states")

@@ -38,22 +38,19 @@ def answer_of(output: Any) -> Tensor | None:
 
 @dataclass(frozen=True)
 class Headpiece:
-    """The trunk that a head follows, and how the head is called.
-
-    Attributes:
-        filler: A token id that is neither padding nor absent from the vocabulary: heads that look for the last real
-            token or the end-of-sequence token find it in every one-token sequence.
-        skipped: Paths of layers outside the trunk, which the head does not need, with how they return a state.
-        output_embedding: Path of the output embedding, where chosen rows alone can be computed; None if they cannot.
-        takes_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
-    """
+    """The trunk that a head follows, and how the head is called."""
 
     trunk: str  # path of the trunk, whose output the head reads
     form: Form  # how the trunk returns it
+    # A token id that is neither padding nor absent from the vocabulary: heads that look for the last real token or the
+    # end-of-sequence token find it in every one-token sequence
     filler: int
     time_first: bool = False  # whether the trunk gives (T, B, H)
+    # Paths of layers outside the trunk, which the head does not need, with how they return a state
     skipped: Mapping[str, Form] = field(default_factory=dict)
+    # Path of the output embedding, where chosen rows alone can be computed; None if they cannot
     output_embedding: str | None = None
+    # Whether single tokens are given as token ids; heads that search these for separators get vectors
     takes_ids: bool = True
     repeats: int = 1  # how often a token stands in its sequence of one: heads may pool two places
     further: tuple[str, ...] = ()  # the names of inputs beside the text, which the head may read, too

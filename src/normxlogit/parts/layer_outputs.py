@@ -12,15 +12,12 @@ from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, 
 
 @dataclass(frozen=True)
 class LayerOutput:
-    """The module call that returns a layer's output.
-
-    Attributes:
-        axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may
-            hold more positions behind the text's, where the model pads it.
-    """
+    """The module call that returns a layer's output."""
 
     path: str  # the module that returns it
     call: int  # at which of its calls in a pass, counted from 1; layers may share one module
+    # How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may hold more
+    # positions behind the text's, where the model pads it
     axes: Axes
     positions: int = 1  # how many axes after the first are positions: two in a map of the patches of a picture
 
@@ -29,8 +26,6 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
     """Find the modules that return the layers' outputs.
 
     Args:
-        calls: The calls of modules in a recorded pass.
-        trunk: The path of the trunk; None if it is not known.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
             to the head.
 

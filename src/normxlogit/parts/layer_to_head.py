@@ -73,9 +73,6 @@ def find_tail(
     kind return the states before. With all of these skipped, its own output must reach the head as in the pass.
 
     Args:
-        pool: Lends copies of the model.
-        inputs: The model's inputs.
-        calls: The calls of all modules in a pass over them.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H).
 
     Returns:

@@ -123,14 +123,11 @@ def _beside_another(text: Mapping[str, Any], filler: int) -> dict[str, Any] | No
 
 @dataclass(frozen=True)
 class FirstText:
-    """The text with which the parts of a model were found, and what the model answered to it.
-
-    Attributes:
-        logits: Its answer to the text beside the other, (1, C), (1, T, C), or (1, T, R) for some rows of a vocabulary.
-    """
+    """The text with which the parts of a model were found, and what the model answered to it."""
 
     inputs: dict[str, Any]  # its inputs alone, (1, T)
     beside: dict[str, Any]  # the same with another text, (B, T)
+    # Its answer to the text beside the other, (1, C), (1, T, C), or (1, T, R) for some rows of a vocabulary
     logits: Tensor
     rows: Tensor | None  # these rows, (R,); None for all outputs
     draws: bool  # whether random numbers were drawn

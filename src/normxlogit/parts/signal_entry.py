@@ -95,13 +95,7 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
 
 
 def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
-    """Return the patch embeddings of a signal, after proving that it affects the output through them alone.
-
-    Args:
-        model: A private copy of the model.
-        inputs: A batch.
-        signal: The input that is a picture or a sound.
-    """
+    """Return the patch embeddings of a signal, after proving that it affects the output through them alone."""
     entry = find_signal_entry(model, inputs)
     if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
         positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]

@@ -50,13 +50,6 @@ def explain_similarity(
     of one text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs of tokens are
     <u_i, v_j> / (|p| |q|). Computing all u_i takes one backward pass for each of the C dimensions of the vector. The
     pairs then take one backward pass through each second text for every token of the first text.
-
-    Args:
-        first: One text or picture, such as a query.
-        second: What it is compared with, one or several.
-        method: How tokens are scored.
-        matrix: Whether pairs of tokens are scored too.
-        verify: How many words are removed to test the explanation; None for none.
     """
     task = embedding_task(model)
     second_items, single = task.items_compared(second)
@@ -169,7 +162,6 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
     """Score the tokens of B texts for K vectors each.
 
     Args:
-        sides: The texts.
         vectors: (B, K, C).
 
     Returns:

@@ -84,7 +84,6 @@ class Direction(BatchTargets):
         """Return a target of K vectors for each of B texts.
 
         Args:
-            task: The model's task.
             vectors: (B, K, C).
         """
         ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
@@ -94,7 +93,6 @@ class Direction(BatchTargets):
         """Return the cosines of vectors with the others.
 
         Args:
-            logits: Vectors, (N, C).
             texts: Which text of the batch each is of, (N,); None when N is B.
 
         Returns:

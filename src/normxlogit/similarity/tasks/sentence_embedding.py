@@ -32,12 +32,9 @@ MODE_NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of an embedding model around its trunk.
+    """The steps of an embedding model around its trunk."""
 
-    Attributes:
-        modes: The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side.
-    """
-
+    # The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side
     modes: tuple[str, ...] = ("mean",)
     dense: tuple[nn.Module, ...] = ()
     normalize: bool = False  # whether the vector is brought to length 1
@@ -48,12 +45,7 @@ class Steps:
 
 
 class SentenceEmbedding(PreTrainedModel):
-    """A trunk with its pooling, whose output is the vector of the text before normalisation.
-
-    Args:
-        trunk: The bare model; it stays the caller's own.
-        steps: The steps after the trunk.
-    """
+    """A trunk with its pooling, whose output is the vector of the text before normalisation."""
 
     base_model_prefix = "trunk"
 
@@ -75,13 +67,7 @@ class SentenceEmbedding(PreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> SequenceClassifierOutput:
-        """Embed texts.
-
-        Args:
-            input_ids: (B, T).
-            attention_mask: (B, T).
-            inputs: Everything else that the trunk takes.
-        """
+        """Embed texts."""
         output = self.trunk(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         hidden = output.last_hidden_state  # (B, T, H)
         ones = hidden.new_ones(hidden.shape[:2], dtype=torch.long)  # (B, T)
@@ -94,13 +80,7 @@ class SentenceEmbedding(PreTrainedModel):
 
 
 def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
-    """Pool the hidden states of tokens to one vector for each text, (B, H).
-
-    Args:
-        hidden: (B, T, H).
-        attention_mask: (B, T).
-        mode: One of sentence-transformers' ways to pool.
-    """
+    """Pool the hidden states of tokens to one vector for each text, (B, H)."""
     mask = attention_mask.to(hidden.dtype)  # (B, T)
     if mode in ("cls", "lasttoken"):
         places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
@@ -118,7 +98,6 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
     """Return a trunk with the pooling and further steps that its files or the caller name.
 
     Args:
-        model: A bare model of transformers, or a `SentenceTransformer`.
         pooling: How to pool, instead of the setting in the model's files.
     """
     if isinstance(model, SentenceEmbedding):
@@ -157,10 +136,6 @@ def is_embedding_folder(source: str, **options: Any) -> bool:
 
 def steps_from_files(source: str, **options: Any) -> Steps | None:
     """Return the steps around a trunk that sentence-transformers' files beside a model name.
-
-    Args:
-        source: Folder or hub name.
-        options: As for loading, such as `revision`.
 
     Returns:
         The steps; None if there are no such files.
