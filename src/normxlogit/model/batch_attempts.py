@@ -1,5 +1,6 @@
 """Batches of encodings that are split when memory runs out."""
 
+import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +13,7 @@ from ..errors import InputError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
-from .model_copy import failed_inside, lengths_to_try
+from .model_copy import failed_inside
 from .task_model import TaskModel
 
 GROWS_AFTER = 16
@@ -113,7 +114,12 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
     if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
-    trial_texts = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
+    # A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
+    # whose lengths are close to twice each other; whatever the length from which states are others, one of more than
+    # half of the tokens that it changes is among them.
+    bounds = itertools.takewhile(lambda bound: bound < 2 * longest, (shortest << power for power in itertools.count()))
+    trials = sorted({max(n for n in lengths if n <= bound and n < longest) for bound in bounds})
+    trial_texts = [encodings[list(lengths).index(length)] for length in (*trials, longest)]
     is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
     if is_same:
         proved.add(shortest, longest)

@@ -1,7 +1,6 @@
 """Structural copies of the caller's model at one moment, compared with it, and the parts found in them."""
 
 import threading
-import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -52,7 +51,6 @@ class ModelCopy:
         first_text: The first text and its logits; None before the first batch.
         proved_alone: Whether the model answers that text alone as beside another.
         padding: Lengths of texts that keep their states in one batch, padded.
-        generates_batched: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
         causal_with_media: The same of texts with pictures or sounds.
     """
@@ -81,7 +79,6 @@ class ModelCopy:
         self.first_text: FirstText | None = None
         self.proved_alone = False
         self.padding = ProvedLengths()
-        self.generates_batched = ProvedLengths()
         self.causal = ProvedLengths()
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
@@ -155,24 +152,6 @@ class ProvedLengths:
         self._ranges = (*(bounds for bounds in self._ranges if bounds not in inside), (shortest, longest))
 
 
-def lengths_to_try(lengths: Iterable[int]) -> list[int]:
-    """Return the lengths to test in a batch with the longest text, the shortest first.
-
-    A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
-    whose lengths are close to twice each other; whatever the length from which states are others, one of more than half
-    of the tokens that it changes is among them.
-
-    Args:
-        lengths: The lengths of all texts, at least two different ones.
-    """
-    *shorter, longest = sorted(set(lengths))
-    chosen, bound = set(), shorter[0]
-    while bound < 2 * longest:
-        chosen.add(max(length for length in shorter if length <= bound))
-        bound *= 2
-    return sorted(chosen)
-
-
 # --- errors of the model's own code ---------------------------------------------------------------------------------
 
 
@@ -189,18 +168,9 @@ def input_errors(
     except NormXLogitError:
         raise
     except Exception as error:
-        if out_of_memory(error) or gradients or _is_fault_of_ours(error):
+        if out_of_memory(error) or gradients:
             raise
         raise unreadable_input(model, inputs, error, doing) from error
-
-
-def _is_fault_of_ours(error: Exception) -> bool:
-    """Return whether a line of this package named what is not there: no input of the user's can be the cause."""
-    if not isinstance(error, AttributeError | NameError):
-        return False
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name != "__getattr__"]
-    module = str(frames[-1].f_globals.get("__name__", ""))
-    return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def failed_inside(error: InputError) -> bool:

@@ -13,6 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.answers import ForwardSettings
 from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
+from ..copies.memory import tokens_that_fit
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Pass, Replace, Site, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
@@ -35,8 +36,12 @@ from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
-from .token_budget import tokens_that_fit
 from .version import read_model
+
+
+def _of_copy(name: str) -> Any:
+    """Return a property of a task model: an attribute of its `copy`."""
+    return property(lambda model: getattr(model.copy, name))
 
 
 class TaskModel:
@@ -47,6 +52,16 @@ class TaskModel:
     Attributes:
         batches_fitted: How many batches have fitted into memory since `batch_tokens` was changed.
     """
+
+    caller_model: nn.Module = _of_copy("caller_model")  # as a task model, see `ModelCopy`
+    config: PretrainedConfig = _of_copy("config")
+    task: Task = _of_copy("task")
+    encoder: Encoder = _of_copy("encoder")
+    pad_left: bool = _of_copy("pad_left")
+    pad_id: int = _of_copy("pad_id")
+    module: PreTrainedModel = _of_copy("module")  # the copy that is explained
+    unmodified: PreTrainedModel = _of_copy("unmodified")  # another one, which answers as the caller's model does
+    notes: tuple[str, ...] = _of_copy("notes")
 
     def __init__(
         self,
@@ -98,46 +113,6 @@ class TaskModel:
         return getattr(self._thread, "copy", None) or self._newest_copy
 
     @property
-    def caller_model(self) -> nn.Module:
-        """The caller's model as a task model: an embedding model's trunk with its pooling, other models unchanged."""
-        return self.copy.caller_model
-
-    @property
-    def config(self) -> PretrainedConfig:
-        """The configuration of the caller's model."""
-        return self.copy.config
-
-    @property
-    def task(self) -> Task:
-        """The task, which decides everything that differs between tasks."""
-        return self.copy.task
-
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder of texts."""
-        return self.copy.encoder
-
-    @property
-    def pad_left(self) -> bool:
-        """Whether padding stands before a text."""
-        return self.copy.pad_left
-
-    @property
-    def pad_id(self) -> int:
-        """The token id for padding."""
-        return self.copy.pad_id
-
-    @property
-    def module(self) -> PreTrainedModel:
-        """The copy that is explained."""
-        return self.copy.module
-
-    @property
-    def unmodified(self) -> PreTrainedModel:
-        """An unmodified copy, which answers as the caller's model does."""
-        return self.copy.unmodified
-
-    @property
     def embeddings(self) -> WordEmbeddings:
         """The word embeddings, which can be replaced in a pass."""
         if self.task.reads == "signal":
@@ -174,11 +149,6 @@ class TaskModel:
     def extra_inputs(self) -> Mapping[str, Tensor]:
         """The inputs beside the text, (1, ...) each, of texts that have none of their own."""
         return self.forward.extra_inputs
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes for all results: on what the model returns, and on proofs that could not be run."""
-        return self.copy.notes
 
     @property
     def parts(self) -> Parts:
