@@ -127,11 +127,7 @@ class AnswerForm:
         )
 
     def call(self, forward: Callable[..., Any], *args: Any, **inputs: Any) -> tuple[Any, Tensor]:
-        """Call a module's forward, and return its output and the logits.
-
-        Returns:
-            The output, and logits of (B, C) or (B, T, C).
-        """
+        """Call a module's forward, and return its output and the logits, (B, C) or (B, T, C)."""
         with _RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
         logits = [self._logits(field_of(output, key), recorded) for key in self.keys]
@@ -199,10 +195,8 @@ def answer_keys(
 ) -> tuple[FieldKey, ...]:
     """Return which field of a module's output is the answer, or which two of an extractive model.
 
-    It is the one that the caller names, `logits`, or the only one that the task can read.
-
-    Args:
-        fits: Returns whether a tensor of (B, C) or (B, T, C) can be the answer.
+    It is the one that the caller names, `logits`, or the only one of (B, C) or (B, T, C) that the task can read, by
+    `fits`.
     """
     fields = fields_of(output)
     described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())

@@ -101,10 +101,7 @@ KEPT_OF_LAYER = 1.5
 
 
 def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) -> int:
-    """Return how many tokens a plain forward pass can have in the memory that is free.
-
-    The vocabulary is the width of a language model's head, of which few rows are computed; 0 for other models.
-    """
+    """Return how many tokens a plain pass can have in the free memory; `vocabulary`: a language model's, or 0."""
     free = free_memory(device)
     if free is None:
         return MOST_TOKENS

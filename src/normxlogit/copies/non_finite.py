@@ -27,8 +27,7 @@ def is_finite(values: Tensor) -> bool:
 def mean_logit(logits: Tensor) -> Tensor:
     """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes.
 
-    Heads exclude an entry by -inf, or by a number so low that the mean would lose all other entries to rounding. On
-    an accelerator, to ask whether there are any would cost more than to leave them out.
+    An accelerator leaves them out unasked: to ask whether there are any would cost more.
     """
     included = logits > -EXCLUDED
     if logits.device.type == "cpu" and bool(included.all()):

@@ -92,10 +92,7 @@ def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
 
 
 def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
-    """Return the order of axes in which a tensor starts with the values of a reference, which may be shorter.
-
-    The reference is (B, T, H), or has more axes; None if there is no such order.
-    """
+    """Return the order of axes in which a tensor starts with the values of a reference, (B, T, H); None for none."""
     if tensor is reference:
         return tuple(range(reference.ndim))
     if tensor is None or tensor.device != reference.device or tensor.dtype != reference.dtype:

@@ -148,11 +148,7 @@ class EncoderLayer:
         when="each call of alti, decompx, globenc and rollout; arithmetic on one layer",
     )
     def prove_layer_of_family(self, mask: Tensor, *, feed_forward: bool) -> None:
-        """Refuse a layer whose computation differs from that of its family.
-
-        Args:
-            feed_forward: Whether what happens between the two norms matters, too.
-        """
+        """Refuse a layer whose computation differs from its family's, `feed_forward`: also between its two norms."""
         maps = {name: linear_weights(self.parts[name]) for name in ("output", "up", "down")}
         carried = (self.attention @ self.value.transpose(1, 2)).transpose(1, 2).flatten(2)  # (B, T, heads * D)
         comparisons = [
@@ -265,10 +261,9 @@ def head_paths(model: TaskModel) -> HeadPaths:
 
 
 def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> Iterator[EncoderLayer]:
-    """Run the encoder once, then each layer again, recording its internal states.
+    """Run the encoder once, then each layer again, recording its internal states, one layer at a time.
 
-    One layer at a time is kept: the attention probabilities of all would be large. They come from the eager kernel,
-    set on a clone: the others return none.
+    Attention probabilities come from the eager kernel, set on a clone: the others return none.
     """
     paths = _family_paths(model)[0]
     copy = clone_for_layers(model)

@@ -24,10 +24,8 @@ NEEDS = "a model that is differentiable in its word embeddings"
 class _AnswerToEmbeddings:
     """The explained quantity as a differentiable function of the word embeddings.
 
-    Args:
-        request: What is explained; its forward pass was made without gradients and serves for the inputs only.
-        protocol: "published" starts at the embedding layer's output and uses that instead of the word
-            embeddings, so that positions and LayerNorm are applied twice, and drops the token types.
+    The "published" protocol starts at the embedding layer's output and uses that instead of the word embeddings, so
+    that positions and LayerNorm are applied twice, and drops the token types.
     """
 
     def __init__(self, request: Request, protocol: Protocol) -> None:
@@ -49,14 +47,7 @@ class _AnswerToEmbeddings:
             self.inputs.pop("token_type_ids", None)
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
-        """Return target k of some texts for given word embeddings.
-
-        Args:
-            texts: Which text of the batch each row is, (N,).
-
-        Returns:
-            (N,).
-        """
+        """Return target k of N texts of the batch for given word embeddings, (N,)."""
         inputs = {name: value[texts] for name, value in self.inputs.items()}
         target = replace(self.target, ids=self.target.ids[:, k : k + 1])
         positions = None if self.positions is None else self.positions[texts]
@@ -120,11 +111,7 @@ class _Gradient(Method):
         return max(1, model.batch_tokens // answer.ids.shape[1])
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).
-
-        Args:
-            errors: Where an approximation writes its error, (B, K).
-        """
+        """Attribute target k of N texts to each coordinate of their embeddings, (N, T, H); note `errors`, (B, K)."""
         raise NotImplementedError
 
     def _aggregated(self, values: Tensor) -> Tensor:

@@ -32,11 +32,7 @@ class LayerCall:
     returned: Tensor  # the hidden states that it returned, (B, T, H)
 
     def call_again(self, texts: Tensor | None = None) -> Tensor:
-        """Call the layer again on the same hidden states, and return its output, (N, T, H).
-
-        Args:
-            texts: Rows of the batch to take, in any number and order, (N,); None for the batch as it was.
-        """
+        """Call the layer again on rows of the batch in any order, (N,), or all; return its output, (N, T, H)."""
         count = len(self.states)
         states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)
         # An argument for a single text broadcasts to any number of copies.
@@ -73,11 +69,9 @@ def clone_for_layers(model: TaskModel) -> PreTrainedModel:
 
 
 def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batch: Batch) -> list[LayerCall]:
-    """Run the trunk of a clone once and record the calls of some of its layers.
+    """Run the trunk of a clone once and return all calls of some of its layers, in their order.
 
-    Returns:
-        The calls in their order, one for each time that a module is called; without modules that return no hidden
-        state, or several.
+    Left out are those of modules that return no hidden state, or several.
     """
     calls: list[LayerCall] = []
 
@@ -101,10 +95,9 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
 
 
 def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield pieces of the work on (texts, rows) that hold at most `budget` units each, and at least one row.
+    """Yield pieces of the work on (texts, rows) of at most `budget` units each, and at least one row.
 
-    Yields:
-        A slice of the texts and the slices of their rows: several whole texts, or one text in pieces.
+    Each is a slice of the texts and slices of their rows: several whole texts, or one text in pieces.
     """
     texts_at_once = max(1, budget // (rows * row_size))
     step = rows if rows * row_size <= budget else max(1, budget // row_size)

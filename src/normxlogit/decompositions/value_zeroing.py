@@ -25,10 +25,7 @@ VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
 
 
 def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
-    """Return the paths of the value projections in each layer, by the layer's path.
-
-    A layer is an item of an outermost module list.
-    """
+    """Return the paths of the value projections in each layer, an item of an outermost module list, by its path."""
     values: dict[str, list[str]] = {}
     for path, module in copy.named_modules():
         name = path.rpartition(".")[2]
@@ -85,12 +82,7 @@ class ValueZeroing(MatrixMethod):
 
 
 def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
-    """Return one layer's score matrix, (B, T, T).
-
-    Args:
-        mask: True at real tokens, (B, T).
-        budget: Most tokens in one call of the layer.
-    """
+    """Return one layer's score matrix, (B, T, T), with at most `budget` tokens in a call of the layer."""
     if call.returned.shape[1] != mask.shape[1]:
         raise UnsupportedModelError(
             f"needs layers that read the text's tokens and no others, and the model gives {type(call.layer).__name__} "

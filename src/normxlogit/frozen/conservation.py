@@ -1,9 +1,8 @@
 """The proof of a frozen pass: what its input and all that the model adds contribute sums to its answer.
 
-The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, every table of
-positions, every vector that the model adds. In a pass that is proved these are leaves, and their gradients come with
-the input's, from the backward pass of what is explained. A rule that is wrong, or an operation that hides what is not
-linear, shows as a difference.
+The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, table of positions and
+vector that the model adds. In a pass that is proved these are leaves, with gradients from the explanation's own
+backward pass. A rule that is wrong, or an operation that hides what is not linear, shows as a difference.
 """
 
 import sys
@@ -61,8 +60,8 @@ class Conservation:
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
         """Make the biases of a copy's modules that are not torch's leaves until an exit stack is closed.
 
-        Autograd functions of other packages may add them. Where a function of torch adds one, it is a leaf twice: the
-        later leaf gets the gradient.
+        Autograd functions of other packages may add them. Of a bias that is a leaf twice, the later leaf gets the
+        gradient.
         """
         self._paths = {id(module): path for path, module in copy.named_modules()}
         for module in copy.modules():
@@ -142,12 +141,7 @@ class Conservation:
         when="first use of frozen-gradient; nothing more for a short text alone, otherwise a backward pass",
     )
     def check(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Refuse the pass if the contributions do not add up to what is explained.
-
-        Args:
-            vectors: The pass's answer, and what enters it.
-            gradients: Those of the vectors and of the constants; None where none arrived.
-        """
+        """Refuse the pass if vectors, the answer and what enters, and constants times their gradients do not add up."""
         answer, given = vectors[0], len(vectors)
         if all(gradient is None for gradient in gradients[1:given]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")

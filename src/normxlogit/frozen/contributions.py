@@ -61,10 +61,8 @@ def contributions(
 
     Args:
         run: The pass over B texts, which can be backpropagated through once.
-        target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or minus
-            the mean over the vocabulary.
-        read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer, which
-            counts nothing. None for the position of the pass.
+        target: K targets for each text; of a vocabulary, each logit minus the contrast's, or minus the mean.
+        read_positions: Where a language model answers each of G targets, (B, G), negative for none; None for `run`'s.
         weights: Sums of the G quantities that are explained instead of each, (B, K, G).
     """
     positions = run.positions if read_positions is None else read_positions
@@ -166,8 +164,7 @@ def vocabulary_quantities(
 ) -> Tensor:
     """Return a language model's quantities, (B, K), from what its head reads, (B, T, H).
 
-    Args:
-        positions: Where all targets of a text are read, (B,), or each of G, (B, G), negative where a text has fewer.
+    All targets of a text are read at its position, (B,), or each of G at its own, (B, G), negative for none.
     """
     on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
     by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
@@ -183,8 +180,7 @@ def vocabulary_quantities(
 def _contrasted_logits(head: Head, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
     """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean over all.
 
-    The head's gradients are taken here, as each logit depends on its own state alone: the head of the frozen network is
-    affine, value + <g, state>, and no logits need be kept for the backward pass.
+    The frozen head is affine in each state alone: its gradients are taken here, and no logits are kept.
     """
     values, gradients = [], []
     for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):

@@ -21,11 +21,7 @@ GROWS_AFTER = 16
 
 
 class BatchAttempt:
-    """A `with` block for the work on one batch; out of memory leaves the block, and the batch is split and tried again.
-
-    So does work on texts that the model cannot read together, as BART's classifier with different numbers of end
-    tokens. All other errors go on.
-    """
+    """A `with` block for one batch; in pieces again if memory ran out or the model cannot read the texts together."""
 
     def __init__(self, indices: list[int]) -> None:
         self.indices = indices
@@ -48,13 +44,9 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
             with attempt as indices:
                 results.update(zip(indices, work(indices)))
 
-    The model keeps the smaller `batch_tokens` for the calls that follow, unless not even a single text fits, which says
-    nothing of others. Models whose states change with padding get batches without any, so that a
-    text's scores are the same alone and among others. Texts that the model cannot read together are read one by one,
-    and so are prompts with pictures or sounds.
-
-    Args:
-        memory_factor: How many times the memory of a plain pass the work takes.
+    The model keeps the smaller `batch_tokens`, unless not even a single text fits. Models whose states change with
+    padding get batches without any. Texts that the model cannot read together are read one by one, and so are prompts
+    with media. The work takes `memory_factor` times the memory of a plain pass.
     """
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)
@@ -103,10 +95,7 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
-    """Return whether padding leaves a text's states unchanged, tested with the shortest and the longest text.
-
-    A trial holds for all lengths between them, see `ProvedLengths`.
-    """
+    """Return whether padding leaves a text's states unchanged, see `ProvedLengths`."""
     if len(encodings) < 2:
         return True
     model.refresh()

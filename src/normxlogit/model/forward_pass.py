@@ -15,11 +15,7 @@ from ..parts.proofs import states_are_of_these_inputs
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """The inputs, states and logits of one run of the model.
-
-    A model without a proved head has no `hidden`, one that squeezes the text before its layers no `embedded`: what
-    asks for them gets the error that says why. The logits are always there.
-    """
+    """The inputs, states and logits of one run of the model; in the place of a missing state is the error for it."""
 
     batch: Batch
     # Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`
@@ -76,11 +72,7 @@ class ForwardPass:
 
 
 def to_host(*tensors: Tensor | None) -> list[Any]:
-    """Bring tensors from the device as float32 arrays, all in one transfer.
-
-    Args:
-        *tensors: Of any shape and type; None stays None. Indices below 2^24 stay exact.
-    """
+    """Bring tensors from the device as float32 arrays, in one transfer; None stays None, indices below 2^24 exact."""
     on_device = [t for t in tensors if t is not None and t.device.type != "cpu"]
     if not on_device:
         return [None if t is None else t.float().numpy() for t in tensors]

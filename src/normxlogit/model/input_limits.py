@@ -30,9 +30,9 @@ MAX_OFFSET_ROWS = 4
 def position_limit(model: nn.Module) -> int | None:
     """Return the maximal number of tokens of the model, None if it has no limit.
 
-    A table with a row for each position is a bound, and a number that the model's own forward reads. The number in a
-    configuration alone is none: rotary models read on beyond it. Of a module that holds models of transformers, it is
-    the smallest limit of these. What a tokenizer declares is added by `Encoder.limit`.
+    A table with a row for each position is a bound, and a number that the model's own forward reads; that in a
+    configuration alone is none: rotary models read on beyond it. Of several models in a module the smallest limit
+    counts.
     """
     of_transformers = (part for part in model.modules() if isinstance(part, PreTrainedModel))
     of_texts = [part for part in of_transformers if vocabulary_limit(part) is not None]
@@ -128,9 +128,7 @@ def padding_id(
 ) -> tuple[int, bool]:
     """Return the token id to pad with: the model's own, or any that it can look up.
 
-    Returns:
-        The id, and whether it is the padding id of the model's configuration, which some heads pool by; if not, the
-        texts of a batch must be of one length.
+    Also whether it is the configured one, by which some heads pool; if not, the texts of a batch must be of one length.
     """
     if not isinstance(module, PreTrainedModel):
         return _first_usable((tokenizer.pad_token_id, 0), None), True
@@ -162,8 +160,7 @@ def input_names(
 ) -> frozenset[str] | None:
     """Return the names of a model's inputs, None if its signature does not list them.
 
-    A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
-    that the tokenizer gives to every model, are read.
+    Of a model that takes any others too, only names that a part has, or that the tokenizer gives, are read.
     """
     names, takes_any = forward_arguments(model)
     if not takes_any:

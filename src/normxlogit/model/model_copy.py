@@ -107,10 +107,7 @@ class ModelCopy:
         stop: Site | None = None,
         states: bool = False,
     ) -> Pass:
-        """Run one forward pass of the model that is explained, as `copies.run` does, in its own precision.
-
-        With `states` the model returns every layer's output.
-        """
+        """Run one pass of the model that is explained, see `copies.run`; `states`: it returns all layers' outputs."""
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         with input_errors(self.module, inputs, gradients=torch.is_grad_enabled()), pool.lease() as copy:
@@ -128,14 +125,9 @@ class ModelCopy:
 class ProvedLengths:
     """Ranges of lengths, at both ends of which a property was proved.
 
-    What changes with the length of a text or of a batch (rotary embeddings that stretch, attention that turns sparse)
-    changes from some length on, so what is alike at the ends of a range is alike within it. It need not be alike beyond
-    it, nor between two ranges, not even where they overlap: small differences would add up. A range that is inside a
-    range that was proved needs no proof of its own, so a model that reads texts of ordinary lengths is tried a few
-    times and then no more.
-
-    Attributes:
-        refuted: Whether some trial failed, after which fewer are made.
+    What changes with the length (rotary embeddings that stretch, attention that turns sparse) changes from some length
+    on, so what is alike at the ends of a range is alike within it. It need not be alike beyond it, nor between two
+    ranges, not even where they overlap: small differences would add up.
     """
 
     def __init__(self) -> None:
@@ -159,10 +151,7 @@ class ProvedLengths:
 def input_errors(
     model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
 ) -> Iterator[None]:
-    """Turn an error of the model's own code into an `InputError` that names the input.
-
-    Where gradients are computed the error may have another cause, and is raised unchanged.
-    """
+    """Turn an error of the model's own code into an `InputError` that names the input, except with gradients."""
     try:
         yield
     except NormXLogitError:
@@ -215,11 +204,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
 def copy_answers_as_the_model(
     copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]
 ) -> str | None:
-    """Compare the logits of the explained copy with those of the model as its owner calls it.
-
-    Returns:
-        Why they could not be compared, as a note on results; None if they were.
-    """
+    """Compare the logits of the explained copy with the model's; return a note if they cannot be compared."""
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
         expected = answer_of(private_clone(copy.wrapped)(**caller_inputs))

@@ -45,13 +45,7 @@ def _of_copy(name: str) -> Any:
 
 
 class TaskModel:
-    """A task model with its trunk and head, which are found without changing it.
-
-    The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
-
-    Attributes:
-        batches_fitted: How many batches have fitted into memory since `batch_tokens` was changed.
-    """
+    """A task model with its trunk and head, which are found without changing it; the arguments are `Explainer`'s."""
 
     caller_model: nn.Module = _of_copy("caller_model")  # as a task model, see `ModelCopy`
     config: PretrainedConfig = _of_copy("config")
@@ -188,11 +182,7 @@ class TaskModel:
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch, *, alone: bool = True) -> ModelCopy:
-        """Find the parts of the model and prove the head, on the first batch only.
-
-        Args:
-            alone: Also prove that the first text is answered alone as beside another; `prove_alone` does it otherwise.
-        """
+        """Find the parts of the model and prove the head, on the first batch only; `alone`: also `prove_alone`."""
         copy = self.copy
         if copy.parts is None:
             with copy.lock, full_float32():
@@ -228,11 +218,9 @@ class TaskModel:
             copy.proved_alone = True
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
-        """Run the trunk once over a batch.
+        """Run the trunk once over a batch, and keep every layer's output with `layers`.
 
-        Args:
-            layers: Keep every layer's output.
-            predict: Compute what a language model says at the position explained; without, `logits` has no columns.
+        Without `predict`, what a language model says is not computed: `logits` has no columns.
         """
         copy = self.prepare(batch)
         parts = self.parts
@@ -242,13 +230,7 @@ class TaskModel:
         return self.read(batch, copy.run(batch.inputs, record=parts.sites, stop=stop, states=keep), layers, predict)
 
     def read(self, batch: Batch, done: Pass, layers: bool = False, predict: bool = True) -> ForwardPass:
-        """Return a `ForwardPass` made from a run of a copy that recorded the sites of its parts; see `finish`.
-
-        Args:
-            done: The run.
-            layers: Keep every layer's output.
-            predict: As for `run`.
-        """
+        """Return a `ForwardPass` made from a run of a copy that recorded its parts; see `run` and `finish`."""
         parts, outputs, returned = self.parts, done.output or {}, done.last(self.parts.trunk_site)
         states = states_of(outputs or returned)
         if layers and not states:
@@ -272,12 +254,7 @@ class TaskModel:
         *,
         replace: Mapping[Site, Replace] | None = None,
     ) -> Tensor:
-        """Return the logits of the model alone, (B, C), differentiable if gradients are enabled.
-
-        Args:
-            positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
-            replace: Functions that replace modules' outputs, see `copies.run`.
-        """
+        """Return the logits of the model, (B, C), at positions (B,) or (B, 2), differentiable with gradients on."""
         answer = answer_of(self.copy.run(inputs, replace=replace).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
@@ -293,15 +270,12 @@ class TaskModel:
         replace: Mapping[Site, Replace] | None = None,
         log_probability: bool = False,
     ) -> Tensor:
-        """Return the explained quantity of targets for inputs, differentiable if gradients are enabled.
+        """Return the explained quantity of targets for inputs, (N, K), differentiable where gradients are on.
 
         Args:
             positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
             texts: Which of the B texts each of the N belongs to, (N,).
             log_probability: Return the log-probability of the target instead of `BatchTargets.quantity`.
-
-        Returns:
-            (N, K).
         """
         quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
         if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
@@ -344,9 +318,7 @@ class TaskModel:
         Args:
             hidden: The head's input, (B, T, H); None if there is no head.
             embedded: The embedding layer's output, (B, T, H), or why there is none.
-            states: Every layer's output, if they are kept.
             logits: The model's answer; None if the head has not run.
-            predict: As for `run`.
         """
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.outputs.vocabulary
         if hidden is not None and logits is None and not vocabulary:

@@ -38,10 +38,7 @@ def read_model(
     *,
     previous: nn.Module,
 ) -> ModelCopy:
-    """Copy the caller's model as it is now, and create the task and encoder for it.
-
-    The arguments are those of `TaskModel`, with the tokenizer of `reader` and the task model of the version before.
-    """
+    """Copy the caller's model as it is now, with task and encoder; the arguments are those of `TaskModel`."""
     caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
     task = task_of(unwrapped_model, declared, labels, reader, pipeline.question, pipeline.problem)

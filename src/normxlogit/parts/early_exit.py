@@ -1,9 +1,7 @@
 """Early exit: read a layer by skipping all later ones, where `hidden_states` cannot be brought to the head.
 
-Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. What all of them have is
-layers that hand a state to the next. With an *early exit*, the layers after the one that is read are skipped: each
-returns what it was given, and the model itself does everything between them. Where the layers' outputs can be read
-directly, this gives the same states, at the price of a pass for each layer.
+Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. All have layers that hand a
+state to the next: a skipped one returns what it was given. It costs a pass for each layer.
 """
 
 from collections.abc import Mapping
@@ -55,11 +53,7 @@ def exit_after(
 def find_early_exit(
     pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
 ) -> EarlyExit | None:
-    """Find the layers that can be skipped, and prove that without skipping the trunk reproduces the head's input.
-
-    Returns:
-        None if no layer hands on a state that reaches the head.
-    """
+    """Find the layers that can be skipped, and prove them; None if no layer hands on a state that reaches the head."""
     hidden = trunk.hidden
     if hidden is None:
         return None
@@ -102,10 +96,7 @@ def chained_layers(calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether changing a layer's output changes the head's input.
-
-    The output of some layers, such as those that choose where patches of bytes end, only affects a choice.
-    """
+    """Return whether changing a layer's output changes the head's input; that of some layers only affects a choice."""
 
     def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)
@@ -121,8 +112,7 @@ def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs:
 def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return the output of a skipped layer: its states are replaced by the input states of the same shape.
 
-    With several states, one that is returned under the name of an argument is replaced by that argument, and the others
-    by the remaining arguments in their order.
+    With several states, one under the name of an argument is replaced by that, the others by what remains in order.
     """
     if isinstance(output, Tensor):
         return main_input(args, kwargs)

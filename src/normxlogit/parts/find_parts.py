@@ -35,12 +35,9 @@ from .proofs import (
 def find_parts(
     pool: Pool[PreTrainedModel], text: Mapping[str, Any], filler: int, further: tuple[str, ...] = ()
 ) -> tuple[Parts, FirstText]:
-    """Record a copy's forward pass over a text beside another, and find its trunk, head, embeddings and final norm.
+    """Record a copy's pass over a text beside another, and find its trunk, head, embeddings and final norm.
 
-    A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
-
-    Returns:
-        The parts, and what the model answered to the text; see `prove_alone`.
+    A model without a head that reproduces its logits has parts, too. Also return what the model answered to the text.
     """
     model = pool.model
     is_plain_module = not isinstance(model, PreTrainedModel)  # whose trunk has no name
@@ -197,8 +194,7 @@ def _embedding_site(
 def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
     """Yield the calls whose output could be the head's input, likely ones first.
 
-    Only calls that end after the last layer are candidates, because the proof would succeed with any earlier module
-    too, even with the embeddings.
+    They end after the last layer: the proof would succeed with any earlier module too, even with the embeddings.
     """
     last_layer_input = states[-2] if states and len(states) > 1 else None
     last_layer_calls = [call for call in calls if last_layer_input is not None and call.main_input is last_layer_input]
@@ -250,11 +246,7 @@ def _find_head(
 ) -> tuple[Head, Call, bool]:
     """Return the head behind the first candidate for the trunk with which the model's logits are reproduced.
 
-    Args:
-        layer_forms: Paths of a plain module's layers, with how they return a state.
-
-    Returns:
-        The head, the trunk's call, and whether the head answers at single tokens.
+    Also the trunk's call, and whether the head answers at single tokens.
     """
     failures = []
     for trunk in candidates:

@@ -1,7 +1,6 @@
 """The headpiece: a model's head as a callable, which is proved.
 
-The head is the model's own code, run on a copy in which the trunk is skipped: it returns the hidden states that it is
-given. So scaling, capping, biases and adapters are the model's own.
+It is the model's own code, run on a copy whose trunk returns given states: scaling, biases and adapters are its own.
 """
 
 from collections.abc import Mapping
@@ -72,15 +71,12 @@ class Head:
         return self._call(hidden, inputs, {})
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
-        """Return the head's logits at each token as a sequence of its own.
+        """Return the head's logits at each token as a sequence of its own, (N, C), or (N, R) for chosen rows.
 
         Args:
             hidden: Final representations, (N, H).
             rows: Vocabulary rows to compute, (R,); None for all of the head's outputs.
             inputs: The inputs of the text of each, (N, ...), with those beside the text.
-
-        Returns:
-            (N, C) logits, (N, R) for chosen rows.
         """
         if rows is None:
             return self.tokens_with(hidden, inputs=inputs)

@@ -23,15 +23,10 @@ class LayerOutput:
 
 
 def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
-    """Find the modules that return the layers' outputs.
+    """Find the modules that return the layers' outputs, L; None if no kind of module returns them all in turn.
 
-    Args:
-        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
-            to the head.
-
-    Returns:
-        One place for each of the L layers; None if there is no kind of module that returns them all in turn, if they
-        are not of the text's tokens, as in trunks that pool, or if a layer returns more than one state.
+    Nor where they are not of the text's tokens, as in trunks that pool, or a layer returns more than one state. The
+    states are the embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way.
     """
     inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
     found = (_outputs_of_family(family, states) for family in families(inside).values())

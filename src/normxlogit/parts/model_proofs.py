@@ -73,11 +73,7 @@ class Traced:
 
 
 def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler: int) -> tuple[Traced, str | None]:
-    """Record a pass over a text, (1, T), and the same with its tokens in another order, or others.
-
-    Returns:
-        The pass, and a note if it is over the text alone, as the model does not read the other one.
-    """
+    """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why."""
     beside, note = _beside_another(text, filler), "the model was not tried on a second text: "
     if beside is None:
         note += "none of its inputs is known"
@@ -158,11 +154,7 @@ class FirstText:
     "drawn",
 )
 def prove_alone(pool: Pool[PreTrainedModel], first: FirstText) -> FirstText:
-    """Prove that a model answers a text alone as it did beside another, and as often as it is asked.
-
-    Returns:
-        The text with its answer alone.
-    """
+    """Prove that a model answers a text alone as beside another, and each time; return it with that answer."""
     name = type(pool.model).__name__
     alone, beside, again = first.answer(pool, first.inputs), first.logits, list[Tensor]()
     if first.draws:

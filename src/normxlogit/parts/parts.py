@@ -72,11 +72,7 @@ class Parts:
         return self.head.swap_if_time_first(hidden)
 
     def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
-        """Return the embedding layer's output, (B, T, H) with T = `length`, from what was recorded at its site.
-
-        Returns:
-            None if nothing was recorded; the error where the layers read fewer positions than tokens.
-        """
+        """Return the embedding layer's output, (B, T, H), from what was recorded; an error for fewer positions."""
         tensor = tensor_of(recorded)
         if tensor is None or self.embedding_site is None:
             return None

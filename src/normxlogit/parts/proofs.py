@@ -1,9 +1,7 @@
 """The table of proofs, each what is compared, the tolerance, the reason, and when it runs; and how they compare.
 
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A proof is
-a function with the decorator `proof`, beside what it proves; here are those that compare two answers for several
-callers. `PROOFS` is the table in the page on how it works. All run in full precision of float32, also where the caller
-has TF32 on (`copies.arithmetic`), except where the caller has run the model.
+a function with the decorator `proof`, beside what it proves. All run in full float32, except on what the caller ran.
 """
 
 from collections.abc import Callable
@@ -77,8 +75,7 @@ def tolerance_for_given(logits: Tensor) -> float:
 def largest_difference(actual: Tensor, expected: Tensor) -> float:
     """Return the largest difference between two tensors, infinite if their shapes differ.
 
-    A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
-    `tolerance_for` holds for it too; the same infinity does not differ.
+    Values beyond EXCLUDED, as of a regression, count relative to their own size; the same infinity does not differ.
     """
     if actual.shape != expected.shape:
         return float("inf")
@@ -91,10 +88,7 @@ def largest_difference(actual: Tensor, expected: Tensor) -> float:
 
 
 def quantises_by_batch(model: nn.Module) -> bool:
-    """Return whether activations are quantised by the maximum of a batch, so that texts affect each other's logits.
-
-    In LLM.int8 of bitsandbytes, a column with a value above the threshold in any text is not quantised in any text.
-    """
+    """Return whether activations are quantised by the maximum of a batch (LLM.int8): texts change each other's."""
     for module in model.modules():
         home = type(module).__module__
         is_of_8_bits = home.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"

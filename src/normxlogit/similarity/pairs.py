@@ -159,14 +159,7 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
 
 
 def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
-    """Score the tokens of B texts for K vectors each.
-
-    Args:
-        vectors: (B, K, C).
-
-    Returns:
-        The scores of each text, (K, 1, T); what attention sinks contribute is in the bias.
-    """
+    """Score the tokens of B texts for vectors, (B, K, C): (K, 1, T) for each; attention sinks are in the bias."""
     encodings = [side.encoding for side in sides]
     batch = model.batch(encodings, list(range(len(encodings))))
     with torch.inference_mode(not method.needs_grad):

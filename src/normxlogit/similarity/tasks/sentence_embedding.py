@@ -95,11 +95,7 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
 
 
 def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
-    """Return a trunk with the pooling and further steps that its files or the caller name.
-
-    Args:
-        pooling: How to pool, instead of the setting in the model's files.
-    """
+    """Return a trunk with the pooling that the caller names, or else its files, and the further steps of those."""
     if isinstance(model, SentenceEmbedding):
         return model
     if pooling is not None and pooling not in get_args(Pooling):
@@ -135,11 +131,7 @@ def is_embedding_folder(source: str, **options: Any) -> bool:
 
 
 def steps_from_files(source: str, **options: Any) -> Steps | None:
-    """Return the steps around a trunk that sentence-transformers' files beside a model name.
-
-    Returns:
-        The steps; None if there are no such files.
-    """
+    """Return the steps around a trunk that sentence-transformers' files beside a model name; None if there are none."""
     entries = read_model_json(source, "modules.json", options)
     if entries is None:
         return None
