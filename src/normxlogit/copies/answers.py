@@ -130,7 +130,7 @@ class AnswerForm:
         """Call a module's forward, and return its output and the logits, (B, C) or (B, T, C)."""
         with _RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
-        logits = [self._logits(field_of(output, key), recorded) for key in self.keys]
+        logits = [self._logits(fields_of(output)[key], recorded) for key in self.keys]
         if len(logits) > 1:
             return output, torch.stack(logits, -1)  # (B, T, 2)
         return output, logits[0][:, None] if logits[0].ndim == 1 else logits[0]
@@ -164,30 +164,13 @@ class ForwardSettings:
         return self.outputs is not None or self.output_field is not None or bool(self.input_names)
 
 
-def fields_of(output: Any) -> dict[FieldKey, Tensor]:
-    """Return the tensors in a module's output that may be its answer: of floats with one to three axes."""
-    fields: Mapping[Any, Any] = {None: output}
+def fields_of(output: Any) -> Mapping[FieldKey, Any]:
+    """Return the fields of a module's output."""
     if isinstance(output, Mapping):
-        fields = output
-    elif isinstance(output, tuple | list):
-        names = getattr(output, "_fields", range(len(output)))
-        fields = dict(zip(names, output, strict=True))
-    elif not isinstance(output, Tensor) and hasattr(output, "__dict__"):
-        fields = vars(output)
-    return {
-        key: value
-        for key, value in fields.items()
-        if isinstance(value, Tensor) and value.is_floating_point() and 1 <= value.ndim <= 3  # a loss has no axes
-    }
-
-
-def field_of(output: Any, key: FieldKey) -> Tensor:
-    """Return a field of a module's output."""
-    if key is None:
-        return output  # type: ignore[no-any-return]
-    if isinstance(output, tuple | list) and isinstance(key, int):
-        return output[key]  # type: ignore[no-any-return]
-    return output[key] if isinstance(output, Mapping) else getattr(output, key)  # type: ignore[no-any-return, arg-type]
+        return output
+    if isinstance(output, tuple | list):
+        return dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
+    return {None: output} if isinstance(output, Tensor) or not hasattr(output, "__dict__") else vars(output)
 
 
 def answer_keys(
@@ -198,7 +181,11 @@ def answer_keys(
     It is the one that the caller names, `logits`, or the only one of (B, C) or (B, T, C) that the task can read, by
     `fits`.
     """
-    fields = fields_of(output)
+    fields = {  # which may be the answer
+        key: value
+        for key, value in fields_of(output).items()
+        if isinstance(value, Tensor) and value.is_floating_point() and 1 <= value.ndim <= 3  # a loss has no axes
+    }
     described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
     if named is not None:
         if named not in fields:
@@ -240,7 +227,7 @@ def answer_form(
     for number in range(probes):
         with _RecordedLogits() as record:
             output = run(number)
-        own_answers = [field_of(output, key) for key in keys]
+        own_answers = [fields_of(output)[key] for key in keys]
         answers += own_answers
         recorded += map(record.of, own_answers)
     names = {None if found is None else found[1] for found in recorded}

@@ -80,7 +80,7 @@ def clone(model: nn.Module) -> nn.Module:
     for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
-    tables = list(map(vars, copied_modules))
+    tables: list[dict[str, Any]] = [module.__dict__ for module in copied_modules]
     for name, value in itertools.chain.from_iterable(table.items() for table in tables):
         if type(value) in MUTABLE_CONTAINERS and name not in TABLES:
             _rebind_container(value, copies)

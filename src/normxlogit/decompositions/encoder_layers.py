@@ -72,56 +72,33 @@ _DISTILBERT = LayerPaths(
 _TOKEN_HEADS = {"token-classification": HeadPaths("classifier"), "question-answering": HeadPaths("qa_outputs")}
 _POOLED = HeadPaths("classifier", "{base}.pooler.dense", "tanh")
 _DISTILLED = HeadPaths("classifier", "pre_classifier", "relu")
+_TRANSFORM = "cls.predictions.transform"
 _BERT_LM = HeadPaths(
-    "cls.predictions.decoder",
-    "cls.predictions.transform.dense",
-    "cls.predictions.transform.transform_act_fn",
-    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.decoder", f"{_TRANSFORM}.dense", f"{_TRANSFORM}.transform_act_fn", f"{_TRANSFORM}.LayerNorm"
 )
 _ROBERTA_LM = HeadPaths("lm_head.decoder", "lm_head.dense", "gelu", "lm_head.layer_norm")
-_ROBERTA = _TOKEN_HEADS | {
+_GENERATOR = "generator_predictions"
+_ELECTRA_LM = HeadPaths(
+    "generator_lm_head", f"{_GENERATOR}.dense", f"{_GENERATOR}.activation", f"{_GENERATOR}.LayerNorm"
+)
+_CHOICES, _MODELS = ("sequence-classification", "multiple-choice"), ("masked-lm", "causal-lm")
+_ROBERTA = {
+    **_TOKEN_HEADS,
+    **dict.fromkeys(_MODELS, _ROBERTA_LM),
     "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "tanh"),
     "multiple-choice": _POOLED,
-    "masked-lm": _ROBERTA_LM,
-    "causal-lm": _ROBERTA_LM,
 }
+_ELECTRA = _TOKEN_HEADS | {
+    "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "classifier.activation"),
+    "masked-lm": _ELECTRA_LM,
+}
+_DISTILBERT_LM = HeadPaths("vocab_projector", "vocab_transform", "activation", "vocab_layer_norm")
 
 FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
-    "bert": (
-        _BERT,
-        _TOKEN_HEADS
-        | {
-            "sequence-classification": _POOLED,
-            "multiple-choice": _POOLED,
-            "masked-lm": _BERT_LM,
-            "causal-lm": _BERT_LM,
-        },
-    ),
-    "roberta": (_BERT, _ROBERTA),
-    "xlm-roberta": (_BERT, _ROBERTA),
-    "camembert": (_BERT, _ROBERTA),
-    "electra": (
-        _BERT,
-        _TOKEN_HEADS
-        | {
-            "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "classifier.activation"),
-            "masked-lm": HeadPaths(
-                "generator_lm_head",
-                "generator_predictions.dense",
-                "generator_predictions.activation",
-                "generator_predictions.LayerNorm",
-            ),
-        },
-    ),
-    "distilbert": (
-        _DISTILBERT,
-        _TOKEN_HEADS
-        | {
-            "sequence-classification": _DISTILLED,
-            "multiple-choice": _DISTILLED,
-            "masked-lm": HeadPaths("vocab_projector", "vocab_transform", "activation", "vocab_layer_norm"),
-        },
-    ),
+    "bert": (_BERT, _TOKEN_HEADS | dict.fromkeys(_CHOICES, _POOLED) | dict.fromkeys(_MODELS, _BERT_LM)),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), (_BERT, _ROBERTA)),
+    "electra": (_BERT, _ELECTRA),
+    "distilbert": (_DISTILBERT, _TOKEN_HEADS | dict.fromkeys(_CHOICES, _DISTILLED) | {"masked-lm": _DISTILBERT_LM}),
 }
 
 
@@ -191,18 +168,10 @@ def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]
         raise UnsupportedModelError(
             f"needs a LayerNorm with weight and bias where the model has a {type(norm).__name__}"
         )
-    deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     if weight.is_meta:
-        return *_offloaded_norm(norm, weight, epsilon, states.device), deviation
+        raise UnsupportedModelError("needs norms whose weights are in memory, and the model's are offloaded")
+    deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     return weight.float(), bias.float(), deviation
-
-
-def _offloaded_norm(norm: nn.Module, weight: Tensor, epsilon: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the weight (H,) and bias (H,) of a LayerNorm whose offloaded weights are loaded for each call."""
-    signs = 1 - 2 * (torch.arange(len(weight), device=device) % 2).float()  # (H,), none of them their mean
-    normed = (signs - signs.mean()) / (signs.var(correction=0) + epsilon).sqrt()  # (H,)
-    bias = norm(torch.zeros(1, len(weight), device=device, dtype=weight.dtype))[0].float()  # (H,)
-    return (norm(signs[None].to(weight.dtype))[0].float() - bias) / normed, bias
 
 
 def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:

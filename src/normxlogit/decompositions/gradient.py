@@ -75,8 +75,8 @@ class _Gradient(Method):
     """The base of gradient methods: groups of texts, their gradients, and the sum over the embedding width."""
 
     needs_grad = True
-    converges = False
-    """Whether it is an integral whose error is known."""
+    converges = False  # whether it is an integral whose error is known
+    captum_method: tuple[str, dict[str, Any]]  # Captum's name for it, and options
 
     def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
         self.aggregate: Aggregate = aggregate
@@ -112,7 +112,12 @@ class _Gradient(Method):
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute target k of N texts to each coordinate of their embeddings, (N, T, H); note `errors`, (B, K)."""
-        raise NotImplementedError
+        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
+        name, options = self.captum_method
+        values: Tensor = getattr(self.captum, name)(answer).attribute(
+            vectors, additional_forward_args=(texts, k), **options
+        )
+        return values
 
     def _aggregated(self, values: Tensor) -> Tensor:
         """Return values aggregated over the width, (N, T, H) to (N, T)."""
@@ -135,16 +140,10 @@ class GradientNorm(_Gradient):
             feeds the embedding layer's output back in its place, as the authors' code does.
     """
 
+    captum_method = "Saliency", {"abs": False}
+
     def __init__(self, aggregate: Aggregate = "l1", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
-
-    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute by Captum."""
-        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
-        gradient: Tensor = self.captum.Saliency(answer).attribute(
-            vectors, abs=False, additional_forward_args=(texts, k)
-        )
-        return gradient
 
 
 @register(
@@ -166,14 +165,10 @@ class GradientXInput(_Gradient):
         protocol: As for `GradientNorm`.
     """
 
+    captum_method = "InputXGradient", {}
+
     def __init__(self, aggregate: Aggregate = "sum", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
-
-    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute by Captum."""
-        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
-        products: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
-        return products
 
 
 @register(

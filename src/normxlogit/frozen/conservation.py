@@ -39,22 +39,13 @@ _ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
 
 
 class Conservation:
-    """The proof of a recorded pass over one text, in a backward pass through it.
-
-    Args:
-        accept: Called when the pass is proved.
-
-    Attributes:
-        leaves: The constants that the pass adds, which are its bias, as leaves of its graph.
-        recorded: The paths of the modules that need a `Recording`, "" for the whole model.
-        held: What held values contribute in the backward pass.
-    """
+    """The proof of a recorded pass over one text, in a backward pass through it; `accept` is called when it holds."""
 
     def __init__(self, dtype: torch.dtype, accept: Callable[[], object] = lambda: None) -> None:
         self._dtype, self._accept = dtype, accept
-        self.leaves: list[Tensor] = []
-        self.recorded: set[str] = set()
-        self.held: list[Tensor] = []
+        self.leaves: list[Tensor] = []  # the constants that the pass adds, which are its bias
+        self.recorded: set[str] = set()  # modules that need a `Recording`, "" for the whole model
+        self.held: list[Tensor] = []  # what held values contribute in the backward pass
         self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:

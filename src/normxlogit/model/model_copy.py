@@ -32,27 +32,8 @@ from .input_limits import unreadable_input
 class ModelCopy:
     """Structural copies of one model, made at the same time; they share the caller's weights.
 
-    Everything that is learned about a model is kept here, so that it is forgotten together when the model changed.
-
-    Args:
-        watched: The module whose changes make the copies outdated: the model, or what holds it.
-
-    Attributes:
-        unmodified: A copy that nothing was changed on: it answers as the caller's model does.
-        wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
-        module: The copy that is explained; passes run on private copies of it, see `run`.
-        is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
-            that of `wrapped`.
-        form: What the model returns, and where.
-        notes: Notes for all results on it, and on proofs that could not be run.
-        outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
-        pool: Lends private copies of `module`.
-        parts: Where its parts are; None before the first batch.
-        first_text: The first text and its logits; None before the first batch.
-        proved_alone: Whether the model answers that text alone as beside another.
-        padding: Lengths of texts that keep their states in one batch, padded.
-        causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
-        causal_with_media: The same of texts with pictures or sounds.
+    Everything that is learned about a model is kept here, so that it is forgotten together when the model changed, or
+    what holds it, which is `watched`.
     """
 
     config: PretrainedConfig  # this and the four that follow are set by `version.read_model`
@@ -67,19 +48,20 @@ class ModelCopy:
         self._snapshot = Snapshot(watched)
         unwrapped_model = unwrapped(caller_model)
         register_recorders(unwrapped_model)
-        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))
+        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))  # nothing is changed on it
+        # A copy of what the caller calls: the adapter with the model in it.
         self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
-        self.module = cast(PreTrainedModel, clone(unwrapped_model))
-        self.is_adapted = self.wrapped is not self.unmodified
+        self.module = cast(PreTrainedModel, clone(unwrapped_model))  # that is explained, by private copies, see `run`
+        self.is_adapted = self.wrapped is not self.unmodified  # whether `module` must be compared with `wrapped`
         self.form = AnswerForm()
-        self.notes: tuple[str, ...] = ()
-        self.outputs: int | None = None
+        self.notes: tuple[str, ...] = ()  # for all results on it, and on proofs that could not be run
+        self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
         self.pool = Pool(self.module)
-        self.parts: Parts | None = None
+        self.parts: Parts | None = None  # these two are found with the first batch
         self.first_text: FirstText | None = None
-        self.proved_alone = False
-        self.padding = ProvedLengths()
-        self.causal = ProvedLengths()
+        self.proved_alone = False  # whether the model answers that text alone as beside another
+        self.padding = ProvedLengths()  # of texts that keep their states in one batch, padded
+        self.causal = ProvedLengths()  # of texts whose later tokens leave the states of earlier ones alone
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
 

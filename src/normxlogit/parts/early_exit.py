@@ -123,15 +123,10 @@ def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[s
         fields = dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
     tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
     states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
-    for name in [*(field for field in states if field in kwargs), *(field for field in states if field not in kwargs)]:
-        candidates = [
-            field
-            for field, value in tensors.items()
-            if value.shape == states[name].shape and value.dtype == states[name].dtype
-        ]
-        source = name if name in kwargs and name in candidates else next(iter(candidates), None)
-        if source is not None:
-            fields[name] = tensors.pop(source)
+    for name, state in sorted(states.items(), key=lambda item: item[0] not in kwargs):
+        alike = [key for key, value in tensors.items() if (value.shape, value.dtype) == (state.shape, state.dtype)]
+        if alike:
+            fields[name] = tensors.pop(name if name in kwargs and name in alike else alike[0])
     if isinstance(output, ModelOutput):
         return type(output)(**fields)
     return output._replace(**fields) if hasattr(output, "_replace") else type(output)(fields.values())

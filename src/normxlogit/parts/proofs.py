@@ -168,27 +168,14 @@ def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
 
 
 @proof(
-    compares="hidden states in the caller's outputs, and the same ones computed from the inputs",
+    compares="hidden states in the caller's outputs, and the same ones computed from the inputs; the head on them, and "
+    "the logits in the outputs",
     tolerance="rounding, of TF32 if it is on",
-    why="outputs of other inputs, or of another order of them, would be explained as these",
-    when="every call of `from_outputs`; the embedding layer alone",
+    why="outputs of other inputs, or of another order of them, of different passes, or of training mode",
+    when="every call of `from_outputs`; the embedding layer and the head alone",
 )
-def states_are_of_these_inputs(theirs: Tensor, ours: Tensor) -> bool:
-    """Return whether hidden states of real tokens are the same, (N, H) each."""
-    if theirs.shape != ours.shape:
-        return False
-    ours = ours.float()
-    return largest_difference(theirs.to(ours.device).float(), ours) <= tolerance_for_given(ours)
-
-
-@proof(
-    compares="the head on the hidden states in the caller's outputs, and the logits in them",
-    tolerance="rounding, of TF32 if it is on",
-    why="states and logits of different passes, or of training mode",
-    when="every call of `from_outputs`; the head alone",
-)
-def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
-    """Return the difference of the head's logits on the caller's states from the caller's, None if within rounding."""
-    theirs = theirs.float()
-    difference = largest_difference(logits.to(theirs.device), theirs)
-    return None if difference <= tolerance_for_given(theirs) else difference
+def outputs_beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
+    """Return how far what the caller's pass gave is from what is computed, None if that is within rounding."""
+    expected = expected.float()
+    difference = largest_difference(actual.to(expected.device).float(), expected)
+    return None if difference <= tolerance_for_given(expected) else difference

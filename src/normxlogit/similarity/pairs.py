@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..errors import InputError, MethodError
+from ..copies.clone import unwrapped
+from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import Answer
 from ..leave_out.outcomes import Outcomes, in_batches
@@ -27,9 +28,24 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
 from ..tasks.base import Task
-from .embeds import embedding_task, encoded, tower_for
 from .result import Similarity
 from .tasks.embedding import Direction
+
+
+@runtime_checkable
+class Embeds(Protocol):
+    """A task whose model embeds texts, or what else is compared, as vectors.
+
+    It, or the task of each of its parts, has a method `encode_each(model, items)` that returns the items' encodings.
+    """
+
+    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
+        """Return the items whose vectors are compared, and whether a single one was given."""
+        ...
+
+    def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
+        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model."""
+        ...
 
 
 class Side(NamedTuple):
@@ -258,3 +274,27 @@ def _normalised(vectors: Tensor) -> Tensor:
 def _to_numpy(values: Tensor) -> FloatArray:
     array: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
     return array
+
+
+def embedding_task(model: TaskModel) -> Embeds:
+    """Return the task of a model that embeds."""
+    if not isinstance(model.task, Embeds):
+        raise UnsupportedModelError(
+            f"{model.name} is a model for {model.task.name}; similarity needs one that embeds texts: load it with "
+            "task='embedding', or pass a SentenceTransformer. A reranker, which reads both texts at once, is a "
+            "classifier: explain the pair (query, document)"
+        )
+    return model.task
+
+
+def tower_for(model: TaskModel, item: Any) -> TaskModel:
+    """Return the model that embeds an item: the model itself, or one of its two towers."""
+    tower = embedding_task(model).part_for(unwrapped(model.caller_model), item)
+    return model if tower is None else model.side(*tower)
+
+
+def encoded(model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
+    """Return the encodings of items that a model, or a tower, embeds."""
+    task: Any = model.task
+    encodings: list[Encoding] = task.encode_each(model, items)
+    return encodings
