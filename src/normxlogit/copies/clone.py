@@ -45,8 +45,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
     if any(cls.__name__ == "FSDPModule" for cls in type(model).__mro__):
         raise UnsupportedModelError(
             "the weights of a model that was given to fully_shard are in parts, in other processes too; explain a "
-            "model with whole ones, as of torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
-            "options=StateDictOptions(full_state_dict=True))"
+            "model with whole ones (full_state_dict=True)"
         )
     return model
 

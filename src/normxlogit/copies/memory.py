@@ -1,16 +1,13 @@
 """Out-of-memory errors, which must not be taken for others; free memory, and how many tokens fit into it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import nn
 
 from ..errors import InputError
-
-Result = TypeVar("Result")
 
 PHRASES = ("DefaultCPUAllocator", "can't allocate memory")
 """Phrases in torch's out-of-memory errors that have no class of their own."""
@@ -27,17 +24,6 @@ def reraise_out_of_memory(error: BaseException) -> None:
     """Raise an error again if it means too little memory, for use in an `except Exception`."""
     if out_of_memory(error):
         raise error
-
-
-def result_or_none(work: Callable[[], Result]) -> Result | None:
-    """Return the result of a call, None if memory ran out; then the device's cache is emptied."""
-    try:
-        return work()
-    except Exception as error:
-        if not out_of_memory(error):
-            raise
-    empty_cache()
-    return None
 
 
 def empty_cache() -> None:

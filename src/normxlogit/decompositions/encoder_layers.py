@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
+from ..copies.checkpointing import without_cache
+from ..copies.clone import clone
 from ..copies.run import Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
 from ..parts.proofs import proof
-from .layer_calls import LayerCall, clone_for_layers, record_layers
+from .layer_calls import LayerCall, record_layers
 
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
 
@@ -235,11 +237,11 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     Attention probabilities come from the eager kernel, set on a clone: the others return none.
     """
     paths = _family_paths(model)[0]
-    copy = clone_for_layers(model)
+    copy: Any = without_cache(clone(model.module))
     copy.config._attn_implementation = "eager"
     for module in copy.modules():
         if hasattr(module, "chunk_size_feed_forward"):
-            module.chunk_size_feed_forward = 0  # type: ignore[assignment]  # one call, one recording
+            module.chunk_size_feed_forward = 0  # one call, one recording
     layers = set(copy.base_model.get_submodule(paths.layers).children())
     calls = record_layers(model, copy, [path for path, module in copy.named_modules() if module in layers], batch)
     names = [field.name for field in fields(paths) if field.name != "layers"]

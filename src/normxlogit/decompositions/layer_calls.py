@@ -4,12 +4,11 @@ import functools
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor, nn
-from transformers import Cache, PretrainedConfig, PreTrainedModel
+from transformers import Cache
 
-from ..copies.clone import clone
 from ..copies.memory import reraise_out_of_memory
 from ..copies.run import Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
@@ -57,15 +56,6 @@ class LayerCall:
                 f"needs layers that return hidden states, and {type(self.layer).__name__} does not"
             )
         return hidden
-
-
-def clone_for_layers(model: TaskModel) -> PreTrainedModel:
-    """Clone the model for one call of a method, without a cache, so that layers can be called again."""
-    copy = clone(model.module)
-    config = getattr(copy, "config", None)
-    for settings in (config, config.get_text_config()) if isinstance(config, PretrainedConfig) else ():
-        settings.use_cache = False
-    return cast(PreTrainedModel, copy)
 
 
 def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batch: Batch) -> list[LayerCall]:

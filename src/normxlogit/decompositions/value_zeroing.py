@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from ..copies.checkpointing import without_cache
+from ..copies.clone import clone
 from ..copies.run import Site
 from ..copies.run import run as run_copy
 from ..errors import UnsupportedModelError
@@ -14,7 +16,7 @@ from ..methods.registry import register
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..parts.proofs import beyond_rounding, proof
-from .layer_calls import LayerCall, clone_for_layers, record_layers
+from .layer_calls import LayerCall, record_layers
 from .matrix import MatrixMethod
 
 PAPER = "Mohebbi et al., 2023"
@@ -65,7 +67,7 @@ class ValueZeroing(MatrixMethod):
 
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the matrices."""
-        copy = clone_for_layers(model)
+        copy = without_cache(clone(model.module))
         values = _layers_with_values(copy)
         calls = record_layers(model, copy, list(values), run.batch)
         if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):

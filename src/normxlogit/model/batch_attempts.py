@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..copies.arithmetic import full_float32
-from ..copies.memory import empty_cache, out_of_memory, result_or_none
+from ..copies.memory import empty_cache, out_of_memory
 from ..errors import InputError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import padding_changes_nothing
@@ -109,11 +109,17 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     bounds = itertools.takewhile(lambda bound: bound < 2 * longest, (shortest << power for power in itertools.count()))
     trials = sorted({max(n for n in lengths if n <= bound and n < longest) for bound in bounds})
     trial_texts = [encodings[list(lengths).index(length)] for length in (*trials, longest)]
-    is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
+    try:
+        is_same = _ignores_padding(model, trial_texts)
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        empty_cache()
+        return False  # nothing is known, and without memory for two there is one in a batch
     if is_same:
         proved.add(shortest, longest)
-    proved.refuted = is_same is False  # None without memory for two: there is one in a batch then
-    return bool(is_same)
+    proved.refuted = not is_same
+    return is_same
 
 
 @full_float32()

@@ -4,8 +4,7 @@ Some trunks pass several streams on, run two stacks in turns, or work on ever fe
 state to the next: a skipped one returns what it was given. It costs a pass for each layer.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -21,16 +20,8 @@ from .layer_to_head import run_trunk
 from .proofs import beyond_rounding, proof
 
 
-@dataclass(frozen=True)
-class EarlyExit:
-    """The layers of a trunk that can be skipped; a skipped layer returns its input."""
-
-    layers: tuple[str, ...]  # their paths
-    count: int  # how many calls of them a pass has
-
-
 def exit_after(
-    pool: Pool[PreTrainedModel], trunk: str, early_exit: EarlyExit, inputs: Mapping[str, Any], layer: int
+    pool: Pool[PreTrainedModel], trunk: str, layers: Iterable[str], inputs: Mapping[str, Any], layer: int
 ) -> Tensor:
     """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H)."""
     calls_made = 0
@@ -41,7 +32,7 @@ def exit_after(
         calls_made += 1
         return output if calls_made <= layer else _with_inputs_as_states(output, args, kwargs)
 
-    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, run_or_skip), inputs)
+    return run_trunk(pool, trunk, dict.fromkeys(layers, run_or_skip), inputs)
 
 
 @proof(
@@ -52,11 +43,11 @@ def exit_after(
 )
 def find_early_exit(
     pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
-) -> EarlyExit | None:
-    """Find the layers that can be skipped, and prove them; None if no layer hands on a state that reaches the head."""
+) -> tuple[tuple[str, ...] | None, int | None]:
+    """Find the layers that can be skipped, and how many calls of them a pass has, and prove them; None if none can."""
     hidden = trunk.hidden
     if hidden is None:
-        return None
+        return None, None
     try:
         with torch.inference_mode():
             layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
@@ -64,18 +55,17 @@ def find_early_exit(
             families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
             layer_calls = [call for call in layer_calls if call.family in families_reaching_head]
             if not layer_calls:
-                return None
-            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layer_calls)), len(layer_calls))
+                return None, None
+            layers, count = tuple(dict.fromkeys(call.path for call in layer_calls)), len(layer_calls)
             every_layer, without_last = (
-                exit_after(pool, trunk.path, early_exit, inputs, layer)
-                for layer in (len(layer_calls), len(layer_calls) - 1)
+                exit_after(pool, trunk.path, layers, inputs, layer) for layer in (count, count - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         reraise_out_of_memory(error)
-        return None
+        return None, None
     if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-        return None
-    return early_exit if beyond_rounding(every_layer, hidden) is None else None
+        return None, None
+    return (layers, count) if beyond_rounding(every_layer, hidden) is None else (None, None)
 
 
 def chained_layers(calls: list[Call]) -> list[Call]:

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from ..copies.run import Site, hidden_of, tensor_of
 from ..copies.trace import Axes
 from ..errors import HeadMismatchError, UnsupportedModelError
-from .early_exit import EarlyExit
 from .headpiece import Headpiece
 from .layer_outputs import LayerOutput
 from .layer_to_head import Tail
@@ -33,8 +32,7 @@ class Parts:
     # before and after the final norm
     states_lack_embeddings: bool = False
     tail: Tail | None = None  # the modules between the layers and the head; None if the last layer's output is final
-    # How to read single layers where `hidden_states` cannot be brought to the head; None if they can
-    early_exit: EarlyExit | None = None
+    early_exit: tuple[str, ...] | None = None  # layers to skip where `hidden_states` cannot be brought to the head
     layers: int | None = None  # number of layers; None when they cannot be read either way
     # Where each layer's output is returned; None if no kind of module returns them all
     outputs: tuple[LayerOutput, ...] | None = None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,27 +66,22 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone."""
     entries: list[SignalEntry] = []
 
-    def recorder(path: str, module: Any) -> Replace:
-        """Return a function that records a call of the module, if it is the first that reads a signal."""
-
-        def record_entry(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            entry_input = args[0] if args else next(iter(kwargs.values()), None)
-            if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
-                return
-            shapes = tuple(entry_input.shape), tuple(output.shape)
-            if isinstance(module, nn.Linear):
-                entries.append(SignalEntry(path, *shapes, output.ndim - 1))
-            else:
-                sizes, padding = module.kernel_size, module.padding
-                if isinstance(padding, str):
-                    padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
-                window = (sizes, module.stride, padding)
-                entries.append(SignalEntry(path, *shapes, 1, window))
-
-        return record_entry
+    def record_entry(path: str, module: Any, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record a call of a module, if it is the first that reads a signal."""
+        entry_input = args[0] if args else next(iter(kwargs.values()), None)
+        if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
+            return
+        shapes = tuple(entry_input.shape), tuple(output.shape)
+        if isinstance(module, nn.Linear):
+            entries.append(SignalEntry(path, *shapes, output.ndim - 1))
+        else:
+            sizes, padding = module.kernel_size, module.padding
+            if isinstance(padding, str):
+                padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
+            entries.append(SignalEntry(path, *shapes, 1, (sizes, module.stride, padding)))
 
     candidates = {
-        Site(path, call=0): recorder(path, module)
+        Site(path, call=0): partial(record_entry, path, module)
         for path, module in model.named_modules()
         if isinstance(module, ENTRY_CLASSES)
     }

@@ -100,9 +100,8 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
         return model
     if pooling is not None and pooling not in get_args(Pooling):
         raise InputError(f"pooling must be 'mean', 'first' or 'last', not {pooling!r}")
-    embedding = _from_modules(model)
-    if embedding is not None:
-        return embedding
+    if is_sentence_transformer(model):
+        return _from_modules(model)
     trunk = unwrapped(model)
     if not isinstance(trunk, PreTrainedModel) or trunk.get_output_embeddings() is not None:
         raise UnsupportedModelError(
@@ -125,14 +124,14 @@ def is_sentence_transformer(model: Any) -> bool:
     return isinstance(model, nn.Sequential) and any(type(module).__name__ == "Pooling" for module in model.children())
 
 
-def is_embedding_folder(source: str, **options: Any) -> bool:
+def is_embedding_folder(source: str) -> bool:
     """Return whether the files of a model say that it embeds texts."""
-    return any(_module_kind(entry) == "Pooling" for entry in read_model_json(source, "modules.json", options) or ())
+    return any(_module_kind(entry) == "Pooling" for entry in read_model_json(source, "modules.json", {}) or ())
 
 
-def steps_from_files(source: str, **options: Any) -> Steps | None:
+def steps_from_files(source: str) -> Steps | None:
     """Return the steps around a trunk that sentence-transformers' files beside a model name; None if there are none."""
-    entries = read_model_json(source, "modules.json", options)
+    entries = read_model_json(source, "modules.json", {})
     if entries is None:
         return None
     try:
@@ -145,15 +144,15 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     modes: tuple[str, ...] = ()
     dense = []
     for kind, path in steps[1:]:
-        config = {} if kind == "Normalize" else read_model_json(source, f"{path}/config.json", options)
+        config = {} if kind == "Normalize" else read_model_json(source, f"{path}/config.json", {})
         if config is None:
             raise InputError(f"{source}: {path}/config.json is missing; download the model again")
         if kind == "Pooling":
             modes = _pooling_modes(config)
         elif kind == "Dense":
-            dense.append(_dense_layer(config, _load_weights(source, path, options)))
-    trunk = read_model_json(source, "sentence_bert_config.json", options) or {}
-    config = read_model_json(source, "config_sentence_transformers.json", options) or {}
+            dense.append(_dense_layer(config, source, path))
+    trunk = read_model_json(source, "sentence_bert_config.json", {}) or {}
+    config = read_model_json(source, "config_sentence_transformers.json", {}) or {}
     return Steps(
         modes,
         tuple(dense),
@@ -165,10 +164,8 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     )
 
 
-def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
-    """Return a `SentenceTransformer` as an embedding model; None for other modules."""
-    if not is_sentence_transformer(model):
-        return None
+def _from_modules(model: nn.Module) -> SentenceEmbedding:
+    """Return a `SentenceTransformer` as an embedding model."""
     modules = list(model.children())
     kinds = [type(module).__name__ for module in modules]
     _check_order(kinds)
@@ -241,11 +238,14 @@ def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     return modes
 
 
-def _dense_layer(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
-    """Return a dense layer with its activation."""
+def _dense_layer(config: Mapping[str, Any], source: str, path: str) -> nn.Module:
+    """Return a dense layer with its activation, in the folder `path` of a model."""
     _check_dense(config)
+    file = find_file(source, f"{path}/model.safetensors", {})
+    if file is None:
+        raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
     linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
-    linear.load_state_dict({name.removeprefix("linear."): value for name, value in weights.items()})
+    linear.load_state_dict({name.removeprefix("linear."): value for name, value in load_file(file).items()})
     name = str(config.get("activation_function", "torch.nn.modules.linear.Identity")).rpartition(".")[2]
     activation = getattr(nn, name, None)
     if not (isinstance(activation, type) and issubclass(activation, nn.Module)):
@@ -257,14 +257,6 @@ def _check_dense(config: Mapping[str, Any]) -> None:
     """Refuse a dense layer that does more than its weights and an activation."""
     if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
         raise UnsupportedModelError("the model's dense layer adds or reads something else than the pooled vector")
-
-
-def _load_weights(source: str, path: str, options: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the weights of a module, in the folder `path` of a model."""
-    file = find_file(source, f"{path}/model.safetensors", options)
-    if file is None:
-        raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
-    return load_file(file)
 
 
 def _default_prompt(prompts: Any, name: Any) -> str:
