@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,17 +11,11 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from ..copies.answers import ForwardSettings
 from ..copies.plain_module import forward_arguments
-from ..errors import InputError, reason_of
 from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """Names of tables with a row for each position; tables of distances between tokens do not limit a text."""
 _RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
-
-FEW_TOKENS = 16
-"""No model fails on so few tokens as they are too many."""
-
-TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
 
 MAX_OFFSET_ROWS = 4
 """Most rows of a table before its first position, for padding or unused."""
@@ -105,16 +99,6 @@ def _first_position_row(module: Any) -> int:
         return int(getattr(module, "offset", 0))
     padding = getattr(module, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
-
-
-def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exception, doing: str) -> InputError:
-    """Return the error that names the input which a model could not "read", or what it was `doing` with it."""
-    texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-    described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-    return InputError(
-        f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason_of(error)}"
-        + (TOO_LONG if tokens > FEW_TOKENS else "")
-    )
 
 
 def vocabulary_limit(model: nn.Module) -> int | None:

@@ -17,7 +17,7 @@ from ..copies.non_finite import is_finite
 from ..copies.pool import Pool, private_clone
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
-from ..errors import HeadMismatchError, InputError, NormXLogitError
+from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch
 from ..parts.embeddings import WordEmbeddings
@@ -26,7 +26,6 @@ from ..parts.model_proofs import FirstText
 from ..parts.parts import Parts
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..tasks import Task
-from .input_limits import unreadable_input
 
 
 class ModelCopy:
@@ -128,6 +127,11 @@ class ProvedLengths:
 
 # --- errors of the model's own code ---------------------------------------------------------------------------------
 
+FEW_TOKENS = 16
+"""No model fails on so few tokens as they are too many."""
+
+TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
+
 
 @contextmanager
 def input_errors(
@@ -141,7 +145,12 @@ def input_errors(
     except Exception as error:
         if out_of_memory(error) or gradients:
             raise
-        raise unreadable_input(model, inputs, error, doing) from error
+        texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
+        what = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
+        raise InputError(
+            f"{type(model).__name__} cannot {doing} {what}: {type(error).__name__}: {reason_of(error)}"
+            + (TOO_LONG if tokens > FEW_TOKENS else "")
+        ) from error
 
 
 def failed_inside(error: InputError) -> bool:

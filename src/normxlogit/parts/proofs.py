@@ -123,12 +123,9 @@ def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
     """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
     if alone.shape != logits.shape:
         return False
-    unmasked, tolerance = logits.abs() < EXCLUDED, tolerance_for(logits)
-    return (
-        largest_difference(alone[unmasked], logits[unmasked]) <= tolerance
-        if unmasked.any()
-        else largest_difference(alone, logits) <= tolerance
-    )
+    tolerance, unmasked = tolerance_for(logits), logits.abs() < EXCLUDED
+    alone, logits = (alone[unmasked], logits[unmasked]) if unmasked.any() else (alone, logits)
+    return largest_difference(alone, logits) <= tolerance
 
 
 # --- lengths and batches -------------------------------------------------------------------------------------------
