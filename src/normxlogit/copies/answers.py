@@ -153,10 +153,8 @@ class ForwardSettings:
 
     outputs: Outputs | None = None  # what the numbers that it returns are; None to find out
     output_field: FieldKey = None  # the name or index of the field with the answer; None to find out
-    # Its own names for `input_ids` and the tokenizer's other outputs
-    input_names: Mapping[str, str] = field(default_factory=dict)
-    # Its further inputs, (1, ...) each, of texts that are given none of their own
-    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
+    input_names: Mapping[str, str] = field(default_factory=dict)  # its own names for the tokenizer's outputs
+    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # further inputs, (1, ...), of texts without
 
     @property
     def given(self) -> bool:

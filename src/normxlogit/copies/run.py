@@ -30,8 +30,7 @@ class Site:
 
     path: str  # where the module is in the copy
     call: int = 1  # which of its calls in the pass, counted from 1; 0 for all of them, as a list
-    # Whether it is the module's main input, after the hooks of the model's owner, and not its output
-    is_input: bool = False
+    is_input: bool = False  # its main input, after the hooks of the model's owner, and not its output
 
 
 @dataclass

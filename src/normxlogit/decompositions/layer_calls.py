@@ -25,8 +25,7 @@ class LayerCall:
     layer: nn.Module  # the layer, of a clone
     args: tuple[Any, ...]  # its positional arguments, without the hidden states
     kwargs: dict[str, Any]  # its keyword arguments, without the hidden states
-    # The keyword under which the hidden states were passed; None if they were the first positional argument
-    name: str | None
+    name: str | None  # the keyword of the hidden states; None if they were the first positional argument
     states: Tensor  # the hidden states passed to it, (B, T, H)
     returned: Tensor  # the hidden states that it returned, (B, T, H)
 

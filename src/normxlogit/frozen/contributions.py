@@ -29,14 +29,12 @@ Head = Callable[[Tensor], Tensor]
 class FrozenPass(ForwardPass):
     """A frozen forward pass with its graph, which ends when the pass does."""
 
-    # By place, where contributions can be read; at the lowest of each side the input enters the graph
-    readouts: dict[Place, Readout]
+    readouts: dict[Place, Readout]  # by place; at the lowest of each side the input enters the graph
     # What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H)
     answer: Tensor
     head: Head | None = None  # the head of such a language model, at which the pass ended; None for other models
     is_recorded: bool = True  # whether all of its operations were recorded
-    # What proves the pass, over one text, when it is backpropagated through; None if it needs no proof
-    proof: Conservation | None = None
+    proof: Conservation | None = None  # proves the pass, over one text, when it is backpropagated through
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,7 @@ class Contributions:
     answer: Tensor  # the explained quantities, (B, K)
     values: dict[Place, Tensor]  # by place, what each token contributes there, (B, K, T)
     sink: dict[Place, Tensor]  # by place, what attention sinks contribute from there on, (B, K)
-    # Which tokens are attention sinks at any place, (B, T), those of a source first; None if none is
-    sinks: Tensor | None
+    sinks: Tensor | None  # which tokens are attention sinks at any place, (B, S + T), the source's first; None if none
 
 
 def contributions(

@@ -82,14 +82,11 @@ class Reading:
 class Readout:
     """The contributions read at one place."""
 
-    # How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on
-    axes: Axes = BATCH_FIRST
+    axes: Axes = BATCH_FIRST  # how the module holds what is (B, T, H), or (B, T, ...) of several streams
     length: int | None = None  # how many positions are the text's, T, where the module pads it; None for all
     positions: int = 1  # how many axes are positions, which are read as one, row by row
-    # Where the gradients arrive. Several for tables that share a place.
-    edges: list[GradientEdge] = field(default_factory=list)
-    # What the gradients are multiplied by: the state, or its difference from a baseline
-    vectors: list[Tensor] = field(default_factory=list)
+    edges: list[GradientEdge] = field(default_factory=list)  # where gradients arrive, several of tables of a place
+    vectors: list[Tensor] = field(default_factory=list)  # what they are multiplied by: states, or differences
     sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:

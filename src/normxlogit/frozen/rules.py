@@ -30,8 +30,7 @@ class Row(NamedTuple):
     rule: str  # what flows back, in words
     source: str  # paper and equation
     test: str  # what fails without it
-    # Which inputs are held: indices, or a function of the node; of products, see `CRITERIA`
-    held: Collection[int] | Callable[[Any], Collection[int]] = ()
+    held: Collection[int] | Callable[[Any], Collection[int]] = ()  # inputs that are held; of products see `CRITERIA`
     slope: Slope | None = None  # what takes the place of torch's gradients; None where they are right
 
 

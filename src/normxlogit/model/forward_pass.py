@@ -18,21 +18,13 @@ class ForwardPass:
     """The inputs, states and logits of one run of the model; in the place of a missing state is the error for it."""
 
     batch: Batch
-    # Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`
-    final: Tensor | NormXLogitError
-    # The embedding layer's output, (B, T, H), or why there is none; see `embedded`
-    embedding_output: Tensor | NormXLogitError
-    # The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested
-    states: tuple[Tensor, ...] | None
+    final: Tensor | NormXLogitError  # what the head reads, (B, T, H), or why there is nothing; see `hidden`
+    embedding_output: Tensor | NormXLogitError  # the embedding layer's output, (B, T, H); see `embedded`
+    states: tuple[Tensor, ...] | None  # the embedding layer's output and every layer's, (B, T, H) each, if requested
     logits: Tensor  # the model's answer, (B, C), for heads that answer at every token at the position explained
-    # Returns `token_logits`; None for vocabulary heads, of which only the requested rows are computed, and without a
-    # head
-    read_tokens: Callable[[], Tensor] | None
-    # The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None for heads that
-    # answer for the whole text
-    positions: Tensor | None
-    # The logits at every token, (B, T, C); None for whole-text and vocabulary heads
-    logits_by_position: Tensor | None = None
+    read_tokens: Callable[[], Tensor] | None  # returns `token_logits`; None for vocabulary heads, and without a head
+    positions: Tensor | None  # where it is read, (B,), or (B, 2) for a span; None for answers about the whole text
+    logits_by_position: Tensor | None = None  # (B, T, C); None for whole-text and vocabulary heads
     outputs: Mapping[str, Any] | None = None  # the outputs of the model, if the caller ran it
 
     @cached_property

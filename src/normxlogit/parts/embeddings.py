@@ -56,8 +56,7 @@ class Lookup:
     path: str  # the table
     ids: Tensor  # the token ids that the model is called with, (B, T)
     change: Callable[[Tensor], Tensor]  # a function of the rows, (B, T, H), that returns their replacement
-    # Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up
-    placeholder_mask: Tensor | None = None
+    placeholder_mask: Tensor | None = None  # tokens of a picture or a sound, (B, T), for which any id may be looked up
     once: bool = True  # whether they must be looked up exactly once, as word embeddings that vectors take the place of
 
     def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:

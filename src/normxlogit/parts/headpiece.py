@@ -45,12 +45,9 @@ class Headpiece:
     # end-of-sequence token find it in every one-token sequence
     filler: int
     time_first: bool = False  # whether the trunk gives (T, B, H)
-    # Paths of layers outside the trunk, which the head does not need, with how they return a state
-    skipped: Mapping[str, Form] = field(default_factory=dict)
-    # Path of the output embedding, where chosen rows alone can be computed; None if they cannot
-    output_embedding: str | None = None
-    # Whether single tokens are given as token ids; heads that search these for separators get vectors
-    takes_ids: bool = True
+    skipped: Mapping[str, Form] = field(default_factory=dict)  # layers outside the trunk, with how they return a state
+    output_embedding: str | None = None  # where chosen rows alone can be computed; None if they cannot
+    takes_ids: bool = True  # single tokens are ids; heads that search these for separators get vectors
     repeats: int = 1  # how often a token stands in its sequence of one: heads may pool two places
     further: tuple[str, ...] = ()  # the names of inputs beside the text, which the head may read, too
 

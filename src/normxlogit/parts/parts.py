@@ -19,25 +19,17 @@ class Parts:
 
     headpiece: Headpiece | None = None  # the proved head; None if none reproduces the model's logits
     head_error: str = ""  # why there is none, said to what needs one
-    # Whether the head on one token gives what it gives at that token in the text; heads that compare tokens with each
-    # other, such as Splinter's with the question's, answer only in the text
-    tokenwise: bool = False
+    tokenwise: bool = False  # whether the head on one token gives what it gives there in the text (Splinter's does not)
     trunk: str | None = None  # the module whose output the head reads; None without a head
-    # Whether the trunk's own output holds the layers' outputs, so that the head need not run
-    trunk_gives_states: bool = False
-    # Where the embedding layer's output can be recorded; None if it must be taken from `hidden_states`
-    embedding_site: Site | None = None
+    trunk_gives_states: bool = False  # whether its output holds the layers' outputs: the head need not run
+    embedding_site: Site | None = None  # of the embedding layer's output; None if it is in `hidden_states` alone
     embedding_axes: Axes = (0, 1, 2)  # how the module there holds what is (B, T, H)
-    # Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends with the last layer's
-    # before and after the final norm
-    states_lack_embeddings: bool = False
+    states_lack_embeddings: bool = False  # whether `hidden_states` begins with the first layer's output, as Mamba's
     tail: Tail | None = None  # the modules between the layers and the head; None if the last layer's output is final
     early_exit: tuple[str, ...] | None = None  # layers to skip where `hidden_states` cannot be brought to the head
     layers: int | None = None  # number of layers; None when they cannot be read either way
-    # Where each layer's output is returned; None if no kind of module returns them all
-    outputs: tuple[LayerOutput, ...] | None = None
-    # Where the embedding layer's output is returned; None if no module returns it
-    embedding_output: LayerOutput | None = None
+    outputs: tuple[LayerOutput, ...] | None = None  # where each layer's output is returned, if all are
+    embedding_output: LayerOutput | None = None  # where the embedding layer's output is returned, if it is
     tables: tuple[str, ...] = ()  # tables in which token ids were looked up, the word embeddings among them
     unverified: tuple[str, ...] = ()  # notes on proofs that could not be run, for results
 
