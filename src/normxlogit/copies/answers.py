@@ -53,17 +53,11 @@ class _LogitsOfProbabilities(torch.autograd.Function):
 
 
 class Normaliser(NamedTuple):
-    """A function that makes probabilities or their logarithms of logits.
+    """A function that makes probabilities or their logarithms of logits."""
 
-    Attributes:
-        apply: The function.
-        outputs: What it returns.
-        outcomes: Whether one of these outcomes is true, or each by itself.
-    """
-
-    apply: Callable[[Tensor], Tensor]
-    outputs: Outputs
-    outcomes: Literal["exclusive", "independent"]
+    apply: Callable[[Tensor], Tensor]  # the function
+    outputs: Outputs  # what it returns
+    outcomes: Literal["exclusive", "independent"]  # whether one of these outcomes is true, or each by itself
 
     def logits(self, answer: Tensor) -> Tensor:
         """Return logits that give an answer."""
@@ -114,19 +108,12 @@ class _RecordedLogits(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """Where a module's answer is in its output, and what it is.
+    """Where a module's answer is in its output, and what it is."""
 
-    Attributes:
-        keys: The field, or two for start and end logits, which are put side by side.
-        normaliser: What makes the answer of logits; None if it holds logits or values.
-        recorded: Whether the logits are the recorded input of the normaliser; otherwise they are computed.
-        declared: What the module's owner says that the numbers are; None if nothing was said.
-    """
-
-    keys: tuple[FieldKey, ...] = (None,)
-    normaliser: Normaliser | None = None
-    recorded: bool = False
-    declared: Outputs | None = None
+    keys: tuple[FieldKey, ...] = (None,)  # the field, or two for start and end logits, which are put side by side
+    normaliser: Normaliser | None = None  # what makes the answer of logits; None if it holds logits or values
+    recorded: bool = False  # whether the logits are the recorded input of the normaliser; otherwise they are computed
+    declared: Outputs | None = None  # what the module's owner says that the numbers are; None if nothing was said
 
     @property
     def note(self) -> tuple[str, ...]:
@@ -140,14 +127,10 @@ class AnswerForm:
         )
 
     def call(self, forward: Callable[..., Any], *args: Any, **inputs: Any) -> tuple[Any, Tensor]:
-        """Call a module's forward, and return its output and the logits.
-
-        Returns:
-            The output, and logits of (B, C) or (B, T, C).
-        """
+        """Call a module's forward, and return its output and the logits, (B, C) or (B, T, C)."""
         with _RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
-        logits = [self._logits(field_of(output, key), recorded) for key in self.keys]
+        logits = [self._logits(fields_of(output)[key], recorded) for key in self.keys]
         if len(logits) > 1:
             return output, torch.stack(logits, -1)  # (B, T, 2)
         return output, logits[0][:, None] if logits[0].ndim == 1 else logits[0]
@@ -166,19 +149,12 @@ class AnswerForm:
 
 @dataclass(frozen=True)
 class ForwardSettings:
-    """How a module is called and what it returns, as its owner says it.
+    """How a module is called and what it returns, as its owner says it."""
 
-    Attributes:
-        outputs: What the numbers that it returns are; None to find out.
-        output_field: The name or index of the field with the answer; None to find out.
-        input_names: Its own names for `input_ids` and the tokenizer's other outputs.
-        extra_inputs: Its further inputs, (1, ...) each, of texts that are given none of their own.
-    """
-
-    outputs: Outputs | None = None
-    output_field: FieldKey = None
-    input_names: Mapping[str, str] = field(default_factory=dict)
-    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
+    outputs: Outputs | None = None  # what the numbers that it returns are; None to find out
+    output_field: FieldKey = None  # the name or index of the field with the answer; None to find out
+    input_names: Mapping[str, str] = field(default_factory=dict)  # its own names for the tokenizer's outputs
+    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # further inputs, (1, ...), of texts without
 
     @property
     def given(self) -> bool:
@@ -186,30 +162,13 @@ class ForwardSettings:
         return self.outputs is not None or self.output_field is not None or bool(self.input_names)
 
 
-def fields_of(output: Any) -> dict[FieldKey, Tensor]:
-    """Return the tensors in a module's output that may be its answer: of floats with one to three axes."""
-    fields: Mapping[Any, Any] = {None: output}
+def fields_of(output: Any) -> Mapping[FieldKey, Any]:
+    """Return the fields of a module's output."""
     if isinstance(output, Mapping):
-        fields = output
-    elif isinstance(output, tuple | list):
-        names = getattr(output, "_fields", range(len(output)))
-        fields = dict(zip(names, output, strict=True))
-    elif not isinstance(output, Tensor) and hasattr(output, "__dict__"):
-        fields = vars(output)
-    return {
-        key: value
-        for key, value in fields.items()
-        if isinstance(value, Tensor) and value.is_floating_point() and 1 <= value.ndim <= 3  # a loss has no axes
-    }
-
-
-def field_of(output: Any, key: FieldKey) -> Tensor:
-    """Return a field of a module's output."""
-    if key is None:
-        return output  # type: ignore[no-any-return]
-    if isinstance(output, tuple | list) and isinstance(key, int):
-        return output[key]  # type: ignore[no-any-return]
-    return output[key] if isinstance(output, Mapping) else getattr(output, key)  # type: ignore[no-any-return, arg-type]
+        return output
+    if isinstance(output, tuple | list):
+        return dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
+    return {None: output} if isinstance(output, Tensor) or not hasattr(output, "__dict__") else vars(output)
 
 
 def answer_keys(
@@ -217,16 +176,14 @@ def answer_keys(
 ) -> tuple[FieldKey, ...]:
     """Return which field of a module's output is the answer, or which two of an extractive model.
 
-    It is the one that the caller names, `logits`, or the only one that the task can read.
-
-    Args:
-        output: What the module returned.
-        named: The caller's choice.
-        name: The module's class, for errors.
-        extractive: Whether the answer may be start and end logits.
-        fits: Returns whether a tensor of (B, C) or (B, T, C) can be the answer.
+    It is the one that the caller names, `logits`, or the only one of (B, C) or (B, T, C) that the task can read, by
+    `fits`.
     """
-    fields = fields_of(output)
+    fields = {  # which may be the answer
+        key: value
+        for key, value in fields_of(output).items()
+        if isinstance(value, Tensor) and value.is_floating_point() and 1 <= value.ndim <= 3  # a loss has no axes
+    }
     described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
     if named is not None:
         if named not in fields:
@@ -260,12 +217,6 @@ def answer_form(
 
     Numbers are taken for probabilities if they lie within 0 and 1 and their sum is one, for all of several inputs; for
     their logarithms if the exponentials do so. Of a single number, or of several of any sum, only the operation tells.
-
-    Args:
-        run: Calls the module with one of several inputs, by its number.
-        keys: The fields of its answer.
-        declared: What its owner says.
-        probes: How many inputs there are.
     """
     if declared in ("logits", "values"):
         return AnswerForm(keys, declared=declared)
@@ -274,7 +225,7 @@ def answer_form(
     for number in range(probes):
         with _RecordedLogits() as record:
             output = run(number)
-        own_answers = [field_of(output, key) for key in keys]
+        own_answers = [fields_of(output)[key] for key in keys]
         answers += own_answers
         recorded += map(record.of, own_answers)
     names = {None if found is None else found[1] for found in recorded}

@@ -1,8 +1,6 @@
-"""The precision in which products of float32 are computed: TF32 and bfloat16 keep 10 and 7 bits of the mantissa.
+"""The precision of products of float32, a setting of the process: TF32 and bfloat16 keep 10 and 7 bits of the mantissa.
 
-It is a setting of the process (`torch.set_float32_matmul_precision`, `torch.backends.cudnn.allow_tf32`, which is on
-unless it is switched off). Explanations are computed as the caller has set it. Proofs compare answers that must not
-differ by more than the rounding of float32, so they run in full precision.
+Explanations are computed as the caller has set it; proofs, which compare answers to rounding, in full precision.
 """
 
 import threading
@@ -26,11 +24,7 @@ _changed: list[Setting] = []
 
 @contextmanager
 def full_float32() -> Iterator[bool]:
-    """Compute products of float32 in full precision inside the block, in all threads.
-
-    Yields:
-        Whether the caller has set another precision.
-    """
+    """Compute float32 in full precision in the block, in all threads; yield whether the caller has set another."""
     global _blocks  # the settings are the process's
     with _lock:
         if not _blocks:
@@ -56,8 +50,7 @@ def float32_eps() -> float:
 def _reduced_settings(*, convolutions: bool = False) -> list[Setting]:
     """Return the settings that reduce the precision of matrix products, and of convolutions and recurrent layers.
 
-    The older one comes first, as it changes the newer ones, too (of torch 2.9); torch refuses to read it where they
-    contradict it.
+    The older one comes first: it changes the newer ones, and torch refuses to read it where they contradict it.
     """
     settings: list[Setting] = []
     with suppress(RuntimeError):

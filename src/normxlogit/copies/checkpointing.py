@@ -22,10 +22,7 @@ Around = Callable[[], AbstractContextManager[Any]]
 def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcontext) -> Iterator[None]:
     """Let modules, none inside another, save nothing in the block, and run again when their nodes need what they saved.
 
-    Args:
-        copy: A copy that no other pass uses while the graph is there.
-        paths: The modules.
-        around: What is entered around each that runs again.
+    The copy is used by no other pass while the graph is there; `around` is entered around each module that runs again.
     """
     latest: dict[Any, list[Tensor]] = {}
     with ExitStack() as stack:

@@ -1,11 +1,8 @@
-"""Copies of a model's structure that share its weights.
-
-Everything that the library does to a model (recording, switching the attention kernel, cutting the head off) it does
-to such a copy. The caller's model is only read.
-"""
+"""Copies of a model's structure that share its weights: all that is done to a model is done to such a copy."""
 
 import copy
 import functools
+import itertools
 import operator
 import types
 from collections import OrderedDict, defaultdict
@@ -23,12 +20,8 @@ from .snapshot import INSTALLED_MARK, RECORDING, TABLES
 REFERENCE_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
 """Types of attributes that may refer to modules."""
 
-PLAIN_TYPES = frozenset((bool, int, float, str, type(None)))
-
 MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
 """Containers that a forward pass may change; a copy has its own."""
-
-CONTAINERS = frozenset((*MUTABLE_CONTAINERS, tuple))
 
 FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
@@ -52,8 +45,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
     if any(cls.__name__ == "FSDPModule" for cls in type(model).__mro__):
         raise UnsupportedModelError(
             "the weights of a model that was given to fully_shard are in parts, in other processes too; explain a "
-            "model with whole ones, as of torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
-            "options=StateDictOptions(full_state_dict=True))"
+            "model with whole ones (full_state_dict=True)"
         )
     return model
 
@@ -73,9 +65,9 @@ def is_wrapped(model: nn.Module) -> bool:
 def clone(model: nn.Module) -> nn.Module:
     """Return a structural copy of a model: its modules are copied, its tensors are shared.
 
-    The copy has its own hook tables, configuration and mode (evaluation), and the original's parameters and buffers,
-    so that changes to the weights in place show in both. What was compiled is plain again, for hooks to be seen.
-    Weights that were made in inference mode, which autograd refuses, are other tensors on the same storage.
+    The copy has hook tables, configuration and mode (evaluation) of its own. What was compiled is plain again, for
+    hooks to be seen. Weights that were made in inference mode, which autograd refuses, are other tensors on the same
+    storage.
     """
     copies: dict[int, Any] = {}  # by the id of the original
     configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
@@ -87,32 +79,33 @@ def clone(model: nn.Module) -> nn.Module:
     for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
-    _copy_containers(copied_modules, copies)
-    _leave_inference_mode(copied_modules)
-    for copied_module in copied_modules:
-        attributes = copied_module.__dict__
+    tables: list[dict[str, Any]] = [module.__dict__ for module in copied_modules]
+    for name, value in itertools.chain.from_iterable(table.items() for table in tables):
+        if type(value) in MUTABLE_CONTAINERS and name not in TABLES:
+            _rebind_container(value, copies)
+    _leave_inference_mode(tables)
+    for attributes in tables:
         attributes["_modules"] = {name: copies.get(id(child)) for name, child in attributes["_modules"].items()}
         attributes["training"] = False
         attributes.pop("_compiled_call_impl", None)
         for name, value in attributes.items():
-            if type(value) in PLAIN_TYPES or (name in TABLES and name not in FORWARD_HOOKS):
-                continue  # it refers to no module of the original
             if isinstance(value, PretrainedConfig):
                 attributes[name] = _copy_config(value, attributes, configs, from_transformers)
-            elif name in FORWARD_HOOKS:
-                if value:
-                    attributes[name] = type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
+            elif name in FORWARD_HOOKS and value:
+                attributes[name] = type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
+            elif name in TABLES:
+                continue  # it refers to no module of the original
             elif id(value) in copies or isinstance(value, REFERENCE_TYPES):
-                attributes[name] = _rebind(value, copies)
+                attributes[name] = _rebind_container(value, copies)
     model_copy: nn.Module = copies[id(model)]
     return model_copy
 
 
-def _leave_inference_mode(copied_modules: list[nn.Module]) -> None:
+def _leave_inference_mode(tables: list[dict[str, Any]]) -> None:
     """Replace weights that were created in inference mode by aliases for autograd; tied weights stay tied."""
     aliases: dict[int, Tensor] = {}
-    for module in copied_modules:
-        for table in (vars(module)["_parameters"], vars(module)["_buffers"]):
+    for attributes in tables:
+        for table in (attributes["_parameters"], attributes["_buffers"]):
             for name, value in table.items():
                 if value is not None and value.is_inference() and type(value) in (Tensor, nn.Parameter):
                     table[name] = aliases.setdefault(id(value), _autograd_alias(value))
@@ -139,12 +132,7 @@ def _copy_config(
 
 
 def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
-    """Replace the forward of a clone.
-
-    Args:
-        model: The clone; later clones of it keep the change.
-        forward: Called with the model's own forward, bound to the model that is called, and the inputs by name.
-    """
+    """Replace the forward of a clone, and of later clones of it, by a function that is given its own and the inputs."""
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
     original = model.__dict__.get(name)
     if original is None:
@@ -234,40 +222,21 @@ def cell_content(cell: types.CellType) -> Any:
         return None
 
 
-def _copy_containers(copied_modules: list[nn.Module], copies: dict[int, Any]) -> None:
-    """Add copies of the containers of copied modules to `copies`, with their contents rebound."""
-    copied_containers: list[Any] = []
-    for module in copied_modules:
-        for name, value in module.__dict__.items():
-            if type(value) in CONTAINERS and name not in TABLES:
-                _copy_container(value, copies, copied_containers)
-    for container in copied_containers:
-        _rebind_contents(container, copies)
-
-
-def _copy_container(value: Any, copies: dict[int, Any], copied_containers: list[Any]) -> None:
-    """Copy a container and those nested in it, and add the copies to `copies` and `copied_containers`."""
-    if type(value) in MUTABLE_CONTAINERS:
-        if id(value) in copies:
-            return
-        copied = copies[id(value)] = value.copy()
-        copied_containers.append(copied)
-    elif type(value) is not tuple:
-        return
-    for item in value.values() if isinstance(value, dict) else value:
-        _copy_container(item, copies, copied_containers)
-
-
-def _rebind_contents(container: Any, copies: dict[int, Any]) -> None:
-    """Rebind the items of a copied container, in place."""
-    if isinstance(container, dict):
-        container.update({key: _rebind(item, copies) for key, item in container.items()})
-    elif isinstance(container, list):
-        container[:] = [_rebind(item, copies) for item in container]
+def _rebind_container(value: Any, copies: dict[int, Any]) -> Any:
+    """Return a copy of a container, and of those in it, with rebound items; it may hold itself, see `copies`."""
+    if type(value) is tuple:
+        return tuple(_rebind_container(item, copies) for item in value)
+    if id(value) in copies or type(value) not in MUTABLE_CONTAINERS:
+        return _rebind(value, copies)
+    copied = copies[id(value)] = value.copy()
+    if isinstance(value, dict):
+        copied.update({key: _rebind_container(item, copies) for key, item in value.items()})
+    elif isinstance(value, list):
+        copied[:] = [_rebind_container(item, copies) for item in value]
     else:
-        items = [_rebind(item, copies) for item in container]
-        container.clear()
-        container.update(items)
+        copied.clear()
+        copied.update([_rebind_container(item, copies) for item in value])
+    return copied
 
 
 # --- transformers' own recording of hidden states: hooks, and a registry of classes ----------------------------------
@@ -276,8 +245,7 @@ def _rebind_contents(container: Any, copies: dict[int, Any]) -> None:
 def register_recorders(model: nn.Module) -> None:
     """Register a model's classes in transformers' registry of modules that return hidden states.
 
-    Constructors register them, but a process that unpickled the model has not called one. Without an entry, the model
-    would return no hidden states.
+    Constructors do that, but a process that unpickled the model has not called one.
     """
     registry = getattr(output_capturing, "_CAN_RECORD_REGISTRY", None)
     if registry is None:

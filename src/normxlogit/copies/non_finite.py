@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
 from .memory import reraise_out_of_memory
@@ -27,8 +26,7 @@ def is_finite(values: Tensor) -> bool:
 def mean_logit(logits: Tensor) -> Tensor:
     """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes.
 
-    Heads exclude an entry by -inf, or by a number so low that the mean would lose all other entries to rounding. On
-    an accelerator, to ask whether there are any would cost more than to leave them out.
+    An accelerator leaves them out unasked: to ask whether there are any would cost more.
     """
     included = logits > -EXCLUDED
     if logits.device.type == "cpu" and bool(included.all()):
@@ -37,30 +35,24 @@ def mean_logit(logits: Tensor) -> Tensor:
     return logits.masked_fill(~included, 0).sum(-1, keepdim=True) / included.sum(-1, keepdim=True)
 
 
-def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> UnsupportedModelError:
-    """Return an error that names the module whose output first has NaN or infinity."""
+def non_finite_error(
+    model: nn.Module, inputs: Mapping[str, Any], calls: list[Call] | None = None
+) -> UnsupportedModelError:
+    """Return an error that names the module whose output first has NaN or infinity, in recorded calls or a new pass."""
     try:
-        calls, _ = trace(private_clone(model), inputs)
+        calls = trace(private_clone(model), inputs)[0] if calls is None else calls
     except Exception as error:  # the error is raised all the same, without the module's name
         reraise_out_of_memory(error)
         calls = []
-    return traced_non_finite_error(model, calls, inputs)
-
-
-def traced_non_finite_error(model: nn.Module, calls: list[Call], inputs: Mapping[str, Any]) -> UnsupportedModelError:
-    """Return an error that names the first call whose output has NaN or infinity."""
     first_call = min(
         (call for call in calls if _returns_non_finite(call, inputs)), key=lambda call: call.end, default=None
     )
     where = "in its head" if first_call is None else f"first in what {first_call.path or 'the model itself'} returns"
     cause = "; load the model in float32 or bfloat16 if it overflows, and check its weights"
     if first_call is not None:
-        own_weights = dict(model.get_submodule(first_call.path).named_parameters(recurse=False))
-        non_finite_weight = next(
-            (name for name, weight in own_weights.items() if not weight.is_meta and not _finite(weight)), None
-        )
-        if non_finite_weight is not None:
-            cause = f", whose {non_finite_weight} is not finite: the weights are broken"
+        for name, weight in model.get_submodule(first_call.path).named_parameters(recurse=False):
+            if type(weight) is nn.Parameter and not weight.is_meta and not weight.isfinite().all():
+                cause = f", whose {name} is not finite: the weights are broken"
     return UnsupportedModelError(f"{type(model).__name__} answers with NaN or infinite values, {where}{cause}")
 
 
@@ -72,11 +64,3 @@ def _returns_non_finite(call: Call, inputs: Mapping[str, Any]) -> bool:
     if isinstance(mask, Tensor) and mask.shape == output.shape[:2]:
         output = output[mask.bool().to(output.device)]  # values at padding do not matter
     return not is_finite(output)
-
-
-def _finite(weight: Tensor) -> bool:
-    """Return whether a weight is finite, as far as torch can tell."""
-    try:
-        return bool(weight.isfinite().all())
-    except (RuntimeError, NotImplementedError):  # not implemented for quantised weights
-        return True

@@ -17,11 +17,7 @@ Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
-    """Return what makes the arguments of a forward.
-
-    It gets the token ids under the name that its owner says, as `input_ids`, or as its first argument, and of the other
-    inputs those that it has names for.
-    """
+    """Return what makes the arguments of a forward: token ids under its own name, and what else it has names for."""
     names, takes_any = forward_arguments(model)
     class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
     said = {*settings.input_names.values(), *settings.extra_inputs}

@@ -1,11 +1,7 @@
-"""A pool of copies of a model, each for one pass at a time.
+"""A pool of copies of a model, each for one forward pass at a time.
 
-Some models change their own state in a forward pass: rotary embeddings grow with the longest text so far, or attention
-switches its implementation after a short one. That would change the answer to the next text, in this thread or another.
-So each pass has a copy of its own, and a copy that was changed is not used again.
-
-It is for one forward pass, not for a method's whole call: a backward pass needs the graph, not the copy. Layers that
-run again in it do so on a copy that is no pool's.
+Some models change their own state in a pass: rotary embeddings grow with the longest text so far. That would change the
+answer to the next text, in this thread or another, so a copy that was changed is not used again.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,12 +56,7 @@ class PooledCopy(Generic[Model]):
 
 
 class Pool(Generic[Model]):
-    """Private clones of a model, each for one pass at a time; new ones are made if all are in use.
-
-    Args:
-        model: The model that is cloned.
-        around: What is entered around each pass, with its copy.
-    """
+    """Private clones of a model, each for one pass at a time, with `around` it; new ones are made if all are in use."""
 
     def __init__(self, model: Model, around: Callable[[Model], AbstractContextManager[Any]] = nullcontext) -> None:
         self.model, self.around = model, around

@@ -1,12 +1,7 @@
 """Run a forward pass of a copy with hooks: record, replace or skip modules, or stop at one.
 
-It runs in the model's own precision, whatever autocast the caller has on.
-
-Hooks are registered here and nowhere else, for one pass, and are removed when it ends, also by an error. So nothing of
-one pass is seen by another, and no thread needs a state of its own: a copy is run by one thread at a time (see `pool`).
-
-The backward pass outlives `run`: what runs again in it, as layers under gradient checkpointing do, runs without these
-hooks. `FrozenModel` therefore keeps layers as they are in whose inside something is replaced.
+It runs in the model's own precision, whatever autocast the caller has on. Hooks are registered here and nowhere else,
+for one pass. The backward pass outlives it: what runs again in it, under gradient checkpointing, runs without hooks.
 """
 
 import contextlib
@@ -31,30 +26,19 @@ RUNNING = "_normxlogit_running"
 
 @dataclass(frozen=True)
 class Site:
-    """A module's input or output, at one or all of its calls.
+    """A module's input or output, at one or all of its calls."""
 
-    Attributes:
-        path: Where the module is in the copy.
-        call: Which of its calls in the pass, counted from 1; 0 for all of them, as a list.
-        is_input: Whether it is the module's main input, after the hooks of the model's owner, and not its output.
-    """
-
-    path: str
-    call: int = 1
-    is_input: bool = False
+    path: str  # where the module is in the copy
+    call: int = 1  # which of its calls in the pass, counted from 1; 0 for all of them, as a list
+    is_input: bool = False  # its main input, after the hooks of the model's owner, and not its output
 
 
 @dataclass
 class Pass:
-    """The output and the recorded values of a forward pass.
+    """The output and the recorded values of a forward pass."""
 
-    Attributes:
-        output: The output of the model; None if the pass was stopped.
-        recorded: The values; nothing for a call that did not happen.
-    """
-
-    output: Any = None
-    recorded: dict[Site, Any] = field(default_factory=dict)
+    output: Any = None  # the output of the model; None if the pass was stopped
+    recorded: dict[Site, Any] = field(default_factory=dict)  # the values; nothing for a call that did not happen
 
     def last(self, site: Site | None) -> Any:
         """Return the recorded value of the last call; None if there is none."""
@@ -83,15 +67,14 @@ def run(
     stop: Site | None = None,
     call: Callable[..., Any] | None = None,
 ) -> Pass:
-    """Run one forward pass of a copy.
+    """Run one forward pass of a copy, which nothing else runs meanwhile.
 
     Args:
-        copy: The copy, which nothing else runs meanwhile.
         record: The sites to record. A value that is replaced is recorded after its replacement.
         replace: Functions that replace a module's output, by its site.
         instead: By path, a function that is called instead of a module. The module runs only if the function calls it.
         stop: Where the pass ends; that, too, is recorded.
-        call: A function to call with the inputs instead of the copy, such as its `generate` or one of its layers.
+        call: A function to call with the inputs instead of the copy, such as one of its layers.
     """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
@@ -137,10 +120,7 @@ def _register_hooks(
     stop: Site | None,
     result: Pass,
 ) -> list[Any]:
-    """Register the hooks of one module, which record into `result`; return their handles.
-
-    Replacements are of the call with a number, or of all with 0, and are applied one after the other.
-    """
+    """Register the hooks of one module, which record into `result`; return their handles."""
     input_sites, output_sites = [site for site in sites if site.is_input], [site for site in sites if not site.is_input]
     calls_begun = calls_ended = 0
 
@@ -185,10 +165,7 @@ def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextMan
 
 
 def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
-    """Return a note if the caller has enabled autocast, in which the model's outputs would differ.
-
-    The dtype is that of the model's weights, if it is known.
-    """
+    """Return a note if the caller has enabled autocast, in which the model's outputs would differ."""
     if not torch.is_autocast_enabled(_device_of(inputs)):
         return ()
     precision = "" if dtype is None else f", {str(dtype).removeprefix('torch.')}"
@@ -210,17 +187,11 @@ def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Form:
-    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`.
+    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`."""
 
-    Attributes:
-        kind: The type of what it returns.
-        length: Length of the tuple or list.
-        pooled: Whether a pooled state is returned beside it.
-    """
-
-    kind: Any
-    length: int = 1
-    pooled: bool = False
+    kind: Any  # the type of what it returns
+    length: int = 1  # length of the tuple or list
+    pooled: bool = False  # whether a pooled state is returned beside it
 
     @classmethod
     def of(cls, output: Any) -> "Form":
@@ -284,10 +255,6 @@ def states_of(output: Any) -> tuple[Tensor, ...] | None:
 
 
 def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
-    """Return the embedding layer's output for the text, in an encoder-decoder model that of the encoder.
-
-    Returns:
-        (B, T, H); None if there is none of this shape, as in trunks that carry several streams from the start.
-    """
+    """Return the embedding layer's output, (B, T, H), of the encoder if there is one; None for another shape."""
     states = output.get("encoder_hidden_states") or states_of(output)
     return states[0] if states and states[0].ndim == 3 else None

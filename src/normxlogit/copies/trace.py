@@ -23,21 +23,13 @@ BATCH_FIRST: Axes = (0, 1, 2)
 
 @dataclass
 class Call:
-    """One call of one module.
+    """One call of one module."""
 
-    Attributes:
-        path: Where the module is in the model.
-        main_input: Its first argument, None if that is not a tensor.
-        returned: The output of the module.
-        end: How many calls had ended before this one did.
-        number: At which of its module's calls, counted from 1; layers may share one module.
-    """
-
-    path: str
-    main_input: Tensor | None
-    returned: Any = None
-    end: int = -1
-    number: int = 1
+    path: str  # where the module is in the model
+    main_input: Tensor | None  # its first argument, None if that is not a tensor
+    returned: Any = None  # the output of the module
+    end: int = -1  # how many calls had ended before this one did
+    number: int = 1  # at which of its module's calls, counted from 1; layers may share one module
 
     @property
     def hidden(self) -> Tensor | None:
@@ -100,10 +92,7 @@ def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
 
 
 def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
-    """Return the order of axes in which a tensor starts with the values of a reference, which may be shorter.
-
-    The reference is (B, T, H), or has more axes; None if there is no such order.
-    """
+    """Return the order of axes in which a tensor starts with the values of a reference, (B, T, H); None for none."""
     if tensor is reference:
         return tuple(range(reference.ndim))
     if tensor is None or tensor.device != reference.device or tensor.dtype != reference.dtype:

@@ -11,19 +11,8 @@ if TYPE_CHECKING:
     from .surrogates import ContextCite, KernelShap, Lime
     from .value_zeroing import ValueZeroing
 
-__all__ = [
-    "Alti",
-    "AttentionRollout",
-    "ContextCite",
-    "DecompX",
-    "GlobEnc",
-    "GradientNorm",
-    "GradientXInput",
-    "IntegratedGradients",
-    "KernelShap",
-    "Lime",
-    "ValueZeroing",
-]
+__all__ = ["Alti", "AttentionRollout", "ContextCite", "DecompX", "GlobEnc", "GradientNorm", "GradientXInput"]
+__all__ += ["IntegratedGradients", "KernelShap", "Lime", "ValueZeroing"]
 
 __getattr__ = lazy_names(
     __name__,

@@ -136,15 +136,11 @@ def _without_trailing_padding(batch: Batch, texts: slice) -> tuple[Batch, int]:
 def decomposed(
     model: TaskModel, batch: Batch, layers: range, places: Tensor | None = None
 ) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
-    """Yield the shares x_ij of all tokens j in the states of all positions i, layer by layer.
-
-    Args:
-        layers: 1 to the last layer that is needed.
-        places: Positions i that are needed at the last of them, (B, P); None for all.
+    """Yield the shares x_ij of all tokens j in the states of all positions i, layer by layer from 1.
 
     Yields:
-        The layer; the positions i that were computed, (I,), ascending; and the shares, (B, I, T, H). They sum over j
-        to the layer's output. The next step overwrites them.
+        The layer; the positions i, (I,), ascending, at the last one those of `places`, (B, P), alone; and the shares,
+        (B, I, T, H). They sum over j to the layer's output. The next step overwrites them.
     """
     shares: Tensor | None = None
     for layer in encoder_layers(model, batch, layers):
@@ -167,12 +163,7 @@ class _LayerOnShares:
         self.norms = {name: layer.norm(name) for name in ("norm1", "norm2")}
 
     def __call__(self, shares: Tensor | None, rows: Tensor) -> Tensor:
-        """Return the shares of the layer's output, (B, I, T, H), at positions `rows`.
-
-        Args:
-            shares: The shares of its input, (B, T, T, H), which may be overwritten; None for the first layer.
-            rows: The I positions that are needed.
-        """
+        """Return the shares of the output at positions `rows`, (B, I, T, H); those of its input may be overwritten."""
         layer = self.layer
         count, width, size = layer.states.shape
         if shares is None:
@@ -245,11 +236,7 @@ def _apply_linear(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Tensor:
     """Apply a LayerNorm to shares, in place: y_j = gain (x_j - mean(x_j)) / deviation + bias b_j, with sum_j b_j = 1.
 
-    Args:
-        shares: The shares x_j of tokens j in some states, (..., T, H).
-        gain: The weight of the norm, (H,).
-        bias: The bias of the norm, (H,).
-        deviation: The standard deviation of the whole states, (...).
+    The x_j of tokens j are (..., T, H), the deviation of the whole states (...).
     """
     # The norm of all shares is two products with small matrices: the mean of each share and its dot product with
     # gain * bias, by which `_bias_shares` shares the bias out; and both corrections that are added to each share.
@@ -298,13 +285,7 @@ class _HeadOnShares:
         return self.target.select(answers.to(text_indices.device), text_indices)
 
     def contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
-        """Return each token's contribution to the explained logits, (b, K, T).
-
-        Args:
-            shares: The shares of the head's input, (b, P, T, H).
-            states: The head's input, (b, P, H).
-            texts: Their places in the batch.
-        """
+        """Return each token's contribution to the logits, (b, K, T), from shares (b, P, T, H) of states (b, P, H)."""
         shares = shares.contiguous()
         if self.dense is not None and self.act is not None:
             weight, bias = self.dense

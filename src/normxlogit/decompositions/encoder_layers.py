@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
+from ..copies.checkpointing import without_cache
+from ..copies.clone import clone
 from ..copies.run import Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
 from ..parts.proofs import proof
-from .layer_calls import LayerCall, clone_for_layers, record_layers
+from .layer_calls import LayerCall, record_layers
 
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
 
@@ -72,87 +74,51 @@ _DISTILBERT = LayerPaths(
 _TOKEN_HEADS = {"token-classification": HeadPaths("classifier"), "question-answering": HeadPaths("qa_outputs")}
 _POOLED = HeadPaths("classifier", "{base}.pooler.dense", "tanh")
 _DISTILLED = HeadPaths("classifier", "pre_classifier", "relu")
+_TRANSFORM = "cls.predictions.transform"
 _BERT_LM = HeadPaths(
-    "cls.predictions.decoder",
-    "cls.predictions.transform.dense",
-    "cls.predictions.transform.transform_act_fn",
-    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.decoder", f"{_TRANSFORM}.dense", f"{_TRANSFORM}.transform_act_fn", f"{_TRANSFORM}.LayerNorm"
 )
 _ROBERTA_LM = HeadPaths("lm_head.decoder", "lm_head.dense", "gelu", "lm_head.layer_norm")
-_ROBERTA = _TOKEN_HEADS | {
+_GENERATOR = "generator_predictions"
+_ELECTRA_LM = HeadPaths(
+    "generator_lm_head", f"{_GENERATOR}.dense", f"{_GENERATOR}.activation", f"{_GENERATOR}.LayerNorm"
+)
+_CHOICES, _MODELS = ("sequence-classification", "multiple-choice"), ("masked-lm", "causal-lm")
+_ROBERTA = {
+    **_TOKEN_HEADS,
+    **dict.fromkeys(_MODELS, _ROBERTA_LM),
     "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "tanh"),
     "multiple-choice": _POOLED,
-    "masked-lm": _ROBERTA_LM,
-    "causal-lm": _ROBERTA_LM,
 }
+_ELECTRA = _TOKEN_HEADS | {
+    "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "classifier.activation"),
+    "masked-lm": _ELECTRA_LM,
+}
+_DISTILBERT_LM = HeadPaths("vocab_projector", "vocab_transform", "activation", "vocab_layer_norm")
 
 FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
-    "bert": (
-        _BERT,
-        _TOKEN_HEADS
-        | {
-            "sequence-classification": _POOLED,
-            "multiple-choice": _POOLED,
-            "masked-lm": _BERT_LM,
-            "causal-lm": _BERT_LM,
-        },
-    ),
-    "roberta": (_BERT, _ROBERTA),
-    "xlm-roberta": (_BERT, _ROBERTA),
-    "camembert": (_BERT, _ROBERTA),
-    "electra": (
-        _BERT,
-        _TOKEN_HEADS
-        | {
-            "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "classifier.activation"),
-            "masked-lm": HeadPaths(
-                "generator_lm_head",
-                "generator_predictions.dense",
-                "generator_predictions.activation",
-                "generator_predictions.LayerNorm",
-            ),
-        },
-    ),
-    "distilbert": (
-        _DISTILBERT,
-        _TOKEN_HEADS
-        | {
-            "sequence-classification": _DISTILLED,
-            "multiple-choice": _DISTILLED,
-            "masked-lm": HeadPaths("vocab_projector", "vocab_transform", "activation", "vocab_layer_norm"),
-        },
-    ),
+    "bert": (_BERT, _TOKEN_HEADS | dict.fromkeys(_CHOICES, _POOLED) | dict.fromkeys(_MODELS, _BERT_LM)),
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), (_BERT, _ROBERTA)),
+    "electra": (_BERT, _ELECTRA),
+    "distilbert": (_DISTILBERT, _TOKEN_HEADS | dict.fromkeys(_CHOICES, _DISTILLED) | {"masked-lm": _DISTILBERT_LM}),
 }
 
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """One layer's internal states for B texts of T tokens, in float32, and its parts.
-
-    Attributes:
-        states: Its input h, (B, T, H).
-        attention: Attention probabilities, (B, heads, T, T).
-        value: Value vectors with their bias, (B, T, heads, D).
-        pre_norm1: The input of the first LayerNorm, (B, T, H).
-        normed1: What it gave back, (B, T, H).
-        slope: Activation over pre-activation of the feed-forward part, (B, T, F).
-        pre_norm2: The input of the second LayerNorm, (B, T, H).
-        returned: Its output, (B, T, H).
-        parts: Its modules, by their names in `LayerPaths`.
-        dtype: The precision in which it worked.
-    """
+    """One layer's internal states for B texts of T tokens, in float32, and its parts."""
 
     number: int
-    states: Tensor
-    attention: Tensor
-    value: Tensor
-    pre_norm1: Tensor
-    normed1: Tensor
-    slope: Tensor
-    pre_norm2: Tensor
-    returned: Tensor
-    parts: dict[str, nn.Module]
-    dtype: torch.dtype
+    states: Tensor  # its input h, (B, T, H)
+    attention: Tensor  # attention probabilities, (B, heads, T, T)
+    value: Tensor  # value vectors with their bias, (B, T, heads, D)
+    pre_norm1: Tensor  # the input of the first LayerNorm, (B, T, H)
+    normed1: Tensor  # what it gave back, (B, T, H)
+    slope: Tensor  # activation over pre-activation of the feed-forward part, (B, T, F)
+    pre_norm2: Tensor  # the input of the second LayerNorm, (B, T, H)
+    returned: Tensor  # its output, (B, T, H)
+    parts: dict[str, nn.Module]  # its modules, by their names in `LayerPaths`
+    dtype: torch.dtype  # the precision in which it worked
 
     @proof(
         compares="what each part of a layer returned, and what it would return if it were only that of its family",
@@ -161,12 +127,7 @@ class EncoderLayer:
         when="each call of alti, decompx, globenc and rollout; arithmetic on one layer",
     )
     def prove_layer_of_family(self, mask: Tensor, *, feed_forward: bool) -> None:
-        """Refuse a layer whose computation differs from that of its family.
-
-        Args:
-            mask: True at real tokens, (B, T).
-            feed_forward: Whether what happens between the two norms matters, too.
-        """
+        """Refuse a layer whose computation differs from its family's, `feed_forward`: also between its two norms."""
         maps = {name: linear_weights(self.parts[name]) for name in ("output", "up", "down")}
         carried = (self.attention @ self.value.transpose(1, 2)).transpose(1, 2).flatten(2)  # (B, T, heads * D)
         comparisons = [
@@ -209,18 +170,10 @@ def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]
         raise UnsupportedModelError(
             f"needs a LayerNorm with weight and bias where the model has a {type(norm).__name__}"
         )
-    deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     if weight.is_meta:
-        return *_offloaded_norm(norm, weight, epsilon, states.device), deviation
+        raise UnsupportedModelError("needs norms whose weights are in memory, and the model's are offloaded")
+    deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     return weight.float(), bias.float(), deviation
-
-
-def _offloaded_norm(norm: nn.Module, weight: Tensor, epsilon: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the weight (H,) and bias (H,) of a LayerNorm whose offloaded weights are loaded for each call."""
-    signs = 1 - 2 * (torch.arange(len(weight), device=device) % 2).float()  # (H,), none of them their mean
-    normed = (signs - signs.mean()) / (signs.var(correction=0) + epsilon).sqrt()  # (H,)
-    bias = norm(torch.zeros(1, len(weight), device=device, dtype=weight.dtype))[0].float()  # (H,)
-    return (norm(signs[None].to(weight.dtype))[0].float() - bias) / normed, bias
 
 
 def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
@@ -279,17 +232,16 @@ def head_paths(model: TaskModel) -> HeadPaths:
 
 
 def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> Iterator[EncoderLayer]:
-    """Run the encoder once, then each layer again, recording its internal states.
+    """Run the encoder once, then each layer again, recording its internal states, one layer at a time.
 
-    One layer at a time is kept: the attention probabilities of all would be large. They come from the eager kernel,
-    set on a clone: the others return none.
+    Attention probabilities come from the eager kernel, set on a clone: the others return none.
     """
     paths = _family_paths(model)[0]
-    copy = clone_for_layers(model)
+    copy: Any = without_cache(clone(model.module))
     copy.config._attn_implementation = "eager"
     for module in copy.modules():
         if hasattr(module, "chunk_size_feed_forward"):
-            module.chunk_size_feed_forward = 0  # type: ignore[assignment]  # one call, one recording
+            module.chunk_size_feed_forward = 0  # one call, one recording
     layers = set(copy.base_model.get_submodule(paths.layers).children())
     calls = record_layers(model, copy, [path for path, module in copy.named_modules() if module in layers], batch)
     names = [field.name for field in fields(paths) if field.name != "layers"]

@@ -24,10 +24,8 @@ NEEDS = "a model that is differentiable in its word embeddings"
 class _AnswerToEmbeddings:
     """The explained quantity as a differentiable function of the word embeddings.
 
-    Args:
-        request: What is explained; its forward pass was made without gradients and serves for the inputs only.
-        protocol: "published" starts at the embedding layer's output and uses that instead of the word
-            embeddings, so that positions and LayerNorm are applied twice, and drops the token types.
+    The "published" protocol starts at the embedding layer's output and uses that instead of the word embeddings, so
+    that positions and LayerNorm are applied twice, and drops the token types.
     """
 
     def __init__(self, request: Request, protocol: Protocol) -> None:
@@ -49,16 +47,7 @@ class _AnswerToEmbeddings:
             self.inputs.pop("token_type_ids", None)
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
-        """Return target k of some texts for given word embeddings.
-
-        Args:
-            vectors: (N, T, H).
-            texts: Which text of the batch each row is, (N,).
-            k: Which of the K targets.
-
-        Returns:
-            (N,).
-        """
+        """Return target k of N texts of the batch for given word embeddings, (N,)."""
         inputs = {name: value[texts] for name, value in self.inputs.items()}
         target = replace(self.target, ids=self.target.ids[:, k : k + 1])
         positions = None if self.positions is None else self.positions[texts]
@@ -86,8 +75,8 @@ class _Gradient(Method):
     """The base of gradient methods: groups of texts, their gradients, and the sum over the embedding width."""
 
     needs_grad = True
-    converges = False
-    """Whether it is an integral whose error is known."""
+    converges = False  # whether it is an integral whose error is known
+    captum_method: tuple[str, dict[str, Any]]  # Captum's name for it, and options
 
     def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
         self.aggregate: Aggregate = aggregate
@@ -122,15 +111,13 @@ class _Gradient(Method):
         return max(1, model.batch_tokens // answer.ids.shape[1])
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).
-
-        Args:
-            answer: The answer as a function of the word embeddings.
-            texts: Indices of the texts in the batch, (N,).
-            k: Which of the K targets.
-            errors: Where an approximation writes its error, (B, K).
-        """
-        raise NotImplementedError
+        """Attribute target k of N texts to each coordinate of their embeddings, (N, T, H); note `errors`, (B, K)."""
+        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
+        name, options = self.captum_method
+        values: Tensor = getattr(self.captum, name)(answer).attribute(
+            vectors, additional_forward_args=(texts, k), **options
+        )
+        return values
 
     def _aggregated(self, values: Tensor) -> Tensor:
         """Return values aggregated over the width, (N, T, H) to (N, T)."""
@@ -153,16 +140,10 @@ class GradientNorm(_Gradient):
             feeds the embedding layer's output back in its place, as the authors' code does.
     """
 
+    captum_method = "Saliency", {"abs": False}
+
     def __init__(self, aggregate: Aggregate = "l1", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
-
-    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute by Captum."""
-        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
-        gradient: Tensor = self.captum.Saliency(answer).attribute(
-            vectors, abs=False, additional_forward_args=(texts, k)
-        )
-        return gradient
 
 
 @register(
@@ -184,14 +165,10 @@ class GradientXInput(_Gradient):
         protocol: As for `GradientNorm`.
     """
 
+    captum_method = "InputXGradient", {}
+
     def __init__(self, aggregate: Aggregate = "sum", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
-
-    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute by Captum."""
-        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
-        products: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
-        return products
 
 
 @register(

@@ -4,12 +4,11 @@ import functools
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor, nn
-from transformers import Cache, PretrainedConfig, PreTrainedModel
+from transformers import Cache
 
-from ..copies.clone import clone
 from ..copies.memory import reraise_out_of_memory
 from ..copies.run import Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
@@ -20,35 +19,18 @@ from ..model.task_model import TaskModel
 
 @dataclass
 class LayerCall:
-    """One call of one layer during a forward pass over B texts.
+    """One call of one layer during a forward pass over B texts."""
 
-    Attributes:
-        path: Where the layer is in the model.
-        layer: The layer, of a clone.
-        args: Its positional arguments, without the hidden states.
-        kwargs: Its keyword arguments, without the hidden states.
-        name: The keyword under which the hidden states were passed; None if they were the first positional argument.
-        states: The hidden states passed to it, (B, T, H).
-        returned: The hidden states that it returned, (B, T, H).
-    """
-
-    path: str
-    layer: nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    name: str | None
-    states: Tensor
-    returned: Tensor
+    path: str  # where the layer is in the model
+    layer: nn.Module  # the layer, of a clone
+    args: tuple[Any, ...]  # its positional arguments, without the hidden states
+    kwargs: dict[str, Any]  # its keyword arguments, without the hidden states
+    name: str | None  # the keyword of the hidden states; None if they were the first positional argument
+    states: Tensor  # the hidden states passed to it, (B, T, H)
+    returned: Tensor  # the hidden states that it returned, (B, T, H)
 
     def call_again(self, texts: Tensor | None = None) -> Tensor:
-        """Call the layer again on the same hidden states, and return its output, (N, T, H).
-
-        Args:
-            texts: Rows of the batch to take, in any number and order, (N,); None for the batch as it was.
-
-        Returns:
-            (N, T, H).
-        """
+        """Call the layer again on rows of the batch in any order, (N,), or all; return its output, (N, T, H)."""
         count = len(self.states)
         states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)
         # An argument for a single text broadcasts to any number of copies.
@@ -75,21 +57,10 @@ class LayerCall:
         return hidden
 
 
-def clone_for_layers(model: TaskModel) -> PreTrainedModel:
-    """Clone the model for one call of a method, without a cache, so that layers can be called again."""
-    copy = clone(model.module)
-    config = getattr(copy, "config", None)
-    for settings in (config, config.get_text_config()) if isinstance(config, PretrainedConfig) else ():
-        settings.use_cache = False
-    return cast(PreTrainedModel, copy)
-
-
 def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batch: Batch) -> list[LayerCall]:
-    """Run the trunk of a clone once and record the calls of some of its layers.
+    """Run the trunk of a clone once and return all calls of some of its layers, in their order.
 
-    Returns:
-        The calls in their order, one for each time that a module is called; without modules that return no hidden
-        state, or several.
+    Left out are those of modules that return no hidden state, or several.
     """
     calls: list[LayerCall] = []
 
@@ -113,10 +84,9 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
 
 
 def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield pieces of the work on (texts, rows) that hold at most `budget` units each, and at least one row.
+    """Yield pieces of the work on (texts, rows) of at most `budget` units each, and at least one row.
 
-    Yields:
-        A slice of the texts and the slices of their rows: several whole texts, or one text in pieces.
+    Each is a slice of the texts and slices of their rows: several whole texts, or one text in pieces.
     """
     texts_at_once = max(1, budget // (rows * row_size))
     step = rows if rows * row_size <= budget else max(1, budget // row_size)

@@ -87,25 +87,14 @@ def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -
     with torch.inference_mode(False), torch.enable_grad():
         hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
         answer = head.texts(hidden, inputs)  # (B, C)
-        gradient = None
-        if answer.requires_grad:
-            (gradient,) = torch.autograd.grad(answer.float().sum(), hidden, allow_unused=True)  # (B, T, H)
-    if gradient is not None:
-        changes_answer = (gradient != 0).any(-1)  # (B, T)
-    else:  # quantised weights pass no gradient; permuting the state of each token shows the same
-        answers = [head.texts(_with_token_permuted(hidden.detach(), token), inputs) for token in range(width)]
-        changes_answer = torch.stack([(changed != answer).any(-1) for changed in answers], 1)  # (B, T)
+        if not answer.requires_grad:
+            raise UnsupportedModelError("needs a head that gradients pass through, unlike one of quantised activations")
+        (gradient,) = torch.autograd.grad(answer.float().sum(), hidden, materialize_grads=True)  # (B, T, H)
+    changes_answer = (gradient != 0).any(-1)  # (B, T)
     is_read = (changes_answer & run.batch.mask).float()  # (B, T)
     if not is_read.any(-1).all():
         raise UnsupportedModelError("needs a head that reads real tokens, and this one reads none of a text's")
     return (is_read / is_read.sum(-1, keepdim=True))[:, None].expand(-1, count, -1)
-
-
-def _with_token_permuted(hidden: Tensor, token: int) -> Tensor:
-    """Return states (B, T, H) with the coordinates at one token permuted."""
-    permuted = hidden.clone()
-    permuted[:, token] = permuted[:, token].roll(1, -1)
-    return permuted
 
 
 def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:

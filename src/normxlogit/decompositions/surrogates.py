@@ -36,14 +36,7 @@ def _regressor(alpha: float = 0.0) -> Any:
 def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: Floats | None = None) -> Floats:
     """Return the weights of a Lasso for each target, (K, M).
 
-    The penalty is in the unit of the answers. Of answers that vary so little that it leaves no weight at all, it counts
-    in their standard deviation.
-
-    Args:
-        columns: Which players are present, (N, M).
-        answers: (N, K).
-        alpha: The penalty.
-        importance: The weights of the samples, (N,).
+    The penalty is in the unit of the answers, or of their deviation where it would leave no weight at all.
     """
     weights = np.atleast_2d(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)

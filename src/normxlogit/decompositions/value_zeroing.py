@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from ..copies.checkpointing import without_cache
+from ..copies.clone import clone
 from ..copies.run import Site
 from ..copies.run import run as run_copy
 from ..errors import UnsupportedModelError
@@ -14,7 +16,7 @@ from ..methods.registry import register
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..parts.proofs import beyond_rounding, proof
-from .layer_calls import LayerCall, clone_for_layers, record_layers
+from .layer_calls import LayerCall, record_layers
 from .matrix import MatrixMethod
 
 PAPER = "Mohebbi et al., 2023"
@@ -25,10 +27,7 @@ VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
 
 
 def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
-    """Return the paths of the value projections in each layer, by the layer's path.
-
-    A layer is an item of an outermost module list.
-    """
+    """Return the paths of the value projections in each layer, an item of an outermost module list, by its path."""
     values: dict[str, list[str]] = {}
     for path, module in copy.named_modules():
         name = path.rpartition(".")[2]
@@ -68,7 +67,7 @@ class ValueZeroing(MatrixMethod):
 
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the matrices."""
-        copy = clone_for_layers(model)
+        copy = without_cache(clone(model.module))
         values = _layers_with_values(copy)
         calls = record_layers(model, copy, list(values), run.batch)
         if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):
@@ -85,14 +84,7 @@ class ValueZeroing(MatrixMethod):
 
 
 def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
-    """Return one layer's score matrix, (B, T, T).
-
-    Args:
-        call: The layer's call.
-        value: The path of its value projection in it.
-        mask: True at real tokens, (B, T).
-        budget: Most tokens in one call of the layer.
-    """
+    """Return one layer's score matrix, (B, T, T), with at most `budget` tokens in a call of the layer."""
     if call.returned.shape[1] != mask.shape[1]:
         raise UnsupportedModelError(
             f"needs layers that read the text's tokens and no others, and the model gives {type(call.layer).__name__} "

@@ -31,13 +31,9 @@ class NotRecordedError(Exception):
 def frozen_backward(
     output: Tensor, entries: Sequence[Tensor | GradientEdge], constant: Constant = None, *, is_recorded: bool = True
 ) -> Iterator[None]:
-    """Backpropagate by the rules of the frozen network inside the block, through the graph of a tensor.
+    """Backpropagate by the rules of the frozen network in the block, from a tensor to where the input enters.
 
-    Args:
-        output: The tensor to backpropagate from.
-        entries: Where the input enters the graph.
-        constant: Called in each backward pass with the products of held values and their gradients.
-        is_recorded: Whether all operations of the pass were recorded.
+    With `constant`, each backward pass calls it with the products of held values and their gradients.
     """
     if not output.requires_grad:
         raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))
@@ -78,10 +74,7 @@ def _apply(
 
 
 def _refuse(node: Any, outputs: Gradients) -> None:
-    """Refuse an operation without a rule if a non-zero gradient arrives.
-
-    The values of a gradient that is batched (vmap) cannot be looked at, so it counts as one.
-    """
+    """Refuse an operation without a rule if a gradient arrives that is not zero, or batched: it cannot be looked at."""
     is_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
     if any(gradient is not None and (is_batched(gradient) or bool(gradient.any())) for gradient in outputs):
         path = node.metadata.get(MODULE_PATH)

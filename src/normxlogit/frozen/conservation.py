@@ -1,9 +1,8 @@
 """The proof of a frozen pass: what its input and all that the model adds contribute sums to its answer.
 
-The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, every table of
-positions, every vector that the model adds. In a pass that is proved these are leaves, and their gradients come with
-the input's, from the backward pass of what is explained. A rule that is wrong, or an operation that hides what is not
-linear, shows as a difference.
+The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, table of positions and
+vector that the model adds. In a pass that is proved these are leaves, with gradients from the explanation's own
+backward pass. A rule that is wrong, or an operation that hides what is not linear, shows as a difference.
 """
 
 import sys
@@ -40,30 +39,20 @@ _ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
 
 
 class Conservation:
-    """The proof of a recorded pass over one text, in a backward pass through it.
-
-    Args:
-        dtype: The model's precision.
-        accept: Called when the pass is proved.
-
-    Attributes:
-        leaves: The constants that the pass adds, which are its bias, as leaves of its graph.
-        recorded: The paths of the modules that need a `Recording`, "" for the whole model.
-        held: What held values contribute in the backward pass.
-    """
+    """The proof of a recorded pass over one text, in a backward pass through it; `accept` is called when it holds."""
 
     def __init__(self, dtype: torch.dtype, accept: Callable[[], object] = lambda: None) -> None:
         self._dtype, self._accept = dtype, accept
-        self.leaves: list[Tensor] = []
-        self.recorded: set[str] = set()
-        self.held: list[Tensor] = []
+        self.leaves: list[Tensor] = []  # the constants that the pass adds, which are its bias
+        self.recorded: set[str] = set()  # modules that need a `Recording`, "" for the whole model
+        self.held: list[Tensor] = []  # what held values contribute in the backward pass
         self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
         """Make the biases of a copy's modules that are not torch's leaves until an exit stack is closed.
 
-        Autograd functions of other packages may add them. Where a function of torch adds one, it is a leaf twice: the
-        later leaf gets the gradient.
+        Autograd functions of other packages may add them. Of a bias that is a leaf twice, the later leaf gets the
+        gradient.
         """
         self._paths = {id(module): path for path, module in copy.named_modules()}
         for module in copy.modules():
@@ -143,12 +132,7 @@ class Conservation:
         when="first use of frozen-gradient; nothing more for a short text alone, otherwise a backward pass",
     )
     def check(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Refuse the pass if the contributions do not add up to what is explained.
-
-        Args:
-            vectors: The pass's answer, and what enters it.
-            gradients: Those of the vectors and of the constants; None where none arrived.
-        """
+        """Refuse the pass if vectors, the answer and what enters, and constants times their gradients do not add up."""
         answer, given = vectors[0], len(vectors)
         if all(gradient is None for gradient in gradients[1:given]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")

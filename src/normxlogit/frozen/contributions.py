@@ -27,38 +27,24 @@ Head = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenPass(ForwardPass):
-    """A frozen forward pass with its graph, which ends when the pass does.
+    """A frozen forward pass with its graph, which ends when the pass does."""
 
-    Attributes:
-        readouts: By place, where contributions can be read; at the lowest of each side the input enters the graph.
-        answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
-        head: The head of such a language model, at which the pass ended; None for other models.
-        is_recorded: Whether all of its operations were recorded.
-        proof: What proves the pass, over one text, when it is backpropagated through; None if it needs no proof.
-    """
-
-    readouts: dict[Place, Readout]
+    readouts: dict[Place, Readout]  # by place; at the lowest of each side the input enters the graph
+    # What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H)
     answer: Tensor
-    head: Head | None = None
-    is_recorded: bool = True
-    proof: Conservation | None = None
+    head: Head | None = None  # the head of such a language model, at which the pass ended; None for other models
+    is_recorded: bool = True  # whether all of its operations were recorded
+    proof: Conservation | None = None  # proves the pass, over one text, when it is backpropagated through
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """The contributions from backward passes through a frozen pass.
+    """The contributions from backward passes through a frozen pass."""
 
-    Attributes:
-        answer: The explained quantities, (B, K).
-        values: By place, what each token contributes there, (B, K, T).
-        sink: By place, what attention sinks contribute from there on, (B, K).
-        sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None if none is.
-    """
-
-    answer: Tensor
-    values: dict[Place, Tensor]
-    sink: dict[Place, Tensor]
-    sinks: Tensor | None
+    answer: Tensor  # the explained quantities, (B, K)
+    values: dict[Place, Tensor]  # by place, what each token contributes there, (B, K, T)
+    sink: dict[Place, Tensor]  # by place, what attention sinks contribute from there on, (B, K)
+    sinks: Tensor | None  # which tokens are attention sinks at any place, (B, S + T), the source's first; None if none
 
 
 def contributions(
@@ -72,11 +58,8 @@ def contributions(
 
     Args:
         run: The pass over B texts, which can be backpropagated through once.
-        target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or minus
-            the mean over the vocabulary.
-        places: Where contributions are read.
-        read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer, which
-            counts nothing. None for the position of the pass.
+        target: K targets for each text; of a vocabulary, each logit minus the contrast's, or minus the mean.
+        read_positions: Where a language model answers each of G targets, (B, G), negative for none; None for `run`'s.
         weights: Sums of the G quantities that are explained instead of each, (B, K, G).
     """
     positions = run.positions if read_positions is None else read_positions
@@ -178,10 +161,7 @@ def vocabulary_quantities(
 ) -> Tensor:
     """Return a language model's quantities, (B, K), from what its head reads, (B, T, H).
 
-    Args:
-        states: What it reads.
-        positions: Where all targets of a text are read, (B,), or each of G, (B, G), negative where a text has fewer.
-        weights: As in `contributions`.
+    All targets of a text are read at its position, (B,), or each of G at its own, (B, G), negative for none.
     """
     on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
     by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
@@ -197,8 +177,7 @@ def vocabulary_quantities(
 def _contrasted_logits(head: Head, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
     """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean over all.
 
-    The head's gradients are taken here, as each logit depends on its own state alone: the head of the frozen network is
-    affine, value + <g, state>, and no logits need be kept for the backward pass.
+    The frozen head is affine in each state alone: its gradients are taken here, and no logits are kept.
     """
     values, gradients = [], []
     for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):

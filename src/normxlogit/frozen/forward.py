@@ -1,8 +1,7 @@
 """Forward passes for a frozen backward pass: the one place that intercepts what a copy of the model computes.
 
-The answer stays the model's own. What the backward pass needs beside autograd's graph is noted on its nodes: the inputs
+The answer stays the model's own. Noted on the nodes is what the backward pass needs beside autograd's graph: the inputs
 of functions of which torch saves only the output, and, in a pass that is proved, what is held and the modules' paths.
-There, the constants that the model adds become leaves of the same graph.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,11 +26,7 @@ _SAVING_OUTPUTS = frozenset(
 
 
 class Recording(TorchFunctionMode):
-    """Notes on the nodes of a pass what the rules read and autograd does not save.
-
-    Args:
-        proof: What proves the pass, to which its constants are given as leaves; None if nothing does.
-    """
+    """Notes on the nodes of a pass what the rules read and autograd does not save; constants are leaves of a proof."""
 
     def __init__(self, proof: Conservation | None = None) -> None:
         super().__init__()

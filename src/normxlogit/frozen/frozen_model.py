@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from ..copies.arithmetic import full_float32
 from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
+from ..copies.memory import GRAPH_MEMORY
 from ..copies.pool import Pool, constant_clone
 from ..copies.run import run, without_autocast
 from ..errors import UnsupportedModelError
@@ -20,7 +21,6 @@ from ..inputs.encoding import Batch
 from ..model.forward_pass import no_states
 from ..model.model_copy import MAX_TOKENS, input_errors
 from ..model.task_model import TaskModel
-from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for

@@ -43,15 +43,10 @@ class Side(IntEnum):
 
 
 class Place(NamedTuple):
-    """Where contributions are read: the output of a layer, or where the input enters; ordered as they are computed.
+    """Where contributions are read: the output of a layer, or where the input enters; ordered as they are computed."""
 
-    Attributes:
-        side: Whose contributions.
-        layer: l for the output of layer l, 0 for the embedding layer's, -1 for the word embeddings of a text.
-    """
-
-    side: Side
-    layer: int
+    side: Side  # whose contributions
+    layer: int  # l for the output of layer l, 0 for the embedding layer's, -1 for the word embeddings of a text
 
 
 WORDS, SOURCE, MEDIA = Place(Side.TEXT, -1), Place(Side.SOURCE, 0), Place(Side.MEDIA, 0)
@@ -72,41 +67,27 @@ def lowest_of_sides(places: Collection[Place]) -> list[Place]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a frozen pass reads.
+    """What a frozen pass reads."""
 
-    Attributes:
-        places: Where contributions are read; at the lowest of each side, the input enters the graph.
-        sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink, which
-            is held where it leaves the layer; None holds none.
-        baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
-        point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
-    """
-
-    places: Sequence[Place]
+    places: Sequence[Place]  # where contributions are read; at the lowest of each side, the input enters the graph
+    # From how many times the median of its layer on a hidden state counts as an attention sink, which is held where it
+    # leaves the layer; None holds none
     sink_threshold: float | None = None
+    # The word embeddings from which contributions are differences, (B, T, H); None for zero
     baseline: Tensor | None = None
-    point: float = 1.0
+    point: float = 1.0  # where on the path from the baseline, 0, to the text, 1, the network is frozen
 
 
 @dataclass
 class Readout:
-    """The contributions read at one place.
+    """The contributions read at one place."""
 
-    Attributes:
-        axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
-        length: How many positions are the text's, T, where the module pads it; None for all.
-        positions: How many axes are positions, which are read as one, row by row.
-        edges: Where the gradients arrive. Several for tables that share a place.
-        vectors: What the gradients are multiplied by: the state, or its difference from a baseline.
-        sinks: Which tokens are attention sinks there, (B, T); None without any.
-    """
-
-    axes: Axes = BATCH_FIRST
-    length: int | None = None
-    positions: int = 1
-    edges: list[GradientEdge] = field(default_factory=list)
-    vectors: list[Tensor] = field(default_factory=list)
-    sinks: Tensor | None = None
+    axes: Axes = BATCH_FIRST  # how the module holds what is (B, T, H), or (B, T, ...) of several streams
+    length: int | None = None  # how many positions are the text's, T, where the module pads it; None for all
+    positions: int = 1  # how many axes are positions, which are read as one, row by row
+    edges: list[GradientEdge] = field(default_factory=list)  # where gradients arrive, several of tables of a place
+    vectors: list[Tensor] = field(default_factory=list)  # what they are multiplied by: states, or differences
+    sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
         """Read a state, by default as the vector, and return an equal one to go on with, which a model may write on.

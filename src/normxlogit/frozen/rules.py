@@ -24,23 +24,14 @@ LEAF = "AccumulateGrad"
 
 
 class Row(NamedTuple):
-    """A row of the table.
+    """A row of the table."""
 
-    Attributes:
-        operations: The nodes' names without `Backward0`, between spaces; those of functions in Python are whole.
-        rule: What flows back, in words.
-        source: Paper and equation.
-        test: What fails without it.
-        held: Which inputs are held: indices, or a function of the node; of products, see `CRITERIA`.
-        slope: What takes the place of torch's gradients; None where they are right.
-    """
-
-    operations: str
-    rule: str
-    source: str
-    test: str
-    held: Collection[int] | Callable[[Any], Collection[int]] = ()
-    slope: Slope | None = None
+    operations: str  # the nodes' names without `Backward0`, between spaces; those of functions in Python are whole
+    rule: str  # what flows back, in words
+    source: str  # paper and equation
+    test: str  # what fails without it
+    held: Collection[int] | Callable[[Any], Collection[int]] = ()  # inputs that are held; of products see `CRITERIA`
+    slope: Slope | None = None  # what takes the place of torch's gradients; None where they are right
 
 
 def everything(node: Any) -> Collection[int]:

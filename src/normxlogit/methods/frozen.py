@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ..copies.memory import GRAPH_MEMORY
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
@@ -14,7 +15,6 @@ from ..frozen.places import MEDIA, WORDS, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass, check_same_pass
 from ..model.task_model import TaskModel
-from ..model.token_budget import GRAPH_MEMORY
 from ..tasks.targets import Layers
 from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register

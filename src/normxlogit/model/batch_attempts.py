@@ -1,5 +1,6 @@
 """Batches of encodings that are split when memory runs out."""
 
+import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -7,12 +8,12 @@ import torch
 from torch import Tensor
 
 from ..copies.arithmetic import full_float32
-from ..copies.memory import empty_cache, out_of_memory, result_or_none
+from ..copies.memory import empty_cache, out_of_memory
 from ..errors import InputError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
-from .model_copy import failed_inside, lengths_to_try
+from .model_copy import failed_inside
 from .task_model import TaskModel
 
 GROWS_AFTER = 16
@@ -20,16 +21,7 @@ GROWS_AFTER = 16
 
 
 class BatchAttempt:
-    """A `with` block for the work on one batch; out of memory leaves the block, and the batch is split and tried again.
-
-    So does work on texts that the model cannot read together, as BART's classifier with different numbers of end
-    tokens. All other errors go on.
-
-    Attributes:
-        indices: Those of its encodings.
-        out_of_memory: Whether memory ran out.
-        unreadable: Whether the model cannot read the texts together.
-    """
+    """A `with` block for one batch; in pieces again if memory ran out or the model cannot read the texts together."""
 
     def __init__(self, indices: list[int]) -> None:
         self.indices = indices
@@ -52,17 +44,9 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
             with attempt as indices:
                 results.update(zip(indices, work(indices)))
 
-    The model keeps the smaller `batch_tokens` for the calls that follow, unless not even a single text fits, which says
-    nothing of others. Models whose states change with padding get batches without any, so that a
-    text's scores are the same alone and among others. Texts that the model cannot read together are read one by one,
-    and so are prompts with pictures or sounds.
-
-    Args:
-        model: The model, which knows how many tokens a pass has at most.
-        memory_factor: How many times the memory of a plain pass the work takes.
-
-    Yields:
-        Batches until each encoding was in one whose work was not cut short.
+    The model keeps the smaller `batch_tokens`, unless not even a single text fits. Models whose states change with
+    padding get batches without any. Texts that the model cannot read together are read one by one, and so are prompts
+    with media. The work takes `memory_factor` times the memory of a plain pass.
     """
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)
@@ -111,10 +95,7 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
-    """Return whether padding leaves a text's states unchanged, tested with the shortest and the longest text.
-
-    A trial holds for all lengths between them, see `ProvedLengths`.
-    """
+    """Return whether padding leaves a text's states unchanged, see `ProvedLengths`."""
     if len(encodings) < 2:
         return True
     model.refresh()
@@ -122,12 +103,23 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
     if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
-    trial_texts = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
-    is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
+    # A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
+    # whose lengths are close to twice each other; whatever the length from which states are others, one of more than
+    # half of the tokens that it changes is among them.
+    bounds = itertools.takewhile(lambda bound: bound < 2 * longest, (shortest << power for power in itertools.count()))
+    trials = sorted({max(n for n in lengths if n <= bound and n < longest) for bound in bounds})
+    trial_texts = [encodings[list(lengths).index(length)] for length in (*trials, longest)]
+    try:
+        is_same = _ignores_padding(model, trial_texts)
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        empty_cache()
+        return False  # nothing is known, and without memory for two there is one in a batch
     if is_same:
         proved.add(shortest, longest)
-    proved.refuted = is_same is False  # None without memory for two: there is one in a batch then
-    return bool(is_same)
+    proved.refuted = not is_same
+    return is_same
 
 
 @full_float32()

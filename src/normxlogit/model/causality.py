@@ -22,14 +22,8 @@ SHARED_LENGTH = 128
 def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     """Return whether the hidden states from some token on depend neither on later tokens nor on the text's length.
 
-    Prefixes of the longest text are run by themselves: a causal trunk gives the same states. A rotary embedding that
-    is rescaled beyond some length gives other states to prefixes below that length. What was proved holds for the
-    lengths in between, which are not tried again.
-
-    Args:
-        model: A causal language model, or one that may not be.
-        run: A pass over texts.
-        shortest: Tokens of the shortest prefix whose last state is used.
+    Prefixes of the longest text, from the `shortest` whose last state is used, are run by themselves: a causal trunk
+    gives the same states, and a rotary embedding that is rescaled beyond some length others.
     """
     proved = model.copy.causal_with_media if run.batch.media else model.copy.causal
     longest = run.batch.mask.shape[1]
@@ -40,10 +34,7 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
 
 
 def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths, shortest: int, *, again: bool) -> bool:
-    """Prove `is_causal` for lengths for which it is not known, and add them to `proved`.
-
-    With `again` the text's states are computed again, as the pass is of another precision.
-    """
+    """Prove `is_causal` for new lengths; `again`: from states of the text that are computed anew."""
     longest, encodings = run.batch.mask.shape[1], run.batch.encodings
     row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
     text, length = encodings[row], len(encodings[row])
@@ -82,8 +73,7 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
 def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
     """Return lengths from one to another, each at most twice the one before.
 
-    Short prefixes prove little: the first token has the same state with any rotary embedding. Whatever the length from
-    which states differ, a prefix of more than half of that length is among these.
+    Whatever the length from which states differ, a prefix of more than half of that length is among these.
     """
     counts = []
     while first < last:

@@ -10,38 +10,22 @@ from torch import Tensor, nn
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoding import Batch
-from ..parts.proofs import states_are_of_these_inputs
+from ..parts.proofs import outputs_beyond_rounding
 
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """The inputs, states and logits of one run of the model.
-
-    A model without a proved head has no `hidden`, one that squeezes the text before its layers no `embedded`: what
-    asks for them gets the error that says why. The logits are always there.
-
-    Attributes:
-        final: Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`.
-        embedding_output: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
-        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested.
-        logits: The model's answer, (B, C), for heads that answer at every token at the position explained.
-        read_tokens: Returns `token_logits`; None for vocabulary heads, of which only the requested rows are computed,
-            and without a head.
-        positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
-            for heads that answer for the whole text.
-        logits_by_position: The logits at every token, (B, T, C); None for whole-text and vocabulary heads.
-        outputs: The outputs of the model, if the caller ran it.
-    """
+    """The inputs, states and logits of one run of the model; in the place of a missing state is the error for it."""
 
     batch: Batch
-    final: Tensor | NormXLogitError
-    embedding_output: Tensor | NormXLogitError
-    states: tuple[Tensor, ...] | None
-    logits: Tensor
-    read_tokens: Callable[[], Tensor] | None
-    positions: Tensor | None
-    logits_by_position: Tensor | None = None
-    outputs: Mapping[str, Any] | None = None
+    final: Tensor | NormXLogitError  # what the head reads, (B, T, H), or why there is nothing; see `hidden`
+    embedding_output: Tensor | NormXLogitError  # the embedding layer's output, (B, T, H); see `embedded`
+    states: tuple[Tensor, ...] | None  # the embedding layer's output and every layer's, (B, T, H) each, if requested
+    logits: Tensor  # the model's answer, (B, C), for heads that answer at every token at the position explained
+    read_tokens: Callable[[], Tensor] | None  # returns `token_logits`; None for vocabulary heads, and without a head
+    positions: Tensor | None  # where it is read, (B,), or (B, 2) for a span; None for answers about the whole text
+    logits_by_position: Tensor | None = None  # (B, T, C); None for whole-text and vocabulary heads
+    outputs: Mapping[str, Any] | None = None  # the outputs of the model, if the caller ran it
 
     @cached_property
     def token_logits(self) -> Tensor | None:
@@ -80,11 +64,7 @@ class ForwardPass:
 
 
 def to_host(*tensors: Tensor | None) -> list[Any]:
-    """Bring tensors from the device as float32 arrays, all in one transfer.
-
-    Args:
-        *tensors: Of any shape and type; None stays None. Indices below 2^24 stay exact.
-    """
+    """Bring tensors from the device as float32 arrays, in one transfer; None stays None, indices below 2^24 exact."""
     on_device = [t for t in tensors if t is not None and t.device.type != "cpu"]
     if not on_device:
         return [None if t is None else t.float().numpy() for t in tensors]
@@ -95,9 +75,9 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
 
 def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
     """Refuse to explain the caller's pass by a second pass with other hidden states."""
-    if isinstance(theirs.final, Tensor) and not states_are_of_these_inputs(
-        theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)
-    ):
+    if not isinstance(theirs.final, Tensor):
+        return
+    if outputs_beyond_rounding(theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)) is not None:
         raise InputError(
             "the model gives other hidden states than these outputs hold when it is run again; have its weights "
             "changed, and was it in evaluation mode?"

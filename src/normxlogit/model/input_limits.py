@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,17 +11,11 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from ..copies.answers import ForwardSettings
 from ..copies.plain_module import forward_arguments
-from ..errors import InputError, reason_of
 from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """Names of tables with a row for each position; tables of distances between tokens do not limit a text."""
 _RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
-
-FEW_TOKENS = 16
-"""No model fails on so few tokens as they are too many."""
-
-TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
 
 MAX_OFFSET_ROWS = 4
 """Most rows of a table before its first position, for padding or unused."""
@@ -30,9 +24,9 @@ MAX_OFFSET_ROWS = 4
 def position_limit(model: nn.Module) -> int | None:
     """Return the maximal number of tokens of the model, None if it has no limit.
 
-    A table with a row for each position is a bound, and a number that the model's own forward reads. The number in a
-    configuration alone is none: rotary models read on beyond it. Of a module that holds models of transformers, it is
-    the smallest limit of these. What a tokenizer declares is added by `Encoder.limit`.
+    A table with a row for each position is a bound, and a number that the model's own forward reads; that in a
+    configuration alone is none: rotary models read on beyond it. Of several models in a module the smallest limit
+    counts.
     """
     of_transformers = (part for part in model.modules() if isinstance(part, PreTrainedModel))
     of_texts = [part for part in of_transformers if vocabulary_limit(part) is not None]
@@ -107,16 +101,6 @@ def _first_position_row(module: Any) -> int:
     return 0 if padding is None else int(padding) + 1
 
 
-def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exception, doing: str) -> InputError:
-    """Return the error that names the input which a model could not "read", or what it was `doing` with it."""
-    texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-    described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-    return InputError(
-        f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason_of(error)}"
-        + (TOO_LONG if tokens > FEW_TOKENS else "")
-    )
-
-
 def vocabulary_limit(model: nn.Module) -> int | None:
     """Return the number of token embeddings, None if the model has no ordinary table of them."""
     count = getattr(table_of(model), "num_embeddings", None)
@@ -128,9 +112,7 @@ def padding_id(
 ) -> tuple[int, bool]:
     """Return the token id to pad with: the model's own, or any that it can look up.
 
-    Returns:
-        The id, and whether it is the padding id of the model's configuration, which some heads pool by; if not, the
-        texts of a batch must be of one length.
+    Also whether it is the configured one, by which some heads pool; if not, the texts of a batch must be of one length.
     """
     if not isinstance(module, PreTrainedModel):
         return _first_usable((tokenizer.pad_token_id, 0), None), True
@@ -162,8 +144,7 @@ def input_names(
 ) -> frozenset[str] | None:
     """Return the names of a model's inputs, None if its signature does not list them.
 
-    A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
-    that the tokenizer gives to every model, are read.
+    Of a model that takes any others too, only names that a part has, or that the tokenizer gives, are read.
     """
     names, takes_any = forward_arguments(model)
     if not takes_any:

@@ -1,7 +1,6 @@
 """Structural copies of the caller's model at one moment, compared with it, and the parts found in them."""
 
 import threading
-import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -18,7 +17,7 @@ from ..copies.non_finite import is_finite
 from ..copies.pool import Pool, private_clone
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
-from ..errors import HeadMismatchError, InputError, NormXLogitError
+from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch
 from ..parts.embeddings import WordEmbeddings
@@ -27,47 +26,20 @@ from ..parts.model_proofs import FirstText
 from ..parts.parts import Parts
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..tasks import Task
-from .input_limits import unreadable_input
 
 
 class ModelCopy:
     """Structural copies of one model, made at the same time; they share the caller's weights.
 
-    Everything that is learned about a model is kept here, so that it is forgotten together when the model changed.
-
-    Args:
-        caller_model: The caller's model; only read.
-        watched: The module whose changes make the copies outdated: the model, or what holds it.
-
-    Attributes:
-        caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
-        config: Its configuration; an empty one of a model without.
-        task: What it is for, with everything that differs by it, and what makes encodings of texts.
-        pad_left: Whether padding stands before a text.
-        pad_id: The token id for padding.
-        unmodified: A copy that nothing was changed on: it answers as the caller's model does.
-        wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
-        module: The copy that is explained; passes run on private copies of it, see `run`.
-        is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
-            that of `wrapped`.
-        form: What the model returns, and where.
-        notes: Notes for all results on it, and on proofs that could not be run.
-        outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
-        pool: Lends private copies of `module`.
-        parts: Where its parts are; None before the first batch.
-        first_text: The first text and its logits; None before the first batch.
-        proved_alone: Whether the model answers that text alone as beside another.
-        padding: Lengths of texts that keep their states in one batch, padded.
-        generates_batched: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
-        causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
-        causal_with_media: The same of texts with pictures or sounds.
+    Everything that is learned about a model is kept here, so that it is forgotten together when the model changed, or
+    what holds it, which is `watched`.
     """
 
     config: PretrainedConfig  # this and the four that follow are set by `version.read_model`
-    task: Task
+    task: Task  # what it is for, with everything that differs by it, and what makes encodings of texts
     encoder: Encoder
-    pad_left: bool
-    pad_id: int
+    pad_left: bool  # whether padding stands before a text
+    pad_id: int  # the token id for padding
 
     def __init__(self, caller_model: nn.Module, watched: nn.Module) -> None:
         self.caller_model = caller_model
@@ -75,20 +47,20 @@ class ModelCopy:
         self._snapshot = Snapshot(watched)
         unwrapped_model = unwrapped(caller_model)
         register_recorders(unwrapped_model)
-        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))
+        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))  # nothing is changed on it
+        # A copy of what the caller calls: the adapter with the model in it.
         self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
-        self.module = cast(PreTrainedModel, clone(unwrapped_model))
-        self.is_adapted = self.wrapped is not self.unmodified
+        self.module = cast(PreTrainedModel, clone(unwrapped_model))  # that is explained, by private copies, see `run`
+        self.is_adapted = self.wrapped is not self.unmodified  # whether `module` must be compared with `wrapped`
         self.form = AnswerForm()
-        self.notes: tuple[str, ...] = ()
-        self.outputs: int | None = None
+        self.notes: tuple[str, ...] = ()  # for all results on it, and on proofs that could not be run
+        self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
         self.pool = Pool(self.module)
-        self.parts: Parts | None = None
+        self.parts: Parts | None = None  # these two are found with the first batch
         self.first_text: FirstText | None = None
-        self.proved_alone = False
-        self.padding = ProvedLengths()
-        self.generates_batched = ProvedLengths()
-        self.causal = ProvedLengths()
+        self.proved_alone = False  # whether the model answers that text alone as beside another
+        self.padding = ProvedLengths()  # of texts that keep their states in one batch, padded
+        self.causal = ProvedLengths()  # of texts whose later tokens leave the states of earlier ones alone
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
 
@@ -116,10 +88,7 @@ class ModelCopy:
         stop: Site | None = None,
         states: bool = False,
     ) -> Pass:
-        """Run one forward pass of the model that is explained, as `copies.run` does, in its own precision.
-
-        With `states` the model returns every layer's output.
-        """
+        """Run one pass of the model that is explained, see `copies.run`; `states`: it returns all layers' outputs."""
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         with input_errors(self.module, inputs, gradients=torch.is_grad_enabled()), pool.lease() as copy:
@@ -137,14 +106,9 @@ class ModelCopy:
 class ProvedLengths:
     """Ranges of lengths, at both ends of which a property was proved.
 
-    What changes with the length of a text or of a batch (rotary embeddings that stretch, attention that turns sparse)
-    changes from some length on, so what is alike at the ends of a range is alike within it. It need not be alike beyond
-    it, nor between two ranges, not even where they overlap: small differences would add up. A range that is inside a
-    range that was proved needs no proof of its own, so a model that reads texts of ordinary lengths is tried a few
-    times and then no more.
-
-    Attributes:
-        refuted: Whether some trial failed, after which fewer are made.
+    What changes with the length (rotary embeddings that stretch, attention that turns sparse) changes from some length
+    on, so what is alike at the ends of a range is alike within it. It need not be alike beyond it, nor between two
+    ranges, not even where they overlap: small differences would add up.
     """
 
     def __init__(self) -> None:
@@ -161,52 +125,32 @@ class ProvedLengths:
         self._ranges = (*(bounds for bounds in self._ranges if bounds not in inside), (shortest, longest))
 
 
-def lengths_to_try(lengths: Iterable[int]) -> list[int]:
-    """Return the lengths to test in a batch with the longest text, the shortest first.
-
-    A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
-    whose lengths are close to twice each other; whatever the length from which states are others, one of more than half
-    of the tokens that it changes is among them.
-
-    Args:
-        lengths: The lengths of all texts, at least two different ones.
-    """
-    *shorter, longest = sorted(set(lengths))
-    chosen, bound = set(), shorter[0]
-    while bound < 2 * longest:
-        chosen.add(max(length for length in shorter if length <= bound))
-        bound *= 2
-    return sorted(chosen)
-
-
 # --- errors of the model's own code ---------------------------------------------------------------------------------
+
+FEW_TOKENS = 16
+"""No model fails on so few tokens as they are too many."""
+
+TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
 
 
 @contextmanager
 def input_errors(
     model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
 ) -> Iterator[None]:
-    """Turn an error of the model's own code into an `InputError` that names the input.
-
-    Where gradients are computed the error may have another cause, and is raised unchanged.
-    """
+    """Turn an error of the model's own code into an `InputError` that names the input, except with gradients."""
     try:
         yield
     except NormXLogitError:
         raise
     except Exception as error:
-        if out_of_memory(error) or gradients or _is_fault_of_ours(error):
+        if out_of_memory(error) or gradients:
             raise
-        raise unreadable_input(model, inputs, error, doing) from error
-
-
-def _is_fault_of_ours(error: Exception) -> bool:
-    """Return whether a line of this package named what is not there: no input of the user's can be the cause."""
-    if not isinstance(error, AttributeError | NameError):
-        return False
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name != "__getattr__"]
-    module = str(frames[-1].f_globals.get("__name__", ""))
-    return module.partition(".")[0] == __name__.partition(".")[0]
+        texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
+        what = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
+        raise InputError(
+            f"{type(model).__name__} cannot {doing} {what}: {type(error).__name__}: {reason_of(error)}"
+            + (TOO_LONG if tokens > FEW_TOKENS else "")
+        ) from error
 
 
 def failed_inside(error: InputError) -> bool:
@@ -251,11 +195,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
 def copy_answers_as_the_model(
     copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]
 ) -> str | None:
-    """Compare the logits of the explained copy with those of the model as its owner calls it.
-
-    Returns:
-        Why they could not be compared, as a note on results; None if they were.
-    """
+    """Compare the logits of the explained copy with the model's; return a note if they cannot be compared."""
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
         expected = answer_of(private_clone(copy.wrapped)(**caller_inputs))

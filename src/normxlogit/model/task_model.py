@@ -13,6 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.answers import ForwardSettings
 from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
+from ..copies.memory import tokens_that_fit
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Pass, Replace, Site, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
@@ -35,21 +36,26 @@ from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
-from .token_budget import tokens_that_fit
 from .version import read_model
 
 
+def _of_copy(name: str) -> Any:
+    """Return a property of a task model: an attribute of its `copy`."""
+    return property(lambda model: getattr(model.copy, name))
+
+
 class TaskModel:
-    """A task model with its trunk and head, which are found without changing it.
+    """A task model with its trunk and head, which are found without changing it; the arguments are `Explainer`'s."""
 
-    The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
-
-    Attributes:
-        pipeline: The settings of the pipeline that holds it.
-        batches_fitted: How many batches have fitted into memory since `batch_tokens` was changed.
-        forward: How it is called and what it returns, as its owner says it.
-        reader: Its tokenizer or processor.
-    """
+    caller_model: nn.Module = _of_copy("caller_model")  # as a task model, see `ModelCopy`
+    config: PretrainedConfig = _of_copy("config")
+    task: Task = _of_copy("task")
+    encoder: Encoder = _of_copy("encoder")
+    pad_left: bool = _of_copy("pad_left")
+    pad_id: int = _of_copy("pad_id")
+    module: PreTrainedModel = _of_copy("module")  # the copy that is explained
+    unmodified: PreTrainedModel = _of_copy("unmodified")  # another one, which answers as the caller's model does
+    notes: tuple[str, ...] = _of_copy("notes")
 
     def __init__(
         self,
@@ -101,46 +107,6 @@ class TaskModel:
         return getattr(self._thread, "copy", None) or self._newest_copy
 
     @property
-    def caller_model(self) -> nn.Module:
-        """The caller's model as a task model: an embedding model's trunk with its pooling, other models unchanged."""
-        return self.copy.caller_model
-
-    @property
-    def config(self) -> PretrainedConfig:
-        """The configuration of the caller's model."""
-        return self.copy.config
-
-    @property
-    def task(self) -> Task:
-        """The task, which decides everything that differs between tasks."""
-        return self.copy.task
-
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder of texts."""
-        return self.copy.encoder
-
-    @property
-    def pad_left(self) -> bool:
-        """Whether padding stands before a text."""
-        return self.copy.pad_left
-
-    @property
-    def pad_id(self) -> int:
-        """The token id for padding."""
-        return self.copy.pad_id
-
-    @property
-    def module(self) -> PreTrainedModel:
-        """The copy that is explained."""
-        return self.copy.module
-
-    @property
-    def unmodified(self) -> PreTrainedModel:
-        """An unmodified copy, which answers as the caller's model does."""
-        return self.copy.unmodified
-
-    @property
     def embeddings(self) -> WordEmbeddings:
         """The word embeddings, which can be replaced in a pass."""
         if self.task.reads == "signal":
@@ -179,11 +145,6 @@ class TaskModel:
         return self.forward.extra_inputs
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes for all results: on what the model returns, and on proofs that could not be run."""
-        return self.copy.notes
-
-    @property
     def parts(self) -> Parts:
         """The parts of the model; they are found on the first batch."""
         if self.copy.parts is None:
@@ -196,11 +157,7 @@ class TaskModel:
         return Head(self.copy.pool, self.parts.head)
 
     def refresh(self) -> bool:
-        """Copy the model anew if its modules, hooks, adapters or settings have changed.
-
-        Returns:
-            Whether it was.
-        """
+        """Copy the model anew if its modules, hooks, adapters or settings have changed; return whether it was."""
         copy = self._thread.copy = self.copy
         if copy.current:
             return False
@@ -225,11 +182,7 @@ class TaskModel:
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch, *, alone: bool = True) -> ModelCopy:
-        """Find the parts of the model and prove the head, on the first batch only.
-
-        Args:
-            alone: Also prove that the first text is answered alone as beside another; `prove_alone` does it otherwise.
-        """
+        """Find the parts of the model and prove the head, on the first batch only; `alone`: also `prove_alone`."""
         copy = self.copy
         if copy.parts is None:
             with copy.lock, full_float32():
@@ -265,11 +218,9 @@ class TaskModel:
             copy.proved_alone = True
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
-        """Run the trunk once over a batch.
+        """Run the trunk once over a batch, and keep every layer's output with `layers`.
 
-        Args:
-            layers: Keep every layer's output.
-            predict: Compute what a language model says at the position explained; without, `logits` has no columns.
+        Without `predict`, what a language model says is not computed: `logits` has no columns.
         """
         copy = self.prepare(batch)
         parts = self.parts
@@ -279,13 +230,7 @@ class TaskModel:
         return self.read(batch, copy.run(batch.inputs, record=parts.sites, stop=stop, states=keep), layers, predict)
 
     def read(self, batch: Batch, done: Pass, layers: bool = False, predict: bool = True) -> ForwardPass:
-        """Return a `ForwardPass` made from a run of a copy that recorded the sites of its parts; see `finish`.
-
-        Args:
-            done: The run.
-            layers: Keep every layer's output.
-            predict: As for `run`.
-        """
+        """Return a `ForwardPass` made from a run of a copy that recorded its parts; see `run` and `finish`."""
         parts, outputs, returned = self.parts, done.output or {}, done.last(self.parts.trunk_site)
         states = states_of(outputs or returned)
         if layers and not states:
@@ -309,13 +254,7 @@ class TaskModel:
         *,
         replace: Mapping[Site, Replace] | None = None,
     ) -> Tensor:
-        """Return the logits of the model alone, (B, C), differentiable if gradients are enabled.
-
-        Args:
-            inputs: Model inputs, (B, T).
-            positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
-            replace: Functions that replace modules' outputs, see `copies.run`.
-        """
+        """Return the logits of the model, (B, C), at positions (B,) or (B, 2), differentiable with gradients on."""
         answer = answer_of(self.copy.run(inputs, replace=replace).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
@@ -331,18 +270,12 @@ class TaskModel:
         replace: Mapping[Site, Replace] | None = None,
         log_probability: bool = False,
     ) -> Tensor:
-        """Return the explained quantity of targets for inputs, differentiable if gradients are enabled.
+        """Return the explained quantity of targets for inputs, (N, K), differentiable where gradients are on.
 
         Args:
-            target: The targets of B texts, K each.
-            inputs: Model inputs, (N, T).
             positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
             texts: Which of the B texts each of the N belongs to, (N,).
-            replace: Functions that replace modules' outputs, see `copies.run`.
             log_probability: Return the log-probability of the target instead of `BatchTargets.quantity`.
-
-        Returns:
-            (N, K).
         """
         quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
         if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
@@ -385,9 +318,7 @@ class TaskModel:
         Args:
             hidden: The head's input, (B, T, H); None if there is no head.
             embedded: The embedding layer's output, (B, T, H), or why there is none.
-            states: Every layer's output, if they are kept.
             logits: The model's answer; None if the head has not run.
-            predict: As for `run`.
         """
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.outputs.vocabulary
         if hidden is not None and logits is None and not vocabulary:

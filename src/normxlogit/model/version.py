@@ -38,10 +38,7 @@ def read_model(
     *,
     previous: nn.Module,
 ) -> ModelCopy:
-    """Copy the caller's model as it is now, and create the task and encoder for it.
-
-    The arguments are those of `TaskModel`, with the tokenizer of `reader` and the task model of the version before.
-    """
+    """Copy the caller's model as it is now, with task and encoder; the arguments are those of `TaskModel`."""
     caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
     task = task_of(unwrapped_model, declared, labels, reader, pipeline.question, pipeline.problem)
@@ -109,10 +106,12 @@ def _form_of_answer(
     module: nn.Module, task: Task, arguments: Arguments, settings: ForwardSettings
 ) -> tuple[AnswerForm, Tensor]:
     """Return what a module returns for a few short inputs, and the logits for the first."""
-    name = type(module).__name__
+    name, device = type(module).__name__, next((parameter.device for parameter in module.parameters()), None)
 
     def run_probe(number: int) -> Any:
-        inputs = _probe(module, settings, number)
+        ids = torch.tensor([PROBES[number]], device=device)  # (1, 3)
+        extra_inputs = {name: value.to(ids.device) for name, value in settings.extra_inputs.items()}
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **extra_inputs}
         try:
             with torch.inference_mode():
                 return module(**arguments(inputs))
@@ -121,8 +120,7 @@ def _form_of_answer(
         except Exception as error:
             reraise_out_of_memory(error)
             raise UnsupportedModelError(
-                f"{name} cannot read token ids of shape {tuple(inputs['input_ids'].shape)}: {type(error).__name__}: "
-                f"{reason_of(error)}"
+                f"{name} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: {reason_of(error)}"
             ) from error
 
     def fits(answer: Tensor) -> bool:
@@ -136,12 +134,3 @@ def _form_of_answer(
     form = answer_form(run_probe, keys, settings.outputs, len(PROBES))
     _, logits = form.call(lambda: run_probe(0))
     return form, logits
-
-
-def _probe(module: nn.Module, settings: ForwardSettings, number: int) -> dict[str, Tensor]:
-    """Return short inputs that any model can read, (1, 3), with what it needs beside a text."""
-    device = next((parameter.device for parameter in module.parameters()), None)
-    ids = torch.tensor([PROBES[number]], device=device)  # (1, 3)
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)} | {
-        name: value.to(ids.device) for name, value in settings.extra_inputs.items()
-    }

@@ -1,13 +1,10 @@
 """Early exit: read a layer by skipping all later ones, where `hidden_states` cannot be brought to the head.
 
-Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. What all of them have is
-layers that hand a state to the next. With an *early exit*, the layers after the one that is read are skipped: each
-returns what it was given, and the model itself does everything between them. Where the layers' outputs can be read
-directly, this gives the same states, at the price of a pass for each layer.
+Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. All have layers that hand a
+state to the next: a skipped one returns what it was given. It costs a pass for each layer.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -23,27 +20,10 @@ from .layer_to_head import run_trunk
 from .proofs import beyond_rounding, proof
 
 
-@dataclass(frozen=True)
-class EarlyExit:
-    """The layers of a trunk that can be skipped; a skipped layer returns its input.
-
-    Attributes:
-        layers: Their paths.
-        count: How many calls of them a pass has.
-    """
-
-    layers: tuple[str, ...]
-    count: int
-
-
 def exit_after(
-    pool: Pool[PreTrainedModel], trunk: str, early_exit: EarlyExit, inputs: Mapping[str, Any], layer: int
+    pool: Pool[PreTrainedModel], trunk: str, layers: Iterable[str], inputs: Mapping[str, Any], layer: int
 ) -> Tensor:
-    """Run a trunk with the layers after `layer`, counted from 1, skipped.
-
-    Returns:
-        What the head reads, (B, T, H).
-    """
+    """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H)."""
     calls_made = 0
 
     def run_or_skip(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
@@ -52,7 +32,7 @@ def exit_after(
         calls_made += 1
         return output if calls_made <= layer else _with_inputs_as_states(output, args, kwargs)
 
-    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, run_or_skip), inputs)
+    return run_trunk(pool, trunk, dict.fromkeys(layers, run_or_skip), inputs)
 
 
 @proof(
@@ -63,15 +43,11 @@ def exit_after(
 )
 def find_early_exit(
     pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
-) -> EarlyExit | None:
-    """Find the layers that can be skipped, and prove that without skipping the trunk reproduces the head's input.
-
-    Returns:
-        None if no layer hands on a state that reaches the head.
-    """
+) -> tuple[tuple[str, ...] | None, int | None]:
+    """Find the layers that can be skipped, and how many calls of them a pass has, and prove them; None if none can."""
     hidden = trunk.hidden
     if hidden is None:
-        return None
+        return None, None
     try:
         with torch.inference_mode():
             layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
@@ -79,18 +55,17 @@ def find_early_exit(
             families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
             layer_calls = [call for call in layer_calls if call.family in families_reaching_head]
             if not layer_calls:
-                return None
-            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layer_calls)), len(layer_calls))
+                return None, None
+            layers, count = tuple(dict.fromkeys(call.path for call in layer_calls)), len(layer_calls)
             every_layer, without_last = (
-                exit_after(pool, trunk.path, early_exit, inputs, layer)
-                for layer in (len(layer_calls), len(layer_calls) - 1)
+                exit_after(pool, trunk.path, layers, inputs, layer) for layer in (count, count - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         reraise_out_of_memory(error)
-        return None
+        return None, None
     if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-        return None
-    return early_exit if beyond_rounding(every_layer, hidden) is None else None
+        return None, None
+    return (layers, count) if beyond_rounding(every_layer, hidden) is None else (None, None)
 
 
 def chained_layers(calls: list[Call]) -> list[Call]:
@@ -111,10 +86,7 @@ def chained_layers(calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether changing a layer's output changes the head's input.
-
-    The output of some layers, such as those that choose where patches of bytes end, only affects a choice.
-    """
+    """Return whether changing a layer's output changes the head's input; that of some layers only affects a choice."""
 
     def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)
@@ -130,8 +102,7 @@ def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs:
 def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return the output of a skipped layer: its states are replaced by the input states of the same shape.
 
-    With several states, one that is returned under the name of an argument is replaced by that argument, and the others
-    by the remaining arguments in their order.
+    With several states, one under the name of an argument is replaced by that, the others by what remains in order.
     """
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
@@ -142,15 +113,10 @@ def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[s
         fields = dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
     tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
     states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
-    for name in [*(field for field in states if field in kwargs), *(field for field in states if field not in kwargs)]:
-        candidates = [
-            field
-            for field, value in tensors.items()
-            if value.shape == states[name].shape and value.dtype == states[name].dtype
-        ]
-        source = name if name in kwargs and name in candidates else next(iter(candidates), None)
-        if source is not None:
-            fields[name] = tensors.pop(source)
+    for name, state in sorted(states.items(), key=lambda item: item[0] not in kwargs):
+        alike = [key for key, value in tensors.items() if (value.shape, value.dtype) == (state.shape, state.dtype)]
+        if alike:
+            fields[name] = tensors.pop(name if name in kwargs and name in alike else alike[0])
     if isinstance(output, ModelOutput):
         return type(output)(**fields)
     return output._replace(**fields) if hasattr(output, "_replace") else type(output)(fields.values())

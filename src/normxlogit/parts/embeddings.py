@@ -16,16 +16,10 @@ from ..errors import UnsupportedModelError
 
 
 class WordEmbeddings:
-    """The embedding table of a model.
+    """The embedding table of a model; one that names none has the only one in which it looked ids up.
 
-    Vectors take the place of what the embedding module returns, so that positions, types and everything else that the
-    model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
-
-    Args:
-        lookup_tables: Paths of the tables in which it looked token ids up, for one that names none: the only one is it.
-
-    Attributes:
-        table: The module that looks them up.
+    Vectors take the place of what the table returns: positions, types and all else that derives from ids stay as they
+    are.
     """
 
     def __init__(self, model: nn.Module, lookup_tables: Sequence[str] = ()) -> None:
@@ -50,42 +44,23 @@ class WordEmbeddings:
 
     @contextmanager
     def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[Site, Replace]]:
-        """Replace the embeddings of ids by other vectors in one pass.
-
-        Args:
-            vectors: (B, T, H); brought to the embedding's precision.
-            ids: The token ids that the model is called with, (B, T).
-
-        Yields:
-            What `run` is to replace in a pass in this block.
-        """
+        """Replace the embeddings of ids by vectors, (B, T, H), in one pass; yield what `run` is to replace."""
         with changed_lookups(self._name, [Lookup(self.path, ids, lambda rows: vectors.to(rows))]) as lookups:
             yield lookups
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A lookup of token ids in a table, whose rows are changed in a pass.
+    """A lookup of token ids in a table, whose rows are changed in a pass."""
 
-    Attributes:
-        path: The table.
-        ids: The token ids that the model is called with, (B, T).
-        change: A function of the rows, (B, T, H), that returns their replacement.
-        placeholder_mask: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
-        once: Whether they must be looked up exactly once, as word embeddings that vectors take the place of.
-    """
-
-    path: str
-    ids: Tensor
-    change: Callable[[Tensor], Tensor]
-    placeholder_mask: Tensor | None = None
-    once: bool = True
+    path: str  # the table
+    ids: Tensor  # the token ids that the model is called with, (B, T)
+    change: Callable[[Tensor], Tensor]  # a function of the rows, (B, T, H), that returns their replacement
+    placeholder_mask: Tensor | None = None  # tokens of a picture or a sound, (B, T), for which any id may be looked up
+    once: bool = True  # whether they must be looked up exactly once, as word embeddings that vectors take the place of
 
     def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:
-        """Return the output of a lookup with its rows changed; None if other ids were looked up.
-
-        These, the indices, may be transposed, or padded on either side.
-        """
+        """Return the output of a lookup of these ids, transposed or padded too, with rows changed; None of others."""
         ids, width = self.ids.to(indices.device), self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:
             indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
@@ -111,16 +86,9 @@ class Lookup:
 
 @contextmanager
 def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site, Replace]]:
-    """Change the rows of several lookups in one pass.
+    """Change the rows of several lookups in one pass of a model of class `name`; yield what `run` is to replace.
 
-    Several lookups may be of the same ids in the same table: each time the ids are looked up there, it is the turn of
-    the one that was changed least often.
-
-    Args:
-        name: The model's class.
-
-    Yields:
-        What `run` is to replace in a pass in this block.
+    Of several lookups of the same ids in a table, it is the turn of the one that was changed least often.
     """
     times_changed = [0] * len(lookups)
 

@@ -10,15 +10,15 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..copies.memory import reraise_out_of_memory
-from ..copies.non_finite import is_finite, traced_non_finite_error
+from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.pool import Pool
 from ..copies.run import Form, Site, embedded_of, states_of, tensor_of
-from ..copies.trace import Axes, Call, axes_of, path_of
+from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError, reason_of
 from .early_exit import chained_layers, find_early_exit
 from .embeddings import table_of
 from .headpiece import Head, Headpiece, output_embedding_path
-from .layer_outputs import LayerOutput, embedding_output, layer_outputs
+from .layer_outputs import embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
 from .model_proofs import FirstText, rows_are_of_the_vocabulary, same_ids, spread_rows, trace_beside_another
 from .parts import Parts
@@ -35,12 +35,9 @@ from .proofs import (
 def find_parts(
     pool: Pool[PreTrainedModel], text: Mapping[str, Any], filler: int, further: tuple[str, ...] = ()
 ) -> tuple[Parts, FirstText]:
-    """Record a copy's forward pass over a text beside another, and find its trunk, head, embeddings and final norm.
+    """Record a copy's pass over a text beside another, and find its trunk, head, embeddings and final norm.
 
-    A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
-
-    Returns:
-        The parts, and what the model answered to the text; see `prove_alone`.
+    A model without a head that reproduces its logits has parts, too. Also return what the model answered to the text.
     """
     model = pool.model
     is_plain_module = not isinstance(model, PreTrainedModel)  # whose trunk has no name
@@ -49,7 +46,7 @@ def find_parts(
     ids = inputs["input_ids"]
     token_count = ids.shape[1]
     if not is_finite(logits):
-        raise traced_non_finite_error(model, calls, inputs)
+        raise non_finite_error(model, inputs, calls)
     layers = chained_layers(calls) if is_plain_module else []
     layer_forms = {call.path: Form.of(call.returned) for call in layers}
     states, embedded = states_of(output), embedded_of(output)
@@ -66,11 +63,10 @@ def find_parts(
         candidates = _trunk_candidates(model, calls, states)
     pads_inside = _model_pads_inside(calls, ids)
     parts = Parts(states_lack_embeddings=layer_input is not None)
+    piece = Headpiece("", Form(None), filler, skipped=layer_forms, further=further)
     # The head and what depends on it. Without a head, the parts before it are still found.
     try:
-        head, trunk, tokenwise = _find_head(
-            pool, candidates, inputs, logits, Headpiece("", Form(None), filler, further=further), layer_forms
-        )
+        head, trunk, tokenwise = _find_head(pool, candidates, inputs, logits, piece)
         _check_states_of_tokens(model, head, trunk, None if pads_inside else token_count)
     except HeadMismatchError as error:
         parts = replace(parts, head_error=str(error))
@@ -86,26 +82,17 @@ def find_parts(
         )
     site, axes = _embedding_site(model, calls, embedded, ids)
     squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is no token's
+    outputs = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
     parts = replace(
         parts,
         embedding_site=site,
         embedding_axes=axes,
-        outputs=None if squeezed else _outputs_of_layers(parts, calls, states),
+        outputs=None if outputs and parts.layers not in (None, len(outputs)) else outputs,  # of all layers read
         embedding_output=None if squeezed else embedding_output(calls, embedded),
         tables=_lookup_tables(model, calls, ids),
         unverified=() if unverified is None else (unverified,),
     )
     return parts, FirstText.of(dict(text), traced, batched=not pads_inside)
-
-
-def _outputs_of_layers(
-    parts: Parts, calls: list[Call], states: tuple[Tensor, ...] | None
-) -> tuple[LayerOutput, ...] | None:
-    """Return the module calls that return the layers' outputs; None unless those of all readable layers are found."""
-    outputs = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 else None
-    if outputs is not None and parts.layers not in (None, len(outputs)):
-        return None
-    return outputs
 
 
 def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
@@ -150,8 +137,8 @@ def _with_layer_access(
             return replace(parts, tail=find_tail(pool, inputs, calls, trunk, states), layers=len(states) - 1)
         except LookupError:
             pass
-    early_exit = find_early_exit(pool, trunk, calls, inputs)
-    return replace(parts, early_exit=early_exit, layers=None if early_exit is None else early_exit.count)
+    early_exit, count = find_early_exit(pool, trunk, calls, inputs)
+    return replace(parts, early_exit=early_exit, layers=count)
 
 
 def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
@@ -177,28 +164,26 @@ def _embedding_site(
     model: PreTrainedModel, calls: list[Call], embedded: Tensor | None, ids: Tensor
 ) -> tuple[Site | None, Axes]:
     """Find a module whose input or output is the embedding layer's output; return the order of its axes, too."""
-    same_axes = (0, 1, 2)
     if embedded is None:  # several streams from the start, made from the word embeddings
         table = table_of(model)
         path = _first_lookup(model, calls, ids) if table is None else path_of(model, table)
-        return None if path is None else Site(path), same_axes
+        return None if path is None else Site(path), BATCH_FIRST
     first_calls = [call for call in calls if call.number == 1]  # which is recorded
     for call in first_calls:
         if call.main_input is embedded:
-            return Site(call.path, is_input=True), same_axes
+            return Site(call.path, is_input=True), BATCH_FIRST
     for call in first_calls:
         for is_input, tensor in ((True, call.main_input), (False, tensor_of(call.returned))):
             axes = axes_of(tensor, embedded)
             if axes is not None:
                 return Site(call.path, is_input=is_input), axes
-    return None, same_axes
+    return None, BATCH_FIRST
 
 
 def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
     """Yield the calls whose output could be the head's input, likely ones first.
 
-    Only calls that end after the last layer are candidates, because the proof would succeed with any earlier module
-    too, even with the embeddings.
+    They end after the last layer: the proof would succeed with any earlier module too, even with the embeddings.
     """
     last_layer_input = states[-2] if states and len(states) > 1 else None
     last_layer_calls = [call for call in calls if last_layer_input is not None and call.main_input is last_layer_input]
@@ -246,26 +231,16 @@ def _find_head(
     inputs: Mapping[str, Any],
     logits: Tensor,
     piece: Headpiece,
-    layer_forms: Mapping[str, Form],
 ) -> tuple[Head, Call, bool]:
     """Return the head behind the first candidate for the trunk with which the model's logits are reproduced.
 
-    Args:
-        pool: Lends copies of the model.
-        candidates: Calls that could be the trunk's.
-        inputs: The model's inputs.
-        logits: The model's answer to them.
-        piece: How any head of the model is called.
-        layer_forms: Paths of a plain module's layers, with how they return a state.
-
-    Returns:
-        The head, the trunk's call, and whether the head answers at single tokens.
+    Also the trunk's call, and whether the head answers at single tokens.
     """
     failures = []
     for trunk in candidates:
         try:
             with torch.inference_mode():
-                head, tokenwise = prove_head(pool, trunk, inputs, logits, piece, layer_forms)
+                head, tokenwise = prove_head(pool, trunk, inputs, logits, piece)
         except Exception as error:  # noqa: PERF203  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
@@ -286,23 +261,14 @@ def _find_head(
     when="first call, for each candidate; the head alone",
 )
 def prove_head(
-    pool: Pool[PreTrainedModel],
-    trunk: Call,
-    inputs: Mapping[str, Any],
-    logits: Tensor,
-    piece: Headpiece,
-    layer_forms: Mapping[str, Form],
+    pool: Pool[PreTrainedModel], trunk: Call, inputs: Mapping[str, Any], logits: Tensor, piece: Headpiece
 ) -> tuple[Head, bool]:
-    """Prove the head that reads a module's output.
-
-    Returns:
-        The head, and whether it answers at single tokens.
-    """
+    """Prove the head that reads a module's output; return the head, and whether it answers at single tokens."""
     model, hidden = pool.model, trunk.hidden
     if hidden is None:
         raise HeadMismatchError("no hidden states")
     time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)
-    outside_forms = {path: form for path, form in layer_forms.items() if not f"{path}.".startswith(f"{trunk.path}.")}
+    outside_forms = {path: form for path, form in piece.skipped.items() if not f"{path}.".startswith(f"{trunk.path}.")}
     form = Form.of(trunk.returned)
     head = Head(pool, replace(piece, trunk=trunk.path, form=form, time_first=time_first, skipped=outside_forms))
     hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)

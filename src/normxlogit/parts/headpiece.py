@@ -1,7 +1,6 @@
 """The headpiece: a model's head as a callable, which is proved.
 
-The head is the model's own code, run on a copy in which the trunk is skipped: it returns the hidden states that it is
-given. So scaling, capping, biases and adapters are the model's own.
+It is the model's own code, run on a copy whose trunk returns given states: scaling, biases and adapters are its own.
 """
 
 from collections.abc import Mapping
@@ -38,30 +37,19 @@ def answer_of(output: Any) -> Tensor | None:
 
 @dataclass(frozen=True)
 class Headpiece:
-    """The trunk that a head follows, and how the head is called.
+    """The trunk that a head follows, and how the head is called."""
 
-    Attributes:
-        trunk: Path of the trunk, whose output the head reads.
-        form: How the trunk returns it.
-        filler: A token id that is neither padding nor absent from the vocabulary: heads that look for the last real
-            token or the end-of-sequence token find it in every one-token sequence.
-        time_first: Whether the trunk gives (T, B, H).
-        skipped: Paths of layers outside the trunk, which the head does not need, with how they return a state.
-        output_embedding: Path of the output embedding, where chosen rows alone can be computed; None if they cannot.
-        takes_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
-        repeats: How often a token stands in its sequence of one: heads may pool two places.
-        further: The names of inputs beside the text, which the head may read, too.
-    """
-
-    trunk: str
-    form: Form
+    trunk: str  # path of the trunk, whose output the head reads
+    form: Form  # how the trunk returns it
+    # A token id that is neither padding nor absent from the vocabulary: heads that look for the last real token or the
+    # end-of-sequence token find it in every one-token sequence
     filler: int
-    time_first: bool = False
-    skipped: Mapping[str, Form] = field(default_factory=dict)
-    output_embedding: str | None = None
-    takes_ids: bool = True
-    repeats: int = 1
-    further: tuple[str, ...] = ()
+    time_first: bool = False  # whether the trunk gives (T, B, H)
+    skipped: Mapping[str, Form] = field(default_factory=dict)  # layers outside the trunk, with how they return a state
+    output_embedding: str | None = None  # where chosen rows alone can be computed; None if they cannot
+    takes_ids: bool = True  # single tokens are ids; heads that search these for separators get vectors
+    repeats: int = 1  # how often a token stands in its sequence of one: heads may pool two places
+    further: tuple[str, ...] = ()  # the names of inputs beside the text, which the head may read, too
 
     def swap_if_time_first(self, hidden: Tensor) -> Tensor:
         """Swap the first two axes of states if the trunk's are time first: to (B, T, H), or back."""
@@ -70,13 +58,9 @@ class Headpiece:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a model as a callable.
+    """The head of a model as a callable."""
 
-    Attributes:
-        pool: Lends copies of the model.
-    """
-
-    pool: Pool[PreTrainedModel]
+    pool: Pool[PreTrainedModel]  # lends copies of the model
     piece: Headpiece
 
     def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:
@@ -84,15 +68,12 @@ class Head:
         return self._call(hidden, inputs, {})
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
-        """Return the head's logits at each token as a sequence of its own.
+        """Return the head's logits at each token as a sequence of its own, (N, C), or (N, R) for chosen rows.
 
         Args:
             hidden: Final representations, (N, H).
             rows: Vocabulary rows to compute, (R,); None for all of the head's outputs.
             inputs: The inputs of the text of each, (N, ...), with those beside the text.
-
-        Returns:
-            (N, C) logits, (N, R) for chosen rows.
         """
         if rows is None:
             return self.tokens_with(hidden, inputs=inputs)

@@ -12,34 +12,21 @@ from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, 
 
 @dataclass(frozen=True)
 class LayerOutput:
-    """The module call that returns a layer's output.
+    """The module call that returns a layer's output."""
 
-    Attributes:
-        path: The module that returns it.
-        call: At which of its calls in a pass, counted from 1; layers may share one module.
-        axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may
-            hold more positions behind the text's, where the model pads it.
-        positions: How many axes after the first are positions: two in a map of the patches of a picture.
-    """
-
-    path: str
-    call: int
+    path: str  # the module that returns it
+    call: int  # at which of its calls in a pass, counted from 1; layers may share one module
+    # How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may hold more
+    # positions behind the text's, where the model pads it
     axes: Axes
-    positions: int = 1
+    positions: int = 1  # how many axes after the first are positions: two in a map of the patches of a picture
 
 
 def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
-    """Find the modules that return the layers' outputs.
+    """Find the modules that return the layers' outputs, L; None if no kind of module returns them all in turn.
 
-    Args:
-        calls: The calls of modules in a recorded pass.
-        trunk: The path of the trunk; None if it is not known.
-        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
-            to the head.
-
-    Returns:
-        One place for each of the L layers; None if there is no kind of module that returns them all in turn, if they
-        are not of the text's tokens, as in trunks that pool, or if a layer returns more than one state.
+    Nor where they are not of the text's tokens, as in trunks that pool, or a layer returns more than one state. The
+    states are the embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way.
     """
     inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
     found = (_outputs_of_family(family, states) for family in families(inside).values())

@@ -1,8 +1,7 @@
 """Bring a layer's output to the head through the modules that follow the layers.
 
-In many trunks a norm, a projection, a scaling or a mean of several streams follows the layers. The entries of
-`hidden_states` before the last one have not passed through these. So the trunk is run with its layers skipped, and the
-last layer returns that entry: the trunk's output is then what the head would read.
+The entries of `hidden_states` before the last one have not passed through a norm, a projection or a mean of streams
+that may follow. So the trunk is run with its layers skipped, and the last one returns that entry.
 """
 
 from collections.abc import Mapping
@@ -23,26 +22,17 @@ from .proofs import proof, tolerance_for
 
 @dataclass(frozen=True)
 class Tail:
-    """The modules that follow the layers of a trunk.
-
-    Attributes:
-        form: How the last one returns a state.
-        axes: How the layers hold what `hidden_states` shows as (B, T, H).
-    """
+    """The modules that follow the layers of a trunk."""
 
     layers: tuple[str, ...]
-    form: Form
-    axes: Axes
+    form: Form  # how the last one returns a state
+    axes: Axes  # how the layers hold what `hidden_states` shows as (B, T, H)
 
 
 def run_trunk(
     pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Run a model up to the end of its trunk, with other functions called instead of its layers.
-
-    Returns:
-        The trunk's output, (B, T, H).
-    """
+    """Run a model up to the end of its trunk, (B, T, H), with other functions called instead of its layers."""
     stop = Site(trunk)
     with pool.lease() as copy:
         hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).recorded.get(stop))
@@ -72,19 +62,10 @@ def find_tail(
     trunk: Call,
     states: tuple[Tensor, ...],
 ) -> Tail | None:
-    """Find the modules that follow the layers of a trunk, and prove them.
+    """Find the modules that follow the layers of a trunk, and prove them; None if nothing follows.
 
-    The last layer is looked for among the calls inside the trunk: it reads the last state but one, and modules of its
-    kind return the states before. With all of these skipped, its own output must reach the head as in the pass.
-
-    Args:
-        pool: Lends copies of the model.
-        inputs: The model's inputs.
-        calls: The calls of all modules in a pass over them.
-        states: The embedding layer's output and every layer's, L + 1 of (B, T, H).
-
-    Returns:
-        The layers and how they return a state; None if nothing follows them.
+    The last layer reads the last state but one, and modules of its kind return the states before. With all of these
+    skipped, its own output must reach the head as in the pass. The states are L + 1 of (B, T, H).
     """
     hidden = trunk.hidden
     if hidden is None:

@@ -63,29 +63,17 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
 
 @dataclass(frozen=True)
 class Traced:
-    """A recorded pass over a text, and over another one beside it if the model reads that.
+    """A recorded pass over a text, and over another one beside it if the model reads that."""
 
-    Attributes:
-        inputs: Its inputs, (B, T).
-        calls: The calls of all modules.
-        output: What the model returned.
-        logits: Its answer.
-        draws: Whether random numbers were drawn.
-    """
-
-    inputs: dict[str, Any]
-    calls: list[Call]
-    output: ModelOutput
-    logits: Tensor
-    draws: bool
+    inputs: dict[str, Any]  # its inputs, (B, T)
+    calls: list[Call]  # the calls of all modules
+    output: ModelOutput  # what the model returned
+    logits: Tensor  # its answer
+    draws: bool  # whether random numbers were drawn
 
 
 def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler: int) -> tuple[Traced, str | None]:
-    """Record a pass over a text, (1, T), and the same with its tokens in another order, or others.
-
-    Returns:
-        The pass, and a note if it is over the text alone, as the model does not read the other one.
-    """
+    """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why."""
     beside, note = _beside_another(text, filler), "the model was not tried on a second text: "
     if beside is None:
         note += "none of its inputs is known"
@@ -131,23 +119,15 @@ def _beside_another(text: Mapping[str, Any], filler: int) -> dict[str, Any] | No
 
 @dataclass(frozen=True)
 class FirstText:
-    """The text with which the parts of a model were found, and what the model answered to it.
+    """The text with which the parts of a model were found, and what the model answered to it."""
 
-    Attributes:
-        inputs: Its inputs alone, (1, T).
-        beside: The same with another text, (B, T).
-        logits: Its answer to the text beside the other, (1, C), (1, T, C), or (1, T, R) for some rows of a vocabulary.
-        rows: These rows, (R,); None for all outputs.
-        draws: Whether random numbers were drawn.
-        batched: Whether the texts of a batch must not change each other's answers.
-    """
-
-    inputs: dict[str, Any]
-    beside: dict[str, Any]
+    inputs: dict[str, Any]  # its inputs alone, (1, T)
+    beside: dict[str, Any]  # the same with another text, (B, T)
+    # Its answer to the text beside the other, (1, C), (1, T, C), or (1, T, R) for some rows of a vocabulary
     logits: Tensor
-    rows: Tensor | None
-    draws: bool
-    batched: bool
+    rows: Tensor | None  # these rows, (R,); None for all outputs
+    draws: bool  # whether random numbers were drawn
+    batched: bool  # whether the texts of a batch must not change each other's answers
 
     @classmethod
     def of(cls, inputs: dict[str, Any], traced: Traced, *, batched: bool) -> "FirstText":
@@ -174,11 +154,7 @@ class FirstText:
     "drawn",
 )
 def prove_alone(pool: Pool[PreTrainedModel], first: FirstText) -> FirstText:
-    """Prove that a model answers a text alone as it did beside another, and as often as it is asked.
-
-    Returns:
-        The text with its answer alone.
-    """
+    """Prove that a model answers a text alone as beside another, and each time; return it with that answer."""
     name = type(pool.model).__name__
     alone, beside, again = first.answer(pool, first.inputs), first.logits, list[Tensor]()
     if first.draws:

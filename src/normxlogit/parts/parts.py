@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from ..copies.run import Site, hidden_of, tensor_of
 from ..copies.trace import Axes
 from ..errors import HeadMismatchError, UnsupportedModelError
-from .early_exit import EarlyExit
 from .headpiece import Headpiece
 from .layer_outputs import LayerOutput
 from .layer_to_head import Tail
@@ -16,44 +15,23 @@ from .layer_to_head import Tail
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a model, as module paths.
+    """The parts of a model, as module paths."""
 
-    Attributes:
-        headpiece: The proved head; None if none reproduces the model's logits.
-        head_error: Why there is none, said to what needs one.
-        tokenwise: Whether the head on one token gives what it gives at that token in the text; heads that compare
-            tokens with each other, such as Splinter's with the question's, answer only in the text.
-        trunk: The module whose output the head reads; None without a head.
-        trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
-        embedding_site: Where the embedding layer's output can be recorded; None if it must be taken from
-            `hidden_states`.
-        embedding_axes: How the module there holds what is (B, T, H).
-        states_lack_embeddings: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends
-            with the last layer's before and after the final norm.
-        tail: The modules between the layers and the head; None if the last layer's output is final.
-        early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None if they can.
-        layers: Number of layers; None when they cannot be read either way.
-        outputs: Where each layer's output is returned; None if no kind of module returns them all.
-        embedding_output: Where the embedding layer's output is returned; None if no module returns it.
-        tables: Tables in which token ids were looked up, the word embeddings among them.
-        unverified: Notes on proofs that could not be run, for results.
-    """
-
-    headpiece: Headpiece | None = None
-    head_error: str = ""
-    tokenwise: bool = False
-    trunk: str | None = None
-    trunk_gives_states: bool = False
-    embedding_site: Site | None = None
-    embedding_axes: Axes = (0, 1, 2)
-    states_lack_embeddings: bool = False
-    tail: Tail | None = None
-    early_exit: EarlyExit | None = None
-    layers: int | None = None
-    outputs: tuple[LayerOutput, ...] | None = None
-    embedding_output: LayerOutput | None = None
-    tables: tuple[str, ...] = ()
-    unverified: tuple[str, ...] = ()
+    headpiece: Headpiece | None = None  # the proved head; None if none reproduces the model's logits
+    head_error: str = ""  # why there is none, said to what needs one
+    tokenwise: bool = False  # whether the head on one token gives what it gives there in the text (Splinter's does not)
+    trunk: str | None = None  # the module whose output the head reads; None without a head
+    trunk_gives_states: bool = False  # whether its output holds the layers' outputs: the head need not run
+    embedding_site: Site | None = None  # of the embedding layer's output; None if it is in `hidden_states` alone
+    embedding_axes: Axes = (0, 1, 2)  # how the module there holds what is (B, T, H)
+    states_lack_embeddings: bool = False  # whether `hidden_states` begins with the first layer's output, as Mamba's
+    tail: Tail | None = None  # the modules between the layers and the head; None if the last layer's output is final
+    early_exit: tuple[str, ...] | None = None  # layers to skip where `hidden_states` cannot be brought to the head
+    layers: int | None = None  # number of layers; None when they cannot be read either way
+    outputs: tuple[LayerOutput, ...] | None = None  # where each layer's output is returned, if all are
+    embedding_output: LayerOutput | None = None  # where the embedding layer's output is returned, if it is
+    tables: tuple[str, ...] = ()  # tables in which token ids were looked up, the word embeddings among them
+    unverified: tuple[str, ...] = ()  # notes on proofs that could not be run, for results
 
     @property
     def head(self) -> Headpiece:
@@ -84,11 +62,7 @@ class Parts:
         return self.head.swap_if_time_first(hidden)
 
     def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
-        """Return the embedding layer's output, (B, T, H) with T = `length`, from what was recorded at its site.
-
-        Returns:
-            None if nothing was recorded; the error where the layers read fewer positions than tokens.
-        """
+        """Return the embedding layer's output, (B, T, H), from what was recorded; an error for fewer positions."""
         tensor = tensor_of(recorded)
         if tensor is None or self.embedding_site is None:
             return None

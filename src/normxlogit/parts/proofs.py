@@ -1,9 +1,7 @@
 """The table of proofs, each what is compared, the tolerance, the reason, and when it runs; and how they compare.
 
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A proof is
-a function with the decorator `proof`, beside what it proves; here are those that compare two answers for several
-callers. `PROOFS` is the table in the page on how it works. All run in full precision of float32, also where the caller
-has TF32 on (`copies.arithmetic`), except where the caller has run the model.
+a function with the decorator `proof`, beside what it proves. All run in full float32, except on what the caller ran.
 """
 
 from collections.abc import Callable
@@ -28,20 +26,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Proof:
-    """A row of the table of proofs.
-
-    Attributes:
-        compares: The two quantities that are compared.
-        tolerance: How far apart they may be.
-        why: The fault that the proof excludes.
-        when: When it runs, and what it costs.
-    """
+    """A row of the table of proofs."""
 
     name: str
-    compares: str
-    tolerance: str
-    why: str
-    when: str
+    compares: str  # the two quantities that are compared
+    tolerance: str  # how far apart they may be
+    why: str  # the fault that the proof excludes
+    when: str  # when it runs, and what it costs
 
 
 PROOFS: list[Proof] = []
@@ -84,8 +75,7 @@ def tolerance_for_given(logits: Tensor) -> float:
 def largest_difference(actual: Tensor, expected: Tensor) -> float:
     """Return the largest difference between two tensors, infinite if their shapes differ.
 
-    A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
-    `tolerance_for` holds for it too; the same infinity does not differ.
+    Values beyond EXCLUDED, as of a regression, count relative to their own size; the same infinity does not differ.
     """
     if actual.shape != expected.shape:
         return float("inf")
@@ -98,10 +88,7 @@ def largest_difference(actual: Tensor, expected: Tensor) -> float:
 
 
 def quantises_by_batch(model: nn.Module) -> bool:
-    """Return whether activations are quantised by the maximum of a batch, so that texts affect each other's logits.
-
-    In LLM.int8 of bitsandbytes, a column with a value above the threshold in any text is not quantised in any text.
-    """
+    """Return whether activations are quantised by the maximum of a batch (LLM.int8): texts change each other's."""
     for module in model.modules():
         home = type(module).__module__
         is_of_8_bits = home.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"
@@ -136,12 +123,9 @@ def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
     """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
     if alone.shape != logits.shape:
         return False
-    unmasked, tolerance = logits.abs() < EXCLUDED, tolerance_for(logits)
-    return (
-        largest_difference(alone[unmasked], logits[unmasked]) <= tolerance
-        if unmasked.any()
-        else largest_difference(alone, logits) <= tolerance
-    )
+    tolerance, unmasked = tolerance_for(logits), logits.abs() < EXCLUDED
+    alone, logits = (alone[unmasked], logits[unmasked]) if unmasked.any() else (alone, logits)
+    return largest_difference(alone, logits) <= tolerance
 
 
 # --- lengths and batches -------------------------------------------------------------------------------------------
@@ -177,46 +161,18 @@ def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
     return bool((alone - followed).norm() <= rounding * followed.norm())
 
 
-@proof(
-    compares="the logits of the next two tokens after a prompt alone, and beside another prompt, padded",
-    tolerance=f"{STATES_AGREE:g} of the largest; the first choice must be the same",
-    why="prompts that are continued together get the tokens that they get alone; else they are continued one by one",
-    when="generating for several prompts, and again beyond the lengths that were tried; two steps for each length",
-)
-def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
-    """Return whether two steps of logits are the same, (2, V) each; the second is compared if both chose one token."""
-    if not torch.equal(alone[0].argmax(), batched[0].argmax()):
-        return False
-    difference = (alone.float() - batched.float()).abs()
-    difference = difference[torch.isfinite(difference)]
-    return bool(difference.max() <= max(tolerance_for(alone), STATES_AGREE * float(alone.abs().max())))
-
-
 # --- what the caller has run or built ------------------------------------------------------------------------------
 
 
 @proof(
-    compares="hidden states in the caller's outputs, and the same ones computed from the inputs",
+    compares="hidden states in the caller's outputs, and the same ones computed from the inputs; the head on them, and "
+    "the logits in the outputs",
     tolerance="rounding, of TF32 if it is on",
-    why="outputs of other inputs, or of another order of them, would be explained as these",
-    when="every call of `from_outputs`; the embedding layer alone",
+    why="outputs of other inputs, or of another order of them, of different passes, or of training mode",
+    when="every call of `from_outputs`; the embedding layer and the head alone",
 )
-def states_are_of_these_inputs(theirs: Tensor, ours: Tensor) -> bool:
-    """Return whether hidden states of real tokens are the same, (N, H) each."""
-    if theirs.shape != ours.shape:
-        return False
-    ours = ours.float()
-    return largest_difference(theirs.to(ours.device).float(), ours) <= tolerance_for_given(ours)
-
-
-@proof(
-    compares="the head on the hidden states in the caller's outputs, and the logits in them",
-    tolerance="rounding, of TF32 if it is on",
-    why="states and logits of different passes, or of training mode",
-    when="every call of `from_outputs`; the head alone",
-)
-def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
-    """Return the difference of the head's logits on the caller's states from the caller's, None if within rounding."""
-    theirs = theirs.float()
-    difference = largest_difference(logits.to(theirs.device), theirs)
-    return None if difference <= tolerance_for_given(theirs) else difference
+def outputs_beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
+    """Return how far what the caller's pass gave is from what is computed, None if that is within rounding."""
+    expected = expected.float()
+    difference = largest_difference(actual.to(expected.device).float(), expected)
+    return None if difference <= tolerance_for_given(expected) else difference

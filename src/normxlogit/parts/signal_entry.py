@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,19 +20,13 @@ ENTRY_CLASSES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 @dataclass(frozen=True)
 class SignalEntry:
-    """The patch embedding of a picture, or the first convolution of a sound.
+    """The patch embedding of a picture, or the first convolution of a sound."""
 
-    Attributes:
-        path: The module.
-        channels: The axis of its output that counts channels, not places.
-        window: Kernel, stride and padding of a convolution; () of a linear layer.
-    """
-
-    path: str
+    path: str  # the module
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
-    channels: int
-    window: tuple[tuple[int, ...], ...] = ()
+    channels: int  # the axis of its output that counts channels, not places
+    window: tuple[tuple[int, ...], ...] = ()  # kernel, stride and padding of a convolution; () of a linear layer
 
     @property
     def places(self) -> int:
@@ -71,27 +66,22 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone."""
     entries: list[SignalEntry] = []
 
-    def recorder(path: str, module: Any) -> Replace:
-        """Return a function that records a call of the module, if it is the first that reads a signal."""
-
-        def record_entry(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            entry_input = args[0] if args else next(iter(kwargs.values()), None)
-            if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
-                return
-            shapes = tuple(entry_input.shape), tuple(output.shape)
-            if isinstance(module, nn.Linear):
-                entries.append(SignalEntry(path, *shapes, output.ndim - 1))
-            else:
-                sizes, padding = module.kernel_size, module.padding
-                if isinstance(padding, str):
-                    padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
-                window = (sizes, module.stride, padding)
-                entries.append(SignalEntry(path, *shapes, 1, window))
-
-        return record_entry
+    def record_entry(path: str, module: Any, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record a call of a module, if it is the first that reads a signal."""
+        entry_input = args[0] if args else next(iter(kwargs.values()), None)
+        if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
+            return
+        shapes = tuple(entry_input.shape), tuple(output.shape)
+        if isinstance(module, nn.Linear):
+            entries.append(SignalEntry(path, *shapes, output.ndim - 1))
+        else:
+            sizes, padding = module.kernel_size, module.padding
+            if isinstance(padding, str):
+                padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
+            entries.append(SignalEntry(path, *shapes, 1, (sizes, module.stride, padding)))
 
     candidates = {
-        Site(path, call=0): recorder(path, module)
+        Site(path, call=0): partial(record_entry, path, module)
         for path, module in model.named_modules()
         if isinstance(module, ENTRY_CLASSES)
     }
@@ -101,13 +91,7 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
 
 
 def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
-    """Return the patch embeddings of a signal, after proving that it affects the output through them alone.
-
-    Args:
-        model: A private copy of the model.
-        inputs: A batch.
-        signal: The input that is a picture or a sound.
-    """
+    """Return the patch embeddings of a signal, after proving that it affects the output through them alone."""
     entry = find_signal_entry(model, inputs)
     if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
         positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]

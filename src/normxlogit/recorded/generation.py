@@ -11,8 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 from ..errors import HeadMismatchError, InputError, MethodError
 from ..inputs.alignment import append_tokens, with_decoded_text
 from ..inputs.encoding import Batch
-from ..model.batched_generation import end_ids, until_end
 from ..model.forward_pass import ForwardPass
+from ..model.generation import end_ids, until_end
 from ..model.task_model import TaskModel
 from ..parts.proofs import tolerance_for_given
 from ..pipeline.completions.completed_prompts import Completed

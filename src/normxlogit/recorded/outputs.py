@@ -15,7 +15,7 @@ from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
-from ..parts.proofs import outputs_are_of_one_pass, states_are_of_these_inputs
+from ..parts.proofs import outputs_beyond_rounding
 from ..pipeline.options import Options
 from ..pipeline.texts import explain_batch
 from ..results.attribution import Attribution
@@ -70,7 +70,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
     if given_logits.shape != run.logits.shape:
         raise InputError(f"the outputs hold logits of shape {tuple(given_logits.shape)}, not {tuple(run.logits.shape)}")
-    difference = outputs_are_of_one_pass(model.copy.form.returned(run.logits), given_logits)
+    difference = outputs_beyond_rounding(model.copy.form.returned(run.logits), given_logits)
     if difference is not None:
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
@@ -118,7 +118,7 @@ def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
 
 def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
     """Refuse a hidden state of the caller's outputs, (B, T, H), that is not the same one computed from the inputs."""
-    if not states_are_of_these_inputs(batch.real(theirs), batch.real(ours)):
+    if outputs_beyond_rounding(batch.real(theirs), batch.real(ours)) is not None:
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "
             "same order, and was the model in evaluation mode?"

@@ -16,11 +16,7 @@ STRONGEST, NAMED = 8, 3
 
 
 def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block]:
-    """Return the blocks of a similarity: both texts and, if they were computed, pairs of words.
-
-    Args:
-        words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
-    """
+    """Return the blocks of a similarity: both texts, tokens merged to words or not, and pairs of words if any."""
     blocks = attribution_blocks(s, words=words)
     if "token" not in s.units.kind:
         return blocks
@@ -49,11 +45,7 @@ def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
 
 
 def pairs_grid(s: Similarity) -> Grid:
-    """Return the contribution of each pair of words to the cosine, or of pairs of tokens or patches.
-
-    Args:
-        s: A similarity with `pairs`, whose biases are left out.
-    """
+    """Return the contribution of each pair of words to the cosine, or of tokens or patches, without the biases."""
     values: Any = s.pairs  # (T1 + 1, T2 + 1)
     first, second = (_words(s, sequence) for sequence in (0, 1))
     rows = np.stack([values[tokens].sum(0) for _, tokens in first])  # (W1, T2 + 1)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..errors import InputError, MethodError
+from ..copies.clone import unwrapped
+from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import Answer
 from ..leave_out.outcomes import Outcomes, in_batches
@@ -27,22 +28,32 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
 from ..tasks.base import Task
-from .embeds import embedding_task, encoded, tower_for
 from .result import Similarity
 from .tasks.embedding import Direction
 
 
-class Side(NamedTuple):
-    """One text or picture with its vector and states.
+@runtime_checkable
+class Embeds(Protocol):
+    """A task whose model embeds texts, or what else is compared, as vectors.
 
-    Attributes:
-        vector: Its vector at length 1, (C,).
-        states: The head's logits at each of its tokens, at length 1, (T, C).
+    It, or the task of each of its parts, has a method `encode_each(model, items)` that returns the items' encodings.
     """
 
+    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
+        """Return the items whose vectors are compared, and whether a single one was given."""
+        ...
+
+    def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
+        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model."""
+        ...
+
+
+class Side(NamedTuple):
+    """One text or picture with its vector and states."""
+
     encoding: Encoding
-    vector: Tensor
-    states: Tensor
+    vector: Tensor  # its vector at length 1, (C,)
+    states: Tensor  # the head's logits at each of its tokens, at length 1, (T, C)
 
 
 def explain_similarity(
@@ -55,13 +66,6 @@ def explain_similarity(
     of one text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs of tokens are
     <u_i, v_j> / (|p| |q|). Computing all u_i takes one backward pass for each of the C dimensions of the vector. The
     pairs then take one backward pass through each second text for every token of the first text.
-
-    Args:
-        first: One text or picture, such as a query.
-        second: What it is compared with, one or several.
-        method: How tokens are scored.
-        matrix: Whether pairs of tokens are scored too.
-        verify: How many words are removed to test the explanation; None for none.
     """
     task = embedding_task(model)
     second_items, single = task.items_compared(second)
@@ -171,15 +175,7 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
 
 
 def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
-    """Score the tokens of B texts for K vectors each.
-
-    Args:
-        sides: The texts.
-        vectors: (B, K, C).
-
-    Returns:
-        The scores of each text, (K, 1, T); what attention sinks contribute is in the bias.
-    """
+    """Score the tokens of B texts for vectors, (B, K, C): (K, 1, T) for each; attention sinks are in the bias."""
     encodings = [side.encoding for side in sides]
     batch = model.batch(encodings, list(range(len(encodings))))
     with torch.inference_mode(not method.needs_grad):
@@ -232,21 +228,13 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
 
 
 class Half(NamedTuple):
-    """One of two texts or pictures with its contributions to the cosine.
+    """One of two texts or pictures with its contributions to the cosine."""
 
-    Attributes:
-        units: Its units, without the patches of a picture.
-        scores: float32, (U,).
-        placed: Its picture with scores, if it has one.
-        bias: The bias, (); None if the method reports none.
-        sinks: Its tokens that are attention sinks.
-    """
-
-    units: Units
-    scores: FloatArray
-    placed: list[Placed]
-    bias: Tensor | None
-    sinks: list[str]
+    units: Units  # its units, without the patches of a picture
+    scores: FloatArray  # float32, (U,)
+    placed: list[Placed]  # its picture with scores, if it has one
+    bias: Tensor | None  # the bias, (); None if the method reports none
+    sinks: list[str]  # its tokens that are attention sinks
 
 
 def _half_result(task: Task, side: Side, scores: Scores, k: int, sequence: int) -> Half:
@@ -286,3 +274,27 @@ def _normalised(vectors: Tensor) -> Tensor:
 def _to_numpy(values: Tensor) -> FloatArray:
     array: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
     return array
+
+
+def embedding_task(model: TaskModel) -> Embeds:
+    """Return the task of a model that embeds."""
+    if not isinstance(model.task, Embeds):
+        raise UnsupportedModelError(
+            f"{model.name} is a model for {model.task.name}; similarity needs one that embeds texts: load it with "
+            "task='embedding', or pass a SentenceTransformer. A reranker, which reads both texts at once, is a "
+            "classifier: explain the pair (query, document)"
+        )
+    return model.task
+
+
+def tower_for(model: TaskModel, item: Any) -> TaskModel:
+    """Return the model that embeds an item: the model itself, or one of its two towers."""
+    tower = embedding_task(model).part_for(unwrapped(model.caller_model), item)
+    return model if tower is None else model.side(*tower)
+
+
+def encoded(model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
+    """Return the encodings of items that a model, or a tower, embeds."""
+    task: Any = model.task
+    encodings: list[Encoding] = task.encode_each(model, items)
+    return encodings

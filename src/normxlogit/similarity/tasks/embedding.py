@@ -75,35 +75,18 @@ class Embedding(Task):
 
 @dataclass(frozen=True)
 class Direction(BatchTargets):
-    """The target of an embedding: its cosine with other vectors, with the length of its own vector held constant.
+    """The target of an embedding: its cosine with other vectors, with the length of its own vector held constant."""
 
-    Attributes:
-        vectors: The others, (B, K, C), of length 1; those of another length weigh the cosine by it.
-    """
-
-    vectors: Tensor
+    vectors: Tensor  # the others, (B, K, C), of length 1; those of another length weigh the cosine by it
 
     @classmethod
     def of(cls, task: Task, vectors: Tensor) -> "Direction":
-        """Return a target of K vectors for each of B texts.
-
-        Args:
-            task: The model's task.
-            vectors: (B, K, C).
-        """
+        """Return a target of K vectors for each of B texts, (B, K, C)."""
         ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
         return cls(ids, None, None, True, task, vectors)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the cosines of vectors with the others.
-
-        Args:
-            logits: Vectors, (N, C).
-            texts: Which text of the batch each is of, (N,); None when N is B.
-
-        Returns:
-            (N, K).
-        """
+        """Return the cosines of vectors, (N, C), of texts of the batch, (N,), None for all, with the others, (N, K)."""
         vectors = self.vectors if texts is None else self.vectors[texts]  # (N, K, C)
         length = logits.detach().norm(dim=-1, keepdim=True).clamp(min=1e-12)  # (N, 1)
         return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)

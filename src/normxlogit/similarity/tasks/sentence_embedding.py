@@ -32,33 +32,20 @@ MODE_NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of an embedding model around its trunk.
+    """The steps of an embedding model around its trunk."""
 
-    Attributes:
-        modes: The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side.
-        normalize: Whether the vector is brought to length 1.
-        max_length: Most tokens that it reads, None for the trunk's own limit.
-        lower: Whether texts are brought to lower case.
-        prompt: The text before every input.
-        width: How many numbers of the vector are kept; None for all.
-    """
-
+    # The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side
     modes: tuple[str, ...] = ("mean",)
     dense: tuple[nn.Module, ...] = ()
-    normalize: bool = False
-    max_length: int | None = None
-    lower: bool = False
-    prompt: str = ""
-    width: int | None = None
+    normalize: bool = False  # whether the vector is brought to length 1
+    max_length: int | None = None  # most tokens that it reads, None for the trunk's own limit
+    lower: bool = False  # whether texts are brought to lower case
+    prompt: str = ""  # the text before every input
+    width: int | None = None  # how many numbers of the vector are kept; None for all
 
 
 class SentenceEmbedding(PreTrainedModel):
-    """A trunk with its pooling, whose output is the vector of the text before normalisation.
-
-    Args:
-        trunk: The bare model; it stays the caller's own.
-        steps: The steps after the trunk.
-    """
+    """A trunk with its pooling, whose output is the vector of the text before normalisation."""
 
     base_model_prefix = "trunk"
 
@@ -80,13 +67,7 @@ class SentenceEmbedding(PreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> SequenceClassifierOutput:
-        """Embed texts.
-
-        Args:
-            input_ids: (B, T).
-            attention_mask: (B, T).
-            inputs: Everything else that the trunk takes.
-        """
+        """Embed texts."""
         output = self.trunk(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         hidden = output.last_hidden_state  # (B, T, H)
         ones = hidden.new_ones(hidden.shape[:2], dtype=torch.long)  # (B, T)
@@ -99,13 +80,7 @@ class SentenceEmbedding(PreTrainedModel):
 
 
 def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
-    """Pool the hidden states of tokens to one vector for each text, (B, H).
-
-    Args:
-        hidden: (B, T, H).
-        attention_mask: (B, T).
-        mode: One of sentence-transformers' ways to pool.
-    """
+    """Pool the hidden states of tokens to one vector for each text, (B, H)."""
     mask = attention_mask.to(hidden.dtype)  # (B, T)
     if mode in ("cls", "lasttoken"):
         places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
@@ -120,19 +95,13 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
 
 
 def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
-    """Return a trunk with the pooling and further steps that its files or the caller name.
-
-    Args:
-        model: A bare model of transformers, or a `SentenceTransformer`.
-        pooling: How to pool, instead of the setting in the model's files.
-    """
+    """Return a trunk with the pooling that the caller names, or else its files, and the further steps of those."""
     if isinstance(model, SentenceEmbedding):
         return model
     if pooling is not None and pooling not in get_args(Pooling):
         raise InputError(f"pooling must be 'mean', 'first' or 'last', not {pooling!r}")
-    embedding = _from_modules(model)
-    if embedding is not None:
-        return embedding
+    if is_sentence_transformer(model):
+        return _from_modules(model)
     trunk = unwrapped(model)
     if not isinstance(trunk, PreTrainedModel) or trunk.get_output_embeddings() is not None:
         raise UnsupportedModelError(
@@ -155,22 +124,14 @@ def is_sentence_transformer(model: Any) -> bool:
     return isinstance(model, nn.Sequential) and any(type(module).__name__ == "Pooling" for module in model.children())
 
 
-def is_embedding_folder(source: str, **options: Any) -> bool:
+def is_embedding_folder(source: str) -> bool:
     """Return whether the files of a model say that it embeds texts."""
-    return any(_module_kind(entry) == "Pooling" for entry in read_model_json(source, "modules.json", options) or ())
+    return any(_module_kind(entry) == "Pooling" for entry in read_model_json(source, "modules.json", {}) or ())
 
 
-def steps_from_files(source: str, **options: Any) -> Steps | None:
-    """Return the steps around a trunk that sentence-transformers' files beside a model name.
-
-    Args:
-        source: Folder or hub name.
-        options: As for loading, such as `revision`.
-
-    Returns:
-        The steps; None if there are no such files.
-    """
-    entries = read_model_json(source, "modules.json", options)
+def steps_from_files(source: str) -> Steps | None:
+    """Return the steps around a trunk that sentence-transformers' files beside a model name; None if there are none."""
+    entries = read_model_json(source, "modules.json", {})
     if entries is None:
         return None
     try:
@@ -183,15 +144,15 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     modes: tuple[str, ...] = ()
     dense = []
     for kind, path in steps[1:]:
-        config = {} if kind == "Normalize" else read_model_json(source, f"{path}/config.json", options)
+        config = {} if kind == "Normalize" else read_model_json(source, f"{path}/config.json", {})
         if config is None:
             raise InputError(f"{source}: {path}/config.json is missing; download the model again")
         if kind == "Pooling":
             modes = _pooling_modes(config)
         elif kind == "Dense":
-            dense.append(_dense_layer(config, _load_weights(source, path, options)))
-    trunk = read_model_json(source, "sentence_bert_config.json", options) or {}
-    config = read_model_json(source, "config_sentence_transformers.json", options) or {}
+            dense.append(_dense_layer(config, source, path))
+    trunk = read_model_json(source, "sentence_bert_config.json", {}) or {}
+    config = read_model_json(source, "config_sentence_transformers.json", {}) or {}
     return Steps(
         modes,
         tuple(dense),
@@ -203,10 +164,8 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     )
 
 
-def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
-    """Return a `SentenceTransformer` as an embedding model; None for other modules."""
-    if not is_sentence_transformer(model):
-        return None
+def _from_modules(model: nn.Module) -> SentenceEmbedding:
+    """Return a `SentenceTransformer` as an embedding model."""
     modules = list(model.children())
     kinds = [type(module).__name__ for module in modules]
     _check_order(kinds)
@@ -279,11 +238,14 @@ def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     return modes
 
 
-def _dense_layer(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
-    """Return a dense layer with its activation."""
+def _dense_layer(config: Mapping[str, Any], source: str, path: str) -> nn.Module:
+    """Return a dense layer with its activation, in the folder `path` of a model."""
     _check_dense(config)
+    file = find_file(source, f"{path}/model.safetensors", {})
+    if file is None:
+        raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
     linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
-    linear.load_state_dict({name.removeprefix("linear."): value for name, value in weights.items()})
+    linear.load_state_dict({name.removeprefix("linear."): value for name, value in load_file(file).items()})
     name = str(config.get("activation_function", "torch.nn.modules.linear.Identity")).rpartition(".")[2]
     activation = getattr(nn, name, None)
     if not (isinstance(activation, type) and issubclass(activation, nn.Module)):
@@ -295,14 +257,6 @@ def _check_dense(config: Mapping[str, Any]) -> None:
     """Refuse a dense layer that does more than its weights and an activation."""
     if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
         raise UnsupportedModelError("the model's dense layer adds or reads something else than the pooled vector")
-
-
-def _load_weights(source: str, path: str, options: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the weights of a module, in the folder `path` of a model."""
-    file = find_file(source, f"{path}/model.safetensors", options)
-    if file is None:
-        raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
-    return load_file(file)
 
 
 def _default_prompt(prompts: Any, name: Any) -> str:
