@@ -51,6 +51,7 @@ class ModelCopy:
         first_text: The first text and its logits; None before the first batch.
         proved_alone: Whether the model answers that text alone as beside another.
         padding: Lengths of texts that keep their states in one batch, padded.
+        generates_batched: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
         causal_with_media: The same of texts with pictures or sounds.
     """
@@ -79,6 +80,7 @@ class ModelCopy:
         self.first_text: FirstText | None = None
         self.proved_alone = False
         self.padding = ProvedLengths()
+        self.generates_batched = ProvedLengths()
         self.causal = ProvedLengths()
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
