@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+import transformers
 
+from normxlogit import Explainer
+from normxlogit.model import generation as writer
 from tests import tiny
 from tests.pipeline.test_completion import explainer_for
 
@@ -27,3 +30,38 @@ def test_every_method_takes_completions_in_batches(method):
     many = explainer.explain_completion(PROMPTS, after, method=method, contrast=tiny.VOCABULARY["the"])
     for found, prompt, completion in zip(many, PROMPTS, after, strict=True):
         same(found, alone.explain_completion(prompt, completion, method=method, contrast=tiny.VOCABULARY["the"]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"repetition_penalty": 1.5}, {"repetition_penalty": 0.5}, {"do_sample": True, "top_k": 1}, {"num_beams": 2}],
+)
+def test_settings_that_see_padding_are_asked_one_prompt_at_a_time(options, monkeypatch):
+    explainer, sizes = explainer_for(), []
+    generated = writer._call_generate
+    monkeypatch.setattr(
+        writer,
+        "_call_generate",
+        lambda model, prompts, *rest: sizes.append(len(prompts)) or generated(model, prompts, *rest),
+    )
+    many = explainer.generate(PROMPTS, max_new_tokens=4, **options)
+    assert sizes == [1] * 4
+    alone = explainer_for()
+    assert [g.token_ids for g in many] == [alone.generate(p, max_new_tokens=4, **options).token_ids for p in PROMPTS]
+
+
+class Blind(transformers.GPT2LMHeadModel):
+    """Attends to padding."""
+
+    def forward(self, input_ids=None, attention_mask=None, **inputs):
+        return super().forward(input_ids=input_ids, **inputs)
+
+
+def test_the_trial_sees_a_model_that_reads_padding():
+    model = tiny.model("gpt2", "CausalLM")
+    model.__class__ = Blind
+    explainer = Explainer(model, tiny.tokenizer_for("gpt2"))
+    many = explainer.generate(PROMPTS, max_new_tokens=4)
+    assert explainer._model.copy.generates_batched.refuted
+    alone = explainer_for("gpt2")
+    assert [g.token_ids for g in many] == [alone.generate(p, max_new_tokens=4).token_ids for p in PROMPTS]

@@ -1,13 +1,16 @@
 """Out-of-memory errors, which must not be taken for others; free memory, and how many tokens fit into it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import nn
 
 from ..errors import InputError
+
+Result = TypeVar("Result")
 
 PHRASES = ("DefaultCPUAllocator", "can't allocate memory")
 """Phrases in torch's out-of-memory errors that have no class of their own."""
@@ -50,6 +53,17 @@ def _free_host_memory() -> int | None:
         limit, used = (int(Path("/sys/fs/cgroup", f"memory.{name}").read_text()) for name in ("max", "current"))
         free.append(max(0, limit - used))
     return min(free, default=None)
+
+
+def result_or_none(work: Callable[[], Result]) -> Result | None:
+    """Return the result of a call, None if memory ran out; then the device's cache is emptied."""
+    try:
+        return work()
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+    empty_cache()
+    return None
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from ..copies.arithmetic import full_float32
-from ..copies.memory import empty_cache, out_of_memory
+from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import padding_changes_nothing
@@ -103,23 +103,24 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
     if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
-    # A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
-    # whose lengths are close to twice each other; whatever the length from which states are others, one of more than
-    # half of the tokens that it changes is among them.
-    bounds = itertools.takewhile(lambda bound: bound < 2 * longest, (shortest << power for power in itertools.count()))
-    trials = sorted({max(n for n in lengths if n <= bound and n < longest) for bound in bounds})
-    trial_texts = [encodings[list(lengths).index(length)] for length in (*trials, longest)]
-    try:
-        is_same = _ignores_padding(model, trial_texts)
-    except Exception as error:
-        if not out_of_memory(error):
-            raise
-        empty_cache()
-        return False  # nothing is known, and without memory for two there is one in a batch
+    trial_texts = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
+    is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
     if is_same:
         proved.add(shortest, longest)
-    proved.refuted = not is_same
-    return is_same
+    proved.refuted = is_same is False  # None without memory for two: there is one in a batch then
+    return bool(is_same)
+
+
+def lengths_to_try(lengths: Iterable[int]) -> list[int]:
+    """Return the lengths to test in a batch with the longest text, the shortest first, of at least two lengths.
+
+    A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
+    whose lengths are close to twice each other; whatever the length from which states are others, one of more than half
+    of the tokens that it changes is among them.
+    """
+    *shorter, longest = sorted(set(lengths))
+    bounds = itertools.takewhile(lambda bound: bound < 2 * longest, (shorter[0] << n for n in itertools.count()))
+    return sorted({max(length for length in shorter if length <= bound) for bound in bounds})
 
 
 @full_float32()

@@ -1,32 +1,106 @@
-"""What a model generates after a prompt, by its own `generate`."""
+"""What a model generates after prompts, by its own `generate`; in a batch each prompt gets the tokens it gets alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import GenerationConfig
 
+from ..copies.arithmetic import full_float32
+from ..copies.memory import result_or_none
 from ..copies.pool import private_clone
+from ..errors import InputError
 from ..inputs.encoding import Encoding
+from ..parts.proofs import prompts_are_continued_as_alone
+from .batch_attempts import batch_attempts, lengths_to_try
 from .model_copy import input_errors
 from .task_model import TaskModel
 
+PADDING_SAFE = {
+    *("_from_model_config", "transformers_version", "use_cache", "max_new_tokens", "min_new_tokens", "early_stopping"),
+    *("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id"),
+    *("length_penalty", "temperature", "top_k", "top_p"),
+}
+"""Settings of greedy generation that padding does not affect; repetition penalties count padding as text."""
+
+NEUTRAL_AT_ONE = {
+    *("num_beams", "num_beam_groups", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty"),
+}
+"""Settings that have no effect at 1; all others have none if they are unset, false or 0."""
+
+TRIAL_STEPS = 2
+"""Tokens that a trial generates: one after the prompt, and one with the cache."""
+
 
 def generated_ids(
-    model: TaskModel, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]
+    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
+) -> list[list[list[int]]]:
+    """Return the ids of each sequence generated after each prompt; of an encoder-decoder model, all of the decoder.
+
+    Greedy prompts are batched, padded on the left, if a trial shows that each is continued as alone.
+    """
+    ends = end_ids(config)
+    plain = not options and _is_plain_greedy(config) and all(p.source is None and not p.media for p in prompts)
+    if len(prompts) == 1 or not plain:
+        each = [_generate(model, [prompt], config, options) for prompt in prompts]
+        padding = config.pad_token_id
+        return [rows if len(rows) == 1 else [_without_padding(ids, ends, padding) for ids in rows] for rows in each]
+    by_index: dict[int, list[list[int]]] = {}
+    for attempt in batch_attempts(model, prompts, memory_factor=2):  # keys and values are kept
+        with attempt as indices:
+            rows = _generate_together(model, [prompts[index] for index in indices], config)
+            by_index.update((index, [until_end(ids, ends)]) for index, ids in zip(indices, rows, strict=True))
+    return [by_index[index] for index in range(len(prompts))]
+
+
+def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:
+    """Return what is generated after each prompt, in a batch if a trial shows the same as alone.
+
+    The trial comes afterwards, when the final length is known: a rotary embedding may stretch from some length on.
+    """
+    if len(prompts) > 1 and not model.copy.generates_batched.refuted:
+        generated = _generate(model, prompts, config, {})
+        if _same_as_alone(model, prompts, max(map(len, prompts)) + len(generated[0])):
+            return generated
+    return [_generate(model, [prompt], config, {})[0] for prompt in prompts]
+
+
+def _generate(
+    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[int]]:
-    """Return the ids of each sequence generated after a prompt; of an encoder-decoder model, all ids of the decoder."""
-    source = prompt.source
-    ids = torch.tensor([prompt.ids if source is None else source.ids], device=model.device)  # (1, P)
-    media_inputs = model.batch([prompt], [0]).inputs if prompt.media else {}
-    inputs = {**media_inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    """Return the generated sequences, those of several prompts padded to one length."""
+    source, media = prompts[0].source, prompts[0].media
+    texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
+    media_inputs = model.batch(prompts, [0]).inputs if media else {}
+    output = _call_generate(model, texts, config, options, media_inputs)
+    start = 0 if source is not None else max(map(len, texts))  # a decoder's sequences are returned whole
+    generated: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
+    return generated
+
+
+def _call_generate(
+    model: TaskModel,
+    texts: Sequence[list[int]],
+    config: GenerationConfig,
+    options: Mapping[str, Any],
+    media_inputs: Mapping[str, Tensor] | None = None,
+) -> Any:
+    """Call the model's own `generate` on the token ids of prompts, padded on the left, or of one source."""
+    longest = max(map(len, texts))
+    rows = [[model.pad_id] * (longest - len(ids)) + ids for ids in texts]
+    masks = [[0] * (longest - len(ids)) + [1] * len(ids) for ids in texts]
+    ids, mask = (torch.tensor(values, device=model.device) for values in (rows, masks))  # (B, P) each
+    inputs = {**(media_inputs or {}), "input_ids": ids, "attention_mask": mask}
     copy: Any = private_clone(model.copy.unmodified)
     with input_errors(copy, inputs, doing="continue"):
-        output = copy.generate(**inputs, generation_config=config, **options)
-    sequences = getattr(output, "sequences", output)[:, 0 if source is not None else ids.shape[1] :].tolist()
-    if len(sequences) == 1:
-        return sequences  # type: ignore[no-any-return]
-    return [_without_padding(row, end_ids(config), config.pad_token_id) for row in sequences]
+        return copy.generate(**inputs, generation_config=config, **options)
+
+
+def _is_plain_greedy(config: GenerationConfig) -> bool:
+    """Return whether the settings are those of greedy generation and nothing else."""
+    in_effect = {name: value for name, value in config.to_diff_dict().items() if value}
+    return {name for name, value in in_effect.items() if name not in NEUTRAL_AT_ONE or value != 1} <= PADDING_SAFE
 
 
 def end_ids(config: GenerationConfig) -> set[int]:
@@ -47,3 +121,43 @@ def _without_padding(ids: list[int], ends: set[int], padding: int | None) -> lis
     while len(unpadded) > 1 and unpadded[-1] == padding and padding not in ends:
         unpadded.pop()
     return unpadded
+
+
+def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: int) -> bool:
+    """Return whether prompts get the same logits in a batch as alone, up to a final length; lengths not proved yet."""
+    proved = model.copy.generates_batched
+    by_length = {len(prompt): prompt.ids for prompt in prompts}
+    shortest, longest = min(by_length), max(by_length)
+    trial_length = max(longest, final_length - TRIAL_STEPS)  # a trial generates tokens after it
+    if proved.covers(shortest, trial_length):
+        return True
+    if shortest < longest:
+        trials = [by_length[length] for length in lengths_to_try(by_length)]
+    else:  # two equally long texts, as long as at the end of the generation
+        trials = [by_length[shortest] + [model.filler] * (trial_length - longest)]
+    try:
+        is_same = result_or_none(lambda: all(_same_beside_longer(model, ids, trial_length) for ids in trials))
+    except InputError:  # the token that fills need not make a text that the model reads
+        is_same = False
+    if is_same:
+        proved.add(shortest, trial_length)
+    proved.refuted = is_same is False  # without memory for the trial, nothing is known
+    return bool(is_same)
+
+
+@full_float32()
+def _same_beside_longer(model: TaskModel, ids: list[int], length: int) -> bool:
+    """Return whether a prompt's next logits are the same alone and in a batch with a text of `length` tokens."""
+    config = GenerationConfig(
+        max_new_tokens=TRIAL_STEPS,
+        min_new_tokens=TRIAL_STEPS,
+        do_sample=False,
+        pad_token_id=model.pad_id,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    alone, batched = (
+        torch.stack([logits[0] for logits in _call_generate(model, texts, config, {}).logits])  # (2, V)
+        for texts in ([ids], [ids, [model.filler] * length])
+    )
+    return prompts_are_continued_as_alone(alone, batched)

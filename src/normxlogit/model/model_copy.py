@@ -60,6 +60,7 @@ class ModelCopy:
         self.first_text: FirstText | None = None
         self.proved_alone = False  # whether the model answers that text alone as beside another
         self.padding = ProvedLengths()  # of texts that keep their states in one batch, padded
+        self.generates_batched = ProvedLengths()  # of prompts that are continued in one batch as alone, padded
         self.causal = ProvedLengths()  # of texts whose later tokens leave the states of earlier ones alone
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()

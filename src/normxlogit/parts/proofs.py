@@ -161,6 +161,21 @@ def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
     return bool((alone - followed).norm() <= rounding * followed.norm())
 
 
+@proof(
+    compares="the logits of the next two tokens after a prompt alone, and beside another prompt, padded",
+    tolerance=f"{STATES_AGREE:g} of the largest; the first choice must be the same",
+    why="prompts that are continued together get the tokens that they get alone; else they are continued one by one",
+    when="generating for several prompts, and again beyond the lengths that were tried; two steps for each length",
+)
+def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
+    """Return whether two steps of logits are the same, (2, V) each; the second is compared if both chose one token."""
+    if not torch.equal(alone[0].argmax(), batched[0].argmax()):
+        return False
+    difference = (alone.float() - batched.float()).abs()
+    difference = difference[torch.isfinite(difference)]
+    return bool(difference.max() <= max(tolerance_for(alone), STATES_AGREE * float(alone.abs().max())))
+
+
 # --- what the caller has run or built ------------------------------------------------------------------------------
 
 

@@ -191,7 +191,7 @@ def generate_each(
     options: Mapping[str, Any],
     reasoning: ReasoningSpec | None = None,
 ) -> list[Completed]:
-    """Generate completions of prompts, one after the other.
+    """Generate completions of prompts, in batches if that gives the same tokens.
 
     Args:
         options: Of the model's `generate`.
@@ -202,18 +202,24 @@ def generate_each(
     """
     model.refresh()
     generating_task(model)
-    completions: list[Completed] = []
+    prompted = [encode_prompt(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
-    for prompted in [encode_prompt(model, prompt) for prompt in prompts]:  # all of them first, for what is wrong
-        encoding = prompted.encoding
-        asked = most_new_tokens(options, len(encoding) if encoding.source is None else 1)
-        count = asked if limit is None else min(asked, limit - len(encoding))
-        notes = (f"the model reads {limit} tokens, so it could write only {count}",) if count < asked else ()
-        config, generate_options = generation_config(model, options, count)
-        with torch.inference_mode():
-            sequences = generated_ids(model, encoding, config, generate_options)
-            completions += [_completed(model, prompted, ids, notes) for ids in sequences]
-    return [completed.with_reasoning(model, reasoning) for completed in completions]
+    asked = [most_new_tokens(options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
+    possible = [
+        count if limit is None else min(count, limit - len(prompt.encoding))
+        for count, prompt in zip(asked, prompted, strict=True)
+    ]
+    completions: dict[int, list[Completed]] = {}
+    with torch.inference_mode():
+        for count in sorted(set(possible), reverse=True):  # generate has one limit for all prompts of a batch
+            indices = [i for i, possible_count in enumerate(possible) if possible_count == count]
+            config, generate_options = generation_config(model, options, count)
+            generated = generated_ids(model, [prompted[i].encoding for i in indices], config, generate_options)
+            note = f"the model reads {limit} tokens, so it could write only {count}"
+            for i, sequences in zip(indices, generated, strict=True):
+                notes = (note,) if count < asked[i] else ()
+                completions[i] = [_completed(model, prompted[i], ids, notes) for ids in sequences]
+    return [completed.with_reasoning(model, reasoning) for i in range(len(prompted)) for completed in completions[i]]
 
 
 def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...]) -> Completed:
