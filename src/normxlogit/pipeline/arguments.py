@@ -14,14 +14,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Class = TypeVar("Class", bound=type)
 
-SYNONYMS = {
-    "layer": "layers",
-    "label": "target",
-    "labels": "target",
-    "class_index": "target",
-    "tokens": "max_new_tokens",
-}
-SYNONYMS |= {"text_pair": "pair_column", "query": "question"}
+SYNONYMS = {"layer": "layers", "label": "target", "labels": "target", "class_index": "target", "query": "question"}
+SYNONYMS |= {"text_pair": "pair_column", "tokens": "max_new_tokens"}
 SYNONYMS |= dict.fromkeys(("context", "contexts", "docs", "passages"), "documents")
 """Argument names of other libraries, and ours to suggest where a function takes it."""
 
