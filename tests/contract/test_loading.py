@@ -221,7 +221,7 @@ def test_the_base_of_an_adapter_may_be_beside_it(tmp_path, monkeypatch):
     wanted = float(logits(model, tokenizer, TEXTS[0]).max())
     assert Explainer.from_pretrained(tmp_path / "all" / "adapter")(TEXTS[0]).prediction.value == pytest.approx(wanted)
     for base, says in (
-        ("/nowhere/base", "adapter of PEFT for the model /nowhere/base: /nowhere/base: no such model folder"),
+        ("/nowhere/base", "/nowhere/base: no such model folder"),
         (None, "names no base_model_name_or_path"),
     ):
         file.write_text(json.dumps(written | {"base_model_name_or_path": base}))

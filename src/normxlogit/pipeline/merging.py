@@ -112,7 +112,8 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
         return np.concatenate(rows)
 
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
-    measures = {name: [result.diagnostics[name] for result in results] for name in first.diagnostics}
+    names = [name for name in first.diagnostics if all(name in result.diagnostics for result in results)]
+    measures = {name: [result.diagnostics[name] for result in results] for name in names}
     return replace(
         first,
         scores=stacked("scores"),

@@ -54,13 +54,7 @@ class Wrapper(Protocol):
         ...
 
     def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
-        """Return the task model.
-
-        Args:
-            model: The caller's model.
-            pooling: How an embedding model pools.
-            previous: What was returned when the model was read last.
-        """
+        """Return the task model; `previous` is what was returned when the model was read last."""
         ...
 
 
@@ -94,15 +88,12 @@ class ModelClasses:
         """Return whether a class of models is among them, by transformers' mapping or by the ending of its name.
 
         Args:
-            class_name: Its name.
             has_encoder: Whether the model has an encoder beside its decoder; None if that is not known.
-            by_ending: Which of the two is asked.
         """
-        if has_encoder is False:
-            if self.needs_encoder:
-                return False
-            if any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
-                return True
+        if has_encoder is False and self.needs_encoder:
+            return False
+        if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
+            return True
         if by_ending:
             return bool(self.ending) and class_name.endswith(self.ending)
         return bool(self.mapping) and class_name in getattr(auto, self.mapping).values()
@@ -250,17 +241,7 @@ class Task:
 
 
 def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None = None) -> None:
-    """Refuse logits that do not fit a task, such as two classes of a language model.
-
-    Args:
-        task: The task.
-        logits: The head's outputs, (B, C), or at every token, (B, T, C).
-        name: The name of the model in errors.
-        outputs: What they are; by default the task's outputs.
-
-    Raises:
-        UnsupportedModelError: If it is not an answer for this task.
-    """
+    """Refuse logits, (B, C) or (B, T, C), that do not fit a task, such as two classes of a language model."""
     by_token = task.position.at != "text"
     if (logits.ndim == 3) != by_token:
         expected = "every token" if by_token else "the whole text"
@@ -286,10 +267,7 @@ def message_spans(contents: Sequence[Content] | None) -> tuple[MessageSpan, ...]
 def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encoding:
     """Return the encoding of a prompt, with its notes and messages; tokens of the chat template count as special."""
     special_ids = set(tokenizer.all_special_ids)
-    special = [
-        is_special or token_id in special_ids
-        for is_special, token_id in zip(encoding.special, encoding.ids, strict=True)
-    ]
+    special = [added or i in special_ids for added, i in zip(encoding.special, encoding.ids, strict=True)]
     if prompt.contents is not None and encoding.offsets is not None:
         for token, (start, end) in enumerate(encoding.offsets):
             inside = any(content.start < end and start < content.end for content in prompt.contents)

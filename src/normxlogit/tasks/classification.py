@@ -85,22 +85,15 @@ def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
     """Return the label names that a caller gave: in order, as `id2label` or `label2id`, or as a data set's feature."""
     labels = getattr(labels, "names", labels) if hasattr(labels, "int2str") else labels
     if isinstance(labels, Mapping):
-        labels = _names_by_index(labels)
+        is_id2label = all(isinstance(name, str) for name in labels.values())
+        pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
+        by_index = {str(index): name for index, name in pairs}
+        labels = [by_index.get(str(index)) for index in range(len(by_index))]  # None where they do not count from 0
     is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)
     names = () if labels is None or not is_ordered else tuple(labels)
     if not is_ordered or not all(isinstance(name, str) for name in names):
         raise InputError("labels are a list of names in the order of the outputs, such as labels=['no', 'yes']")
     return tuple(map(str, names))
-
-
-def _names_by_index(labels: Mapping[Any, Any]) -> list[str] | str:
-    """Return the names in `id2label` or `label2id` in the order of their indices; "" if these do not count from 0."""
-    is_id2label = all(isinstance(name, str) for name in labels.values())
-    pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
-    by_index = {int(index): name for index, name in pairs if str(index).isdigit()}
-    return (
-        [by_index[i] for i in range(len(by_index))] if sorted(by_index) == list(range(len(labels))) and labels else ""
-    )
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

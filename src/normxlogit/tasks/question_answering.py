@@ -30,7 +30,6 @@ class Span(AnswerPosition):
         The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
 
         Args:
-            batch: Questions with contexts.
             logits: Start and end logits, (B, T, 2).
 
         Returns:
@@ -44,11 +43,9 @@ class Span(AnswerPosition):
             tokens = batch.mask[row].nonzero()[:, 0]  # (T,)
             context = 1 if 1 in encoding.sequence_ids else 0
             if not context and encoding.text_pair is None:
-                place, is_text = batch.indices[row], encoding.text is not None
-                kind = "a text without a context" if is_text else "token ids that do not tell question from context"
                 raise InputError(
-                    f"input {place} is {kind}, in which the answer is looked for; pass a tuple (question, context)"
-                    + ("" if is_text else ", what the tokenizer returned for both, or token_type_ids of 0 and 1")
+                    f"input {batch.indices[row]} does not tell question from context, in which the answer is looked "
+                    "for; pass a tuple (question, context), or token ids with token_type_ids of 0 and 1"
                 )
             is_outside = [sequence != context for sequence in encoding.sequence_ids]
             outside = torch.tensor(is_outside, device=logits.device)  # (T,)
