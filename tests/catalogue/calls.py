@@ -122,7 +122,7 @@ TEXTS = [
     texts("an index", InputError, "cannot read texts from a int", 7),
     texts("a set", InputError, "a set has no order", {"the cat", "bad"}),
     texts("columns", InputError, "several columns", np.array([["the", "cat"], ["a", "b"]])),
-    texts("bytes", InputError, "not bytes: decode it", ["fine", b"\xff"]),
+    texts("bytes", InputError, "not bytes", ["fine", b"\xff"]),
     texts("a number among them", InputError, "input 1 must be", ["fine", 3]),
     texts("a missing value", InputError, "input 1 must be", ["fine", float("nan")]),
     texts("a list as a pair", InputError, "not list (a pair is a tuple", ["fine", ["a", "b"]]),

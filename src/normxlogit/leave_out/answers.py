@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..inputs.encoding import Encoding
-from ..inputs.windows import Indices, text_to_cut
+from ..inputs.encoding import Encoding, Indices, text_to_cut
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution

@@ -12,9 +12,8 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError, TargetError
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Encoding, Indices, windows
 from ..inputs.texts import repeatable
-from ..inputs.windows import Indices, windows
 from ..leave_out.answers import TextAnswers
 from ..leave_out.search import run_searches
 from ..leave_out.units import removable_for_task

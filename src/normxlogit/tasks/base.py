@@ -217,7 +217,7 @@ class Task:
         """Encode chat messages that the template has written as one text, with its special tokens."""
         if prompt.media:
             raise InputError(texts_alone(model, prompt.media[0].kind))
-        (encoding,) = model.encoder.encode_rendered([prompt.text], long_text=long_text)
+        (encoding,) = model.encoder(prompt.text, long_text=long_text, special=False)
         return of_prompt(self.tokenizer, encoding, prompt)
 
     def explain(self, model: "TaskModel", inputs: Any, options: Any) -> Any:
