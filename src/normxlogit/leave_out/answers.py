@@ -47,11 +47,9 @@ class TextAnswers:
     that loses all of its text is left out.
 
     Args:
-        encodings: The encodings of the inputs.
-        results: Their explanations, which say what is measured.
+        results: The explanations of the inputs, which say what is measured.
         windows: The tokens of each window of each input; None if all are read whole.
         masked: Whether tokens are masked; by default they are deleted.
-        progress: Shows the progress.
     """
 
     def __init__(
