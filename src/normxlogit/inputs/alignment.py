@@ -79,12 +79,6 @@ def aligned_offsets(
     """Return the characters of each token of a text or a pair; None if they are not found.
 
     The tokens of a word that the caller has split are found in this word, and stand for all of it otherwise.
-
-    Args:
-        ids: The token ids.
-        text: The text, or a pair.
-        sequences: Which text each token is of, None for special tokens.
-        words: The result of `spans_of_words`.
     """
     texts = pair_of(text)
     offsets, parts = [(0, 0)] * len(ids), dict[tuple[int, int, int], list[int]]()  # tokens of each text, or each word

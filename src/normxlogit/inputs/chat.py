@@ -67,7 +67,6 @@ class ReadPrompt:
     Attributes:
         contents: Where each message's content stands; None for a prompt that was one text from the start.
         notes: Which messages could not be found in it.
-        messages: The messages, with their parts read.
         media: Those of their parts that are no texts, in the order of the prompt.
         template_options: What the chat template is given beside the messages.
     """
@@ -105,11 +104,7 @@ def is_chat(value: Any) -> bool:
 
 
 def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
-    """Return one or several chats as a list, and whether it was a single one; None for anything else.
-
-    Args:
-        pairs: Whether a tuple of two is a pair of texts, and not a role with a text.
-    """
+    """Return chats, and whether it was a single one; None for others. With `pairs` a tuple is two texts."""
     if is_table(inputs):
         chats = _chats_of_table(collected(inputs))
         return None if chats is None else (chats, False)

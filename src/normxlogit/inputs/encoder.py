@@ -42,11 +42,9 @@ class Encoder:
     """Turns texts into encodings with the user's tokenizer, which is not changed.
 
     Attributes:
-        config: The model's configuration.
         model_limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
         vocabulary: How many token ids it knows, None if that is not known.
         names: The inputs that it reads, None if that is not known.
-        add_special_tokens: Whether texts get the tokenizer's special tokens.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -78,7 +76,6 @@ class Encoder:
         """Encode texts or pairs.
 
         Args:
-            texts: A string, a pair (tuple of two strings), or any iterable of them.
             long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
                 "window" encodes it whole, to be read in windows, "error" raises, None truncates and warns.
             max_length: Read at most this many tokens, if fewer than the model reads.
@@ -87,11 +84,7 @@ class Encoder:
         return self._encode(read_texts(texts)[0], long_text, max_length, special)
 
     def encode_input(self, inputs: Any, *, long_text: LongText | None = "truncate") -> tuple[list[Encoding], bool]:
-        """Encode whatever the user gave: what `__call__` takes, a tokenizer's output, an encoding or a list of them.
-
-        Returns:
-            The encodings, and whether a single text was given rather than a collection.
-        """
+        """Encode what `__call__` takes, a tokenizer's output or encodings; also return whether it was a single one."""
         encoded = None if isinstance(inputs, str) else self.read_encoded(inputs)
         if encoded is not None:
             return encoded
@@ -121,11 +114,7 @@ class Encoder:
         return list(encodings)
 
     def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
-        """Return the encodings of inputs that are already token ids; padding on either side is removed.
-
-        Args:
-            encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
-        """
+        """Return the encodings of inputs that are already token ids; padding on either side is removed."""
         encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
         return [self._with_unknown_note(encoding) for encoding in encodings]
 

@@ -96,7 +96,6 @@ class EncodedMedium:
         by_part: Its places for scores of the parts at its entry into the model (`parts.signal_entry`), counted
             among the parts of all media of the prompt, or of the encoder's frames of a sound.
         extent: Its size along each axis of its places: width and height of a picture, seconds of a sound.
-        details: Further fields of its result.
     """
 
     kind: str
@@ -114,15 +113,12 @@ class Encoding:
 
     Attributes:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
-        tokens: Readable strings.
         offsets: Character spans; None if the text is not known.
         words: The characters of the word that the caller has split and a token is of, (0, 0) for special tokens; None
             for a text that was not split.
         sequence_ids: 0, 1 or None for special tokens.
         special: True for tokens that the tokenizer added.
         text: The original text, None if the input came encoded.
-        text_pair: The second text of a pair.
-        notes: Notes on the encoding, such as a truncation.
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
         source: The encoder's input, for an encoder-decoder model; None for others.
         signal: The picture or sound whose patches or frames the tokens are; None for texts.

@@ -97,12 +97,7 @@ def hint_for(keys: Any = None) -> str:
 def typed_messages(
     messages: Sequence[dict[str, Any]], prompt: Any, reader: Any
 ) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
-    """Return messages whose parts have the types of chat templates, and those of their parts that are no texts.
-
-    Args:
-        prompt: The mapping that holds the messages and what is beside them; None for messages alone.
-        reader: The tokenizer or processor of the model.
-    """
+    """Return messages whose parts have the types of chat templates, and those of their parts that are no texts."""
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():
         typed, read = part_reader.read(typed, prompt, reader)

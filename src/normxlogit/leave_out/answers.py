@@ -26,7 +26,6 @@ class Answer(NamedTuple):
 
     Attributes:
         prediction: The prediction; None if there is none, as of a cosine.
-        value: The measured quantity.
         outcome: What is compared to decide whether the prediction changed; None if predictions are values.
         logits: The logits, (C,), of a text that is classified as a whole, or of a window of a text; None of others.
         values: The measured quantity of each part of a completion, if these are measured too.

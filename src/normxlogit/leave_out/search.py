@@ -39,11 +39,7 @@ def run_searches(
     removables: Sequence[Removable],
     answers: Callable[[list[TextRemoval]], Iterable[Answer]],
 ) -> list[Attribution]:
-    """Verify results in step, so that the inputs they ask for share batches; note where nothing can be removed.
-
-    Args:
-        answers: Returns the answers to inputs, by their places, without some of their tokens.
-    """
+    """Verify results in step, so that the inputs they ask for share batches; note where nothing can be removed."""
     searches = {place: search(removable) for place, removable in enumerate(removables) if removable.most > 0}
     note = "not verified: there is nothing that could be removed, or nothing would be left"
     verified = [replace(result, notes=(*result.notes, note)) for result in results]
@@ -87,12 +83,7 @@ def search(units: Removable) -> Search:
 
 
 def _changing_set(units: Removable, original: Answer, together: Answer, single: dict[int, Answer]) -> SetSearch:
-    """Find a small set of parts whose removal changes the prediction: one, a beginning of the ranking, or a pair.
-
-    Args:
-        together: The answer without the first parts.
-        single: The answers without each of them, by their places.
-    """
+    """Find a small set of parts whose removal changes the prediction: one, a beginning of the ranking, or a pair."""
     by_effect = sorted(single, key=lambda i: single[i].value)
     changing = next((i for i in by_effect if single[i].outcome != original.outcome), None)
     if changing is not None:
@@ -125,9 +116,6 @@ def _pair(parts: Sequence[UnitScore], original: Answer, single: dict[int, Answer
     What two parts do together need not be what they do alone, so it is measured: groups of parts are removed, such that
     every two are together in one of the groups (at most 29 of up to five). Then the pairs are removed whose group
     leaves least of the answer, at most `PAIRS`; of one group, first those that do most alone.
-
-    Args:
-        single: The answers without one part, by its place; none changes the prediction.
     """
     first = range(min(PAIRED, len(parts)))
     unknown = [i for i in first if i not in single]

@@ -34,10 +34,6 @@ class Removable(NamedTuple):
     """The removable parts of an input, and what is measured without them.
 
     Attributes:
-        unit: Their kind.
-        removed_by: How they are removed.
-        target: The name of what is explained.
-        quantity: The measured quantity.
         singles: How many of the parts are removed one at a time, the first ones.
         named: Whether a caller named these.
         one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
@@ -78,12 +74,7 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
 
 
 def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None = None) -> Removable:
-    """Return removable parts, those to be removed one at a time first: of the highest scores, or the caller's.
-
-    Args:
-        a: The explanation, with one score for each unit.
-        fixed: A token that no caller may name.
-    """
+    """Return removable parts, those to be removed one at a time first: of the highest scores, or the caller's."""
     if not found.parts:
         return found
     ranked = sorted(found.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
@@ -178,12 +169,7 @@ def ranked_scores(a: Attribution) -> Attribution:
 
 
 def removable(a: Attribution, fixed: int | None = None) -> Removable:
-    """Return the removable parts of an input: words, or tokens if words are not known; regions; moments.
-
-    Args:
-        a: The explanation, with one score for each unit; of a completion the words of its prompt are removable.
-        fixed: A token that stays, unless there is nothing else.
-    """
+    """Return the removable parts of an input, or of a prompt: words (tokens if these are not known), regions, moments."""
     media = {token for medium in a.media for token in medium.tokens}
     end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     parts = [part for part in (text_parts(a) if a.has_text else []) if part.text.strip()]

@@ -24,12 +24,7 @@ class Adapter:
     """The files of an adapter.
 
     Attributes:
-        source: Its folder or hub name.
-        base: Folder or hub name of the model that it was trained on.
-        revision: The revision of the base model, if one is named.
-        task: The task that it was trained for, if one is named.
         shapes: The shapes of its tensors, by the names of the base model's weights.
-        has_tokenizer: Whether a tokenizer is saved beside it.
     """
 
     source: str

@@ -51,12 +51,7 @@ def load(
     allow_missing_weights: bool = False,
     **options: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model with its head, and its tokenizer (image processor, feature extractor).
-
-    Raises:
-        InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
-        UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
-    """
+    """Load a model with its head, and its tokenizer (image processor, feature extractor)."""
     source, options = _source_and_options(name, options)
     is_gguf_alone = set(options) == {"gguf_file"} and task in (None, "causal-lm")
     converted = converted_folder(Path(source) / str(options["gguf_file"])) if is_gguf_alone else None

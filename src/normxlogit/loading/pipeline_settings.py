@@ -45,11 +45,6 @@ class PipelineSettings:
         question: What the pipeline asks the model of a text, as an extension has read it: makes the task that asks it
             from the model's own; None for the text alone.
         problem: What the outputs are, where the pipeline says which function is applied to them.
-        add_special_tokens: Whether texts get the tokenizer's special tokens.
-        max_length: Most tokens of a text.
-        prefix: A text before every prompt.
-        generation: Settings of the model's `generate`.
-        chat: Options of the chat template beside the messages.
     """
 
     question: Callable[[Any], Task] | None = None

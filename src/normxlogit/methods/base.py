@@ -287,16 +287,11 @@ Baseline = Literal["zero", "pad", "mask"]
 
 
 def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> Tensor:
-    """Return the baseline of each token.
+    """Return the baseline of each token, (B, T, H), for word embeddings of that shape.
 
     Args:
-        request: The request.
-        vectors: The word embeddings of its batch, (B, T, H).
         baseline: "zero" for zero vectors everywhere; the embedding of the "pad" or "mask" token for all
             tokens but the special ones and, in a masked language model, the mask that is the question.
-
-    Returns:
-        (B, T, H).
     """
     if baseline == "zero":
         return torch.zeros_like(vectors)

@@ -136,12 +136,7 @@ def list_methods() -> list[MethodInfo]:
 
 
 def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
-    """Return a phrase with the methods that work on any model, for the error of one that does not.
-
-    Args:
-        per_layer: Only those that give scores for single layers.
-        head: Whether the model has a head that can be applied to a token.
-    """
+    """Return a phrase with the methods that work on any model, for the error of one that does not."""
     needs = (ANY_MODEL, LOGITS) if head else (LOGITS,)
     names = [method.name for method in list_methods() if method.needs in needs and (method.per_layer or not per_layer)]
     return f"{', '.join(names)} work on {ANY_MODEL}" if head else f"{', '.join(names)} need the model's logits only"

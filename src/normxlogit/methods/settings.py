@@ -13,11 +13,7 @@ from ..results.storage import schema
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a method.
-
-    Attributes:
-        kind: Its type, as the constructor states it.
-    """
+    """One setting of a method."""
 
     name: str
     default: Any

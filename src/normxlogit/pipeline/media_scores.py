@@ -22,7 +22,6 @@ class Placed(NamedTuple):
     Attributes:
         medium: Where its parts are; its `first` is that of the units once they are appended.
         scores: float32, (G, L, parts).
-        sequence: Which of two inputs it is.
     """
 
     medium: Medium

@@ -28,10 +28,7 @@ class Options:
 
     Attributes:
         media_method: The method for prompts with a picture or a sound; None for `method`.
-        verify: Which units are removed, see `leave_out.units.Verify`.
         parts: The parts of a completion that are explained; None for each token.
-        sources: What of the prompt of a completion has a score; None for tokens.
-        reasoning: Where a completion reasons; None to look for it.
         other_answer: A text or token ids that the whole completion is explained against.
     """
 

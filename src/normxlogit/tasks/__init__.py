@@ -72,8 +72,6 @@ def task_of(
     """Return the task of a model with the names of its outputs.
 
     Args:
-        task: Its name; None for the one that the model's class declares.
-        labels: Names of the outputs, or those that its pipeline asks about.
         question: What a pipeline asks the model, see `PipelineSettings`.
         problem: What the outputs of a classifier are; None as its configuration says.
     """

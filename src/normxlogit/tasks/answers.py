@@ -33,7 +33,6 @@ class Outputs:
 
     Args:
         labels: The names of the outputs; empty for vocabularies and vectors.
-        kind: The kind of target: a label, a token of the vocabulary, or a value.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
     """
 
@@ -61,9 +60,7 @@ class Outputs:
         """Return the outputs of a model that answers in a form.
 
         Args:
-            form: What the model returns.
             logits: The answer of a plain module, (B, C) or (B, T, C), whose outputs are named by it; None of others.
-            name: The name of the model in errors.
         """
         return self
 

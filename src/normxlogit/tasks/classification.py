@@ -18,12 +18,7 @@ MAX_SHOWN_CHARACTERS = 100
 
 
 class Labels(Outputs):
-    """The labels of a classifier: one of them, several at once, or values.
-
-    Args:
-        labels: Their names; empty for a module that is named by its answer.
-        problem: The problem type.
-    """
+    """The labels of a classifier: one of them, several at once, or values."""
 
     def __init__(self, labels: tuple[str, ...] = (), problem: Problem = "single-label") -> None:
         self.problem: Problem = problem
@@ -34,13 +29,7 @@ class Labels(Outputs):
 
     @classmethod
     def of(cls, model: Any, labels: Sequence[str] | None, *, problem: Problem | None = None) -> "Labels":
-        """Return the labels of a model, from its configuration; those of a plain module are known when it was called.
-
-        Args:
-            model: The caller's model.
-            labels: Names instead of those in the configuration.
-            problem: The problem type; None for that of the configuration.
-        """
+        """Return the labels of a model, by its configuration; those of a plain module are known when it was called."""
         if not isinstance(model, PreTrainedModel):
             return cls(label_names(labels), problem or "single-label")
         defaults = _configured_labels(model.config)

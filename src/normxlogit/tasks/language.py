@@ -66,11 +66,7 @@ class Vocabulary(Outputs):
 
 
 class AtLastToken(AnswerPosition):
-    """The next token is explained, which is predicted at the last one; of an encoder-decoder model the decoder's.
-
-    Args:
-        left_to_right: Whether the whole input is read from left to right.
-    """
+    """The next token is explained, which is predicted at the last one; of an encoder-decoder model the decoder's."""
 
     at = "token"
 

@@ -25,15 +25,9 @@ class Span(AnswerPosition):
     at = "span"
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the span with the largest sum of start and end logit among the context's tokens.
+        """Return the span, (B, 2), with the largest sum of start and end logit, (B, T, 2), among the context's tokens.
 
         The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
-
-        Args:
-            logits: Start and end logits, (B, T, 2).
-
-        Returns:
-            Start and end, (B, 2).
         """
         if logits is None:
             raise ValueError("the model's logits are needed to find the position")

@@ -169,7 +169,6 @@ def _call_as_decoder(
 
     Args:
         input_ids: The decoder's tokens, if not their embeddings.
-        encoder_states: The encoder's output.
         source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
         source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder's states.
         frames_mask: Frames of a sound that are not padding, (B, F, 1); None where none is.

@@ -68,14 +68,9 @@ class BatchTargets:
     task: Task
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the target's logits, minus the contrast's if there is one: what NormXLogit and LogAt explain.
+        """Return the target's logits minus the contrast's, (N, K), of all, (N, C): what NormXLogit and LogAt explain.
 
-        Args:
-            logits: (N, C).
-            texts: Which text of the batch each row belongs to, (N,); None when N is B.
-
-        Returns:
-            (N, K).
+        `texts` says which text of the batch each row belongs to, (N,); None when N is B.
         """
         ids = self.ids if texts is None else self.ids[texts]  # (N, K)
         target_logits = logits.gather(1, ids)  # (N, K)
@@ -85,19 +80,12 @@ class BatchTargets:
         return target_logits - logits.gather(1, contrast[:, None])  # (N, K)
 
     def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the quantity that methods other than NormXLogit and LogAt explain.
+        """Return what methods other than NormXLogit and LogAt explain, (N, K), of all outputs, (N, C).
 
         It is that of `select`; for language models, the mean logit over the vocabulary is subtracted.
 
         A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
         vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted.
-
-        Args:
-            logits: All outputs, (N, C).
-            texts: As for `select`.
-
-        Returns:
-            (N, K).
         """
         values = self.select(logits, texts)  # (N, K)
         if self.task.outputs.vocabulary and self.contrast is None:

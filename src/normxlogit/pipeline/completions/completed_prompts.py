@@ -161,12 +161,7 @@ def generate_each(
     options: Mapping[str, Any],
     reasoning: ReasoningSpec | None = None,
 ) -> list[Completed]:
-    """Generate completions of prompts, in batches if that gives the same tokens; several of a prompt are in a row.
-
-    Args:
-        options: Of the model's `generate`.
-        reasoning: Where a completion reasons: what stands around it; None to look for it.
-    """
+    """Generate completions of prompts, in batches if that gives the same tokens; several of a prompt are in a row."""
     model.refresh()
     generating_task(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
@@ -241,7 +236,6 @@ def read_completion(
     the completion.
 
     Args:
-        completion: A text, or token ids.
         longer: Whether both may be longer than the model reads.
     """
     model.refresh()

@@ -115,11 +115,7 @@ def _log_probabilities_of(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tens
 def with_completion_verification(
     model: TaskModel, completed: Completed, result: Attribution, verify: Verify, division: SourceSpec | None = None
 ) -> Attribution:
-    """Return a result with the log-probability of its completion without parts or sources of its prompt.
-
-    Args:
-        division: How the prompt is divided into sources; None if it is not.
-    """
+    """Return a result with the log-probability of its completion without parts or sources of its prompt."""
     if verify is None:
         return result
     whole = (result if result.layers is None else result.layer(result.layers[-1])).whole()
@@ -189,7 +185,6 @@ def removable_sources(
 
     A source is removed wherever its words are a source: without one of two that are the same word for word, the model
     would still read them.
-
     """
     sequence, units = completed.sequenced(), whole.units
     of_media = iter(media_sources(completed, division))

@@ -30,14 +30,7 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 
 
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
-    """Generate completions of prompts, and explain every token or part, or each whole one against another answer.
-
-    Args:
-        settings: Those of the model's `generate` that the caller gave.
-
-    Returns:
-        One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
-    """
+    """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
     given = {name for name, value in settings.items() if value is not None}
     settings = {**model.pipeline.generation, **settings}
     _check_sampling(given, settings)

@@ -27,7 +27,6 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Reason
     A tokenizer declares its reasoning by a response template, or by what its chat template writes around it.
 
     Args:
-        prompt: What stands before the completion.
         spec: Where the caller says that it is; None to look for it.
     """
     given = tuple(map(str.strip, cast(Any, spec))) if are_marks(spec) else None

@@ -45,7 +45,6 @@ def explain_answer(
 
     Args:
         options: The caller's options, without targets.
-        sources: How the prompt is divided; None for tokens.
     """
     other, start = completed.other, completed.prompt_tokens
     answers = [completed] if other is None else [completed, other]

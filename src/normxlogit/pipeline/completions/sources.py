@@ -109,9 +109,6 @@ def explain_sources(
 def score_sources(method: Perturbation, ablations: Ablations, weights: Array) -> tuple[Array, Quantity, float]:
     """Score sources by a perturbation method, of which occlusion is leave-one-out.
 
-    Args:
-        weights: Which tokens are of which part, (K, G).
-
     Returns:
         The scores for each part of the answer, (K, S), what they add up in, and the forward passes that they cost.
     """
