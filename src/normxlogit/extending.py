@@ -72,9 +72,6 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
     """Return a `__getattr__` that imports the public names of a package when they are first used.
 
     Importing torch takes seconds, and the command line lists its commands without.
-
-    Args:
-        modules: The names that each of its modules holds.
     """
     homes = {name: module for module, names in modules.items() for name in names}
 

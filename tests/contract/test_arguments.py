@@ -45,7 +45,7 @@ def test_a_setting_of_a_method_goes_with_the_method(explainer, method, argument,
 
 
 def test_two_texts_are_not_two_arguments(explainer):
-    with pytest.raises(InputError, match=r"inputs without a name.*explainer\(\(text, text_pair\)\)"):
+    with pytest.raises(InputError, match=r"too many positional arguments.*explainer\(\(text, text_pair\)\)"):
         explainer(TEXT, "a cat is here")
     with pytest.raises(InputError, match="inputs"):
         explainer()

@@ -51,8 +51,8 @@ def test_one_text_in_other_clothes(explainer):
     ("given", "says"),
     [
         (pd.DataFrame({"a": TEXTS, "b": TEXTS}), r"or pairs, as list\(zip\(data\['a'\], data\['b'\]\)\)"),
-        ({"a": "one", "b": "two"}, r"or a pair, as \(data\['a'\], data\['b'\]\)"),
-        (pd.DataFrame({"label": [0, 1]}), "without a column of texts"),
+        ({"a": "one", "b": "two"}, r"or pairs, as \(data\['a'\], data\['b'\]\)"),
+        (pd.DataFrame({"label": [0, 1]}), "and none of texts"),
         ([0, 1], "token ids are passed as"),
     ],
 )

@@ -185,7 +185,7 @@ def test_a_row_of_a_question_and_its_context(tmp_path) -> None:
 
 @pytest.mark.parametrize("given", ["the cat sat", ["what is it ?", "the movie is good"]])
 def test_a_question_without_a_context_is_refused(given) -> None:
-    with pytest.raises(InputError, match=r"without a context, .* pass a tuple \(question, context\)"):
+    with pytest.raises(InputError, match=r"does not tell question from context, .* pass a tuple \(question, context\)"):
         tiny.explainer("bert", "QuestionAnswering")(given)
 
 
@@ -220,7 +220,7 @@ def test_settings_of_generate_that_would_be_ignored_are_refused(settings, reason
 
 def test_a_mask_behind_the_limit_is_called_so() -> None:
     explainer = tiny.explainer("bert", "MaskedLM")
-    with pytest.raises(TargetError, match="stands behind the 40 tokens that are read"), pytest.warns(match="truncated"):
+    with pytest.raises(TargetError, match="stands there nowhere in what is read"), pytest.warns(match="truncated"):
         explainer("the movie " * 30 + "[MASK]")
 
 

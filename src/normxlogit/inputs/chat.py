@@ -67,7 +67,6 @@ class ReadPrompt:
     Attributes:
         contents: Where each message's content stands; None for a prompt that was one text from the start.
         notes: Which messages could not be found in it.
-        messages: The messages, with their parts read.
         media: Those of their parts that are no texts, in the order of the prompt.
         template_options: What the chat template is given beside the messages.
     """
@@ -105,12 +104,7 @@ def is_chat(value: Any) -> bool:
 
 
 def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
-    """Return one or several chats as a list, and whether it was a single one; None for anything else.
-
-    Args:
-        inputs: Whatever the user gave.
-        pairs: Whether a tuple of two is a pair of texts, and not a role with a text.
-    """
+    """Return chats, and whether it was a single one; None for others. With `pairs` a tuple is two texts."""
     if is_table(inputs):
         chats = _chats_of_table(collected(inputs))
         return None if chats is None else (chats, False)
@@ -159,9 +153,8 @@ def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
     chats = [name for name, column in columns.items() if is_chat(plain_cell(next(iter(column), None)))]
     if "messages" not in columns and len(chats) != 1:
         return None
-    names = {name: name for name in chat_keys() if name in columns} | (
-        {} if "messages" in columns else {"messages": chats[0]}
-    )
+    names = {name: name for name in chat_keys() if name in columns}
+    names.setdefault("messages", chats[0] if chats else "")
     rows = {key: [plain_cell(cell) for cell in columns[name]] for key, name in names.items()}
     return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
 
@@ -179,7 +172,6 @@ def read_prompt(
     the template's, or another content.
 
     Args:
-        tokenizer: The tokenizer or processor with the template.
         template_options: What the template is given where the prompt does not say otherwise.
         answer_follows: Whether the model goes on with it, after the messages or at the end of its own last one.
     """
@@ -227,11 +219,8 @@ def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: M
 def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message with parts that are all texts joined to one text; any other message unchanged."""
     content = message.get("content")
-    if not isinstance(content, list) or not all(
-        isinstance(item, Mapping) and item.get("type") == "text" for item in content
-    ):
-        return message
-    return {**message, "content": "\n".join(str(part["text"]) for part in content)}
+    is_text = isinstance(content, list) and all(text_of_part(part) is not None for part in content)
+    return {**message, "content": "\n".join(texts_of(message))} if is_text else message
 
 
 def _options_of_prompt(prompt: Any) -> dict[str, Any]:
@@ -240,9 +229,9 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
         return {}
     unknown = [str(key) for key in prompt if key not in chat_keys()]
     if "messages" not in prompt or unknown:
+        expected, given = ", ".join(chat_keys()[1:]), ", ".join(map(str, prompt))
         raise InputError(
-            f"a prompt as a mapping has messages and beside them {', '.join(chat_keys()[1:])}; got "
-            f"{', '.join(map(str, prompt))}{hint_for(prompt)}"
+            f"a prompt as a mapping has messages and beside them {expected}; got {given}{hint_for(prompt)}"
         )
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     if not isinstance(template_kwargs, Mapping):
@@ -296,10 +285,8 @@ def _locate_text(
     and not without the message.
 
     Args:
-        tokenizer: Renders the messages.
         text_index: Which message the text is of, and which of its texts it is.
         text: The rendered prompt.
-        options: What the chat template is given beside the messages.
     """
     message_index, index_in_message = text_index
     content = texts_of(messages[message_index])[index_in_message]
@@ -310,14 +297,13 @@ def _locate_text(
         text_with_mark = _render(tokenizer, marked_messages, options)
     except (TemplateError, TypeError, KeyError, ValueError):  # it refuses the mark
         return None
+    if text_with_mark.count(mark) != 1:
+        return None
     prefix, _, suffix = text_with_mark.partition(mark)
-    end = len(text) - len(suffix)
-    encloses_mark = text_with_mark.count(mark) == 1 and text.startswith(prefix) and text.endswith(suffix)
-    if encloses_mark and text[len(prefix) : end].strip() == body:
+    is_around = text.startswith(prefix) and text.endswith(suffix)
+    if is_around and text[len(prefix) : len(text) - len(suffix)].strip() == body:
         return text.index(body, len(prefix))
-    if text_with_mark.count(mark) == 1 and text.count(body) == 1 and body not in text_with_mark:
-        return text.index(body)
-    return None
+    return text.index(body) if text.count(body) == 1 and body not in text_with_mark else None
 
 
 def _unused_mark(text: str, length: int) -> str:

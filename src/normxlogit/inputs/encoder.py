@@ -42,11 +42,9 @@ class Encoder:
     """Turns texts into encodings with the user's tokenizer, which is not changed.
 
     Attributes:
-        config: The model's configuration.
         model_limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
         vocabulary: How many token ids it knows, None if that is not known.
         names: The inputs that it reads, None if that is not known.
-        add_special_tokens: Whether texts get the tokenizer's special tokens.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -68,38 +66,30 @@ class Encoder:
         return min(limits, default=None)
 
     def __call__(
-        self, texts: Any, *, long_text: LongText | None = "truncate", max_length: int | None = None
+        self,
+        texts: Any,
+        *,
+        long_text: LongText | None = "truncate",
+        max_length: Any = None,
+        special: bool | None = None,
     ) -> list[Encoding]:
         """Encode texts or pairs.
 
         Args:
-            texts: A string, a pair (tuple of two strings), or any iterable of them.
             long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
-                "window" encodes it whole, to be read in windows, "error" raises.
+                "window" encodes it whole, to be read in windows, "error" raises, None truncates and warns.
             max_length: Read at most this many tokens, if fewer than the model reads.
+            special: False for texts that a chat template has written, with all that they get.
         """
-        return self._encode(read_texts(texts)[0], long_text, max_length)
+        return self._encode(read_texts(texts)[0], long_text, max_length, special)
 
     def encode_input(self, inputs: Any, *, long_text: LongText | None = "truncate") -> tuple[list[Encoding], bool]:
-        """Encode whatever the user gave.
-
-        Args:
-            inputs: What `__call__` takes, a tokenizer's output (a mapping with `input_ids`), an encoding or a list
-                of them.
-            long_text: As in `__call__`; None truncates and warns.
-
-        Returns:
-            The encodings, and whether a single text was given rather than a collection.
-        """
+        """Encode what `__call__` takes, a tokenizer's output or encodings; also return whether it was a single one."""
         encoded = None if isinstance(inputs, str) else self.read_encoded(inputs)
         if encoded is not None:
             return encoded
         texts, single = read_texts(inputs)
-        return self._encode(texts, long_text, None), single
-
-    def encode_rendered(self, texts: list[Text], *, long_text: LongText | None) -> list[Encoding]:
-        """Encode texts that a chat template has written, with all special tokens that they get."""
-        return self._encode(texts, long_text, None, add_special_tokens=False)
+        return self._encode(texts, long_text), single
 
     def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
         """Return what was tokenised before as `encode_input` does, None for anything else."""
@@ -119,25 +109,19 @@ class Encoder:
             check_ids(encoding.ids, self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
                 raise InputError(
-                    f"inputs 0 and {index} were encoded for different models, with {', '.join(encodings[0].inputs)} "
-                    f"and with {', '.join(encoding.inputs)}; encode all of them by this explainer"
+                    f"inputs 0 and {index} were encoded for different models; encode all by this explainer"
                 )
         return list(encodings)
 
     def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
-        """Return the encodings of inputs that are already token ids; padding on either side is removed.
-
-        Args:
-            encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
-        """
+        """Return the encodings of inputs that are already token ids; padding on either side is removed."""
         encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
         return [self._with_unknown_note(encoding) for encoding in encodings]
 
     def opening(self, text: str, *, special: bool) -> Encoding:
-        """Encode a prompt without the special tokens at its end.
+        """Encode a prompt, which may be empty, without the special tokens at its end.
 
         Args:
-            text: May be empty if the tokenizer puts a token before every text.
             special: Whether the tokenizer adds its special tokens; a chat template has written them already.
         """
         if not isinstance(text, str):
@@ -145,7 +129,7 @@ class Encoder:
         if text.strip():
             read_texts(text)
         text, special = str(text), special and self.add_special_tokens  # a completion follows the text, not its words
-        encoding = self._encoding_of_row(self._tokenize([text], add_special_tokens=special), 0, text)
+        encoding = self._encoding_of_row(self._tokenize([text], special), 0, text)
         check_ids(encoding.ids, self.vocabulary, "the prompt")
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
@@ -161,7 +145,7 @@ class Encoder:
         return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
 
     def _encode(
-        self, texts: list[Text], long_text: LongText | None, max_length: int | None, **options: bool
+        self, texts: list[Text], long_text: LongText | None, max_length: int | None = None, special: bool | None = None
     ) -> list[Encoding]:
         """Encode texts and pairs, checked and truncated to the model's length."""
         if long_text not in (None, *get_args(LongText)):
@@ -172,24 +156,28 @@ class Encoder:
         # One call for all texts of a kind: tokenizers work in parallel inside a call.
         for kind in {_kind(text) for text in texts}:
             indices = [index for index, text in enumerate(texts) if _kind(text) == kind]
-            encoded = self._tokenize([texts[index] for index in indices], **options)
+            encoded = self._tokenize([texts[index] for index in indices], special)
             for row, index in enumerate(indices):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
                 self._check_encoding(encoding, index)
                 encodings[index] = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
         return [encodings[index] for index in range(len(texts))]
 
-    def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
+    def _tokenize(self, texts: Sequence[Text], special: bool | None = None) -> BatchEncoding:
         """Return the tokenizer's output for texts, without truncation, which follows later."""
         first, second = (
             [list(t.words) if isinstance(t, SplitText) else t for t in side]
             for side in zip(*map(pair_of, texts), strict=True)
         )
-        details = {"is_split_into_words": _kind(texts[0])[1], "add_special_tokens": self.add_special_tokens}
-        details |= {"truncation": False, "padding": False, "verbose": False}
-        details["return_special_tokens_mask"] = not self.tokenizer.is_fast  # whose backend has it
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
-            first, None if None in second else second, **details | options
+            first,
+            None if None in second else second,
+            is_split_into_words=_kind(texts[0])[1],
+            add_special_tokens=self.add_special_tokens if special is None else special,
+            return_special_tokens_mask=not self.tokenizer.is_fast,  # whose backend has it
+            truncation=False,
+            padding=False,
+            verbose=False,
         )
         return encoded
 
@@ -208,7 +196,9 @@ class Encoder:
             # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
             special = tuple([sequence is None for sequence in sequences])
             words = spans_of_words(text, sequences, backend.word_ids) if _kind(text)[1] else None
-            offsets = _offsets_in_text(backend.offsets, words)
+            starts = [0] * len(ids) if words is None else [start for start, _ in words]  # it counts in each word
+            pairs = zip(backend.offsets, starts, strict=True)
+            offsets = tuple((word + start, word + end) for (start, end), word in pairs)
         else:
             special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
             sequences, indices = self._count_tokens(special, text)
@@ -233,11 +223,8 @@ class Encoder:
             raise InputError(f"input {index} is empty after tokenisation; there is no token to explain")
         check_ids(encoding.ids, self.vocabulary, f"input {index}")
         type_count = getattr(self.config, "type_vocab_size", None)
-        if (
-            type_count
-            and encoding.text_pair is not None
-            and max(encoding.inputs.get("token_type_ids", [0])) >= type_count
-        ):
+        is_pair = encoding.text_pair is not None
+        if type_count and is_pair and max(encoding.inputs.get("token_type_ids", [0])) >= type_count:
             raise InputError("the model reads single texts, and a pair was given; pass one string")
 
     def _cut_to_limit(
@@ -249,10 +236,7 @@ class Encoder:
         if length <= limit or long_text == "window":
             return encoding
         if long_text == "error":
-            raise InputError(
-                f"the text has {length} tokens and the model reads {limit}; shorten it, or allow "
-                "long_text='window' to read it in windows, or 'truncate' for the first one"
-            )
+            raise InputError(f"the text has {length} tokens and the model reads {limit}; shorten it")
         if long_text is None:
             warnings.warn(TRUNCATED, stacklevel=1)  # one line for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"
@@ -281,13 +265,6 @@ class Encoder:
 def _kind(text: Text) -> tuple[bool, bool]:
     """Return whether a text is a pair, and whether its words are split; a tokenizer reads those of a kind together."""
     return isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText)
-
-
-def _offsets_in_text(offsets: Sequence[tuple[int, int]], words: Spans | None) -> Spans:
-    """Return the characters of tokens in the text, where a tokenizer has counted them in each word."""
-    if words is None:
-        return tuple(offsets)
-    return tuple((word + start, word + end) for (start, end), (word, _) in zip(offsets, words, strict=True))
 
 
 _PRIVATE_BACKENDS: WeakKeyDictionary[Any, tuple[Any, Tokenizer]] = WeakKeyDictionary()
@@ -359,11 +336,9 @@ def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int]
     if size < 1:
         return None
     shorter, longer = sorted(texts, key=len)
-    half = size // 2 if shorter else 0
-    shorter_amount = min(len(shorter), half)
-    amounts = {id(shorter): shorter_amount, id(longer): min(len(longer), size - shorter_amount)}
+    kept_of_shorter = min(len(shorter), size // 2)
     cut: set[int] = set()
-    for text in texts:
-        drop = len(text) - amounts[id(text)]
+    for text, kept in ((shorter, kept_of_shorter), (longer, size - kept_of_shorter)):
+        drop = max(0, len(text) - kept)
         cut.update(text[:drop] if last else text[len(text) - drop :])
     return [index for index in range(len(encoding)) if index not in cut]

@@ -31,6 +31,12 @@ MAX_PADDING_SHARE = 0.04
 FREE_PADDING_TOKENS = 32
 """Padding tokens that cost less than another forward pass, whatever their share."""
 
+OVERLAP = 4
+"""Neighbouring windows of a long text overlap by this fraction, 1 / OVERLAP, of their text."""
+
+Indices = list[int]
+"""Of tokens."""
+
 
 @dataclass(frozen=True)
 class EncodedSignal:
@@ -90,7 +96,6 @@ class EncodedMedium:
         by_part: Its places for scores of the parts at its entry into the model (`parts.signal_entry`), counted
             among the parts of all media of the prompt, or of the encoder's frames of a sound.
         extent: Its size along each axis of its places: width and height of a picture, seconds of a sound.
-        details: Further fields of its result.
     """
 
     kind: str
@@ -108,15 +113,12 @@ class Encoding:
 
     Attributes:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
-        tokens: Readable strings.
         offsets: Character spans; None if the text is not known.
         words: The characters of the word that the caller has split and a token is of, (0, 0) for special tokens; None
             for a text that was not split.
         sequence_ids: 0, 1 or None for special tokens.
         special: True for tokens that the tokenizer added.
         text: The original text, None if the input came encoded.
-        text_pair: The second text of a pair.
-        notes: Notes on the encoding, such as a truncation.
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
         source: The encoder's input, for an encoder-decoder model; None for others.
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
@@ -238,31 +240,28 @@ def readable_tokens(
     The forms of ids that were seen before are `known`; new ones are added.
     """
     known = {} if known is None else known
-    if new_ids := [token_id for token_id in dict.fromkeys(ids) if token_id not in known]:
-        pieces = tokenizer.convert_ids_to_tokens(new_ids)
-        pairs = zip(new_ids, pieces, strict=True)
-        known |= {token_id: _readable(tokenizer, piece) for token_id, piece in pairs if piece is not None}
-    return tuple([known.get(token_id, "") for token_id in ids])
+    new_ids = [token_id for token_id in dict.fromkeys(ids) if token_id not in known]
+    pieces = tokenizer.convert_ids_to_tokens(new_ids) if new_ids else []
+    known |= {token_id: _readable(tokenizer, piece) for token_id, piece in zip(new_ids, pieces, strict=True)}
+    return tuple([known[token_id] for token_id in ids])
 
 
-def _readable(tokenizer: PreTrainedTokenizerBase, piece: str) -> str:
-    """Return one token in readable form."""
-    if piece.isascii():
-        return piece
+def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
+    """Return one token in readable form; "" for an id that the tokenizer does not know."""
+    if piece is None or piece.isascii():
+        return piece or ""
     text = tokenizer.convert_tokens_to_string([piece])
     return " " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece
 
 
 def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
     """Refuse token ids for which the model has no embedding; the message says where they are from."""
-    if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
-        unknown_id = next(
-            token_id for token_id in ids if token_id < 0 or (vocabulary is not None and token_id >= vocabulary)
-        )
-        known_ids = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
+    low, high = min(ids, default=0), max(ids, default=0)
+    if low < 0 or (vocabulary is not None and high >= vocabulary):
+        known = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
         raise InputError(
-            f"{described_source} holds token id {unknown_id} and the model knows {known_ids}; is this the model's "
-            "tokenizer?"
+            f"{described_source} holds token id {low if low < 0 else high} and the model knows {known}; is this the "
+            "model's tokenizer?"
         )
 
 
@@ -360,18 +359,13 @@ def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
 
 
 def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> Iterator[list[int]]:
-    """Yield groups of encodings of similar length, longest first.
+    """Yield groups of encodings of similar length, longest first, by their indices.
 
     Texts x longest stays within `budget` tokens, and padding within 4% of them or a few tokens.
-
-    Yields:
-        Indices in `encodings`.
     """
-    lengths = sizes_of(encodings)
-    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    lengths, padding = sizes_of(encodings), 0
     group: list[int] = []
-    padding = 0
-    for index in order:
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         longest = lengths[group[0]] if group else lengths[index]
         tokens = (len(group) + 1) * longest
         padding += longest - lengths[index]
@@ -412,3 +406,39 @@ def on_device(arrays: Mapping[str, npt.NDArray[np.int64]], device: torch.device)
         flat = flat.pin_memory()  # without which a transfer is waited for
     parts = flat.to(device, non_blocking=True).split([array.size for array in arrays.values()])
     return {name: part.view(array.shape) for (name, array), part in zip(arrays.items(), parts, strict=True)}
+
+
+# --- windows of a text beyond the model's length ---------------------------------------------------------------------
+
+
+def windows(encoding: Encoding, limit: int, position: int | None = None) -> list[Indices]:
+    """Cut a text longer than the limit into windows that overlap by a quarter, or into one around a position.
+
+    Special tokens and the shorter text of a pair are in all windows, and the last one ends where the text ends.
+    """
+    content, size = text_to_cut(encoding, limit)
+    if position is not None:  # in the middle, unless it is near an end of the text
+        middle = sum(i < position for i in content)
+        return [_window_indices(encoding, content, min(max(0, middle - size // 2), len(content) - size), size)]
+    step = size - size // OVERLAP
+    starts = [*range(0, len(content) - size, step), len(content) - size]
+    return [_window_indices(encoding, content, start, size) for start in starts]
+
+
+def text_to_cut(encoding: Encoding, limit: int) -> tuple[Indices, int]:
+    """Return the indices of the tokens of the text to cut, and how many of them fit into a window."""
+    sequences = [
+        [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
+        for sequence in (0, 1)
+    ]
+    text_tokens = max(sequences, key=len)
+    tokens_per_window = limit - (len(encoding) - len(text_tokens))
+    if tokens_per_window < 1:
+        raise InputError(f"the shorter text of the pair fills the model's {limit} tokens; shorten it")
+    return text_tokens, tokens_per_window
+
+
+def _window_indices(encoding: Encoding, content: Indices, start: int, size: int) -> Indices:
+    """Return the token indices of a window: `size` of the text to cut, and all tokens that every window keeps."""
+    left_out = set(content[:start]) | set(content[start + size :])
+    return [i for i in range(len(encoding)) if i not in left_out]

@@ -97,18 +97,15 @@ def hint_for(keys: Any = None) -> str:
 def typed_messages(
     messages: Sequence[dict[str, Any]], prompt: Any, reader: Any
 ) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
-    """Return messages whose parts have the types of chat templates, and those of their parts that are no texts.
-
-    Args:
-        messages: With a role and a content: a text, or parts.
-        prompt: The mapping that holds the messages and what is beside them; None for messages alone.
-        reader: The tokenizer or processor of the model.
-    """
+    """Return messages whose parts have the types of chat templates, and those of their parts that are no texts."""
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():
         typed, read = part_reader.read(typed, prompt, reader)
         parts += read
-    return [_with_typed_texts(message, index) for index, message in enumerate(typed)], tuple(parts)
+    for index, message in enumerate(typed):
+        if isinstance(content := message.get("content"), list | tuple):
+            typed[index] = {**message, "content": [_typed_text(part, index) for part in content]}
+    return typed, tuple(parts)
 
 
 def text_of_part(part: Any) -> str | None:
@@ -124,14 +121,6 @@ def texts_of(message: Mapping[str, Any]) -> list[str]:
     return [text for part in parts if (text := text_of_part(part)) is not None]
 
 
-def _with_typed_texts(message: dict[str, Any], index: int) -> dict[str, Any]:
-    """Return a message whose content, unless it is one text, is a list of parts with types."""
-    content = message.get("content")
-    if not isinstance(content, list | tuple):
-        return message
-    return {**message, "content": [_typed_text(part, index) for part in content]}
-
-
 def _typed_text(part: Any, index: int) -> Any:
     """Return a part of a message with its type; what templates know besides texts stays as it is."""
     if isinstance(part, str):
@@ -141,13 +130,9 @@ def _typed_text(part: Any, index: int) -> Any:
     kind = part.get("type")
     if kind in UNREADABLE_TYPES:
         raise InputError(f"message {index} holds a part of type {kind!r}, which is not read{hint_for()}")
-    if kind in TEXT_TYPES:
+    if kind in TEXT_TYPES or (kind is None and isinstance(part.get("text"), str)):
         return {**part, "type": "text"}
-    if kind is not None:
-        return part
-    if isinstance(part.get("text"), str):
-        return {**part, "type": "text"}
-    raise InputError(
-        f"message {index} holds a part without a type ({', '.join(map(str, part)) or 'it is empty'}); a text is "
-        f"{{'type': 'text', 'text': ...}}{hint_for()}"
-    )
+    if kind is None:
+        hint = f"a text is {{'type': 'text', 'text': ...}}{hint_for()}"
+        raise InputError(f"message {index} holds a part without a type ({', '.join(map(str, part))}); {hint}")
+    return part

@@ -18,9 +18,6 @@ def decoded(content: bytes, name: str) -> str:
     """Return bytes of UTF-8, or of UTF-16 with its mark, as text, with line feeds as line ends.
 
     No other encoding is guessed: of short texts a guess is often wrong, and would change what they say.
-
-    Args:
-        name: What an error calls them, such as the path of a file.
     """
     try:
         text = content.decode(encoding_of(content))

@@ -122,19 +122,14 @@ def named_columns(values: Any) -> dict[Any, Any] | None:
     names = list(values) if isinstance(values, Mapping) else names
     if names is None:
         return None
-    columns = _transformed_columns(values) or {name: values[name] for name in names}
+    row_format = getattr(values, "format", None)
+    if isinstance(row_format, Mapping) and row_format.get("type") == "custom" and len(values):
+        rows = list(values)  # of a data set with a transform, which creates columns at access
+        return {name: [row[name] for row in rows] for name in rows[0]}
+    columns = {name: values[name] for name in names}
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, columns))} was given; pass one of them")
     return columns
-
-
-def _transformed_columns(values: Any) -> dict[Any, Any] | None:
-    """Return the columns of a data set with a transform, which creates columns at access; None for others."""
-    row_format = getattr(values, "format", None)
-    if not isinstance(row_format, Mapping) or row_format.get("type") != "custom":
-        return None
-    rows = list(values)
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else None
 
 
 def positive_integer(number: Any, name: str) -> int:
@@ -174,21 +169,12 @@ def text_column(inputs: Any) -> Any:
             return (first, second) if _is_text(first) else list(zip(first, second, strict=True))
     if "text" in texts:
         return columns["text"]
-    type_name = type(inputs).__name__
+    given = f"a {type(inputs).__name__} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
-        raise InputError(
-            f"a {type_name} without a column of texts was given ({', '.join(map(repr, columns)) or 'it is empty'}); "
-            "pass a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids', "
-            "by itself or in a list"
-        )
+        raise InputError(f"{given}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
     first, second = (f"data[{name!r}]" for name in texts[:2])
-    pairs = (
-        f"a pair, as ({first}, {second})" if _is_text(columns[texts[0]]) else f"pairs, as list(zip({first}, {second}))"
-    )
-    raise InputError(
-        f"a {type_name} with several texts was given ({', '.join(map(repr, texts))}); pass one of them, as {first}, or "
-        f"{pairs}"
-    )
+    pairs = f"({first}, {second})" if _is_text(columns[texts[0]]) else f"list(zip({first}, {second}))"
+    raise InputError(f"{given}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
 
 
 def repeatable(inputs: Any) -> Any:
@@ -266,32 +252,20 @@ def _checked_text(item: Any, index: int) -> Text:
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item
         advice = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
-        if is_missing(item):
-            advice = " (a missing value): leave such rows out, as in texts.dropna()"
-        if isinstance(item, bytes):
-            advice = ": decode it, as in data.decode('utf-8')"
+        advice = " (a missing value): leave such rows out, as in texts.dropna()" if is_missing(item) else advice
         raise InputError(
             f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{advice}"
         )
     if isinstance(item, tuple) and len(parts) == 1:
         raise InputError(f"input {index} is a tuple of one string; a pair has two, and a single text is a plain string")
-    for part in parts:
-        _check_characters(part, index)
+    try:
+        "".join(parts).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"input {index} holds half a character (a lone surrogate): it was decoded wrongly") from None
     if not any(part.strip() for part in parts):
         raise InputError(f"input {index} is empty; there is no token to explain")
     texts = tuple(part if isinstance(part, SplitText) else str(part) for part in parts)  # numpy's become plain ones
     return texts[0] if len(texts) == 1 else (texts[0], texts[1])
-
-
-def _check_characters(text: str, index: int) -> None:
-    """Refuse a text with a lone surrogate, which no tokenizer reads."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"input {index} holds half a character (a lone surrogate) at {error.start}; it was decoded wrongly, read "
-            "it again as UTF-8"
-        ) from None
 
 
 def _type_in_words(item: Any) -> str:

@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
@@ -63,7 +62,6 @@ def read_token_ids(
 
     Args:
         encoded: A tokenizer's output: `input_ids` (B, T), (T,) or a list of rows, and, if padded, `attention_mask`.
-        tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
         model_inputs: The inputs that the model reads, None if that is not known. Other fields are left out.
     """
@@ -87,9 +85,8 @@ def read_token_ids(
         offsets, special = None, tuple(token_id in specials for token_id in ids)
         types = inputs.get("token_type_ids", [0] * len(ids))
         is_pair = {kind for kind, is_special in zip(types, special, strict=True) if not is_special} == {0, 1}
-        sequences: tuple[int | None, ...] = tuple(
-            None if is_special else kind if is_pair else 0 for kind, is_special in zip(types, special, strict=True)
-        )
+        kinds = types if is_pair else [0] * len(ids)
+        sequences: tuple[int | None, ...] = tuple(None if s else kind for kind, s in zip(kinds, special, strict=True))
         # The user may have cut or joined the tokenizer's output.
         if backend is not None and len(backend.ids) == len(is_real) and list(compress(backend.ids, is_real)) == ids:
             spans, words, sequences = (
@@ -131,13 +128,8 @@ def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | 
 
 def _plain(values: Any, name: str) -> Any:
     """Return an input as lists of numbers, whatever library holds them."""
-    if isinstance(values, Tensor) and (values.layout is not torch.strided or values.device.type == "meta"):
-        raise InputError(f"'{name}' must hold rows of whole numbers, and is a tensor without them (sparse, or meta)")
     if getattr(values, "ndim", 0) > 3:
-        raise InputError(
-            f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages, as "
-            "generate([{'role': 'user', 'content': [{'type': 'image', 'image': picture}, ...]}])"
-        )
+        raise InputError(f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages")
     cells = plain_cell(values)
     return [_plain(cell, name) for cell in cells] if is_column(cells) else cells
 

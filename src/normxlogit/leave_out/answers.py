@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..inputs.encoding import Encoding
-from ..inputs.windows import Indices, text_to_cut
+from ..inputs.encoding import Encoding, Indices, text_to_cut
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -27,7 +26,6 @@ class Answer(NamedTuple):
 
     Attributes:
         prediction: The prediction; None if there is none, as of a cosine.
-        value: The measured quantity.
         outcome: What is compared to decide whether the prediction changed; None if predictions are values.
         logits: The logits, (C,), of a text that is classified as a whole, or of a window of a text; None of others.
         values: The measured quantity of each part of a completion, if these are measured too.
@@ -48,11 +46,9 @@ class TextAnswers:
     that loses all of its text is left out.
 
     Args:
-        encodings: The encodings of the inputs.
-        results: Their explanations, which say what is measured.
+        results: The explanations of the inputs, which say what is measured.
         windows: The tokens of each window of each input; None if all are read whole.
         masked: Whether tokens are masked; by default they are deleted.
-        progress: Shows the progress.
     """
 
     def __init__(

@@ -30,8 +30,6 @@ class Outcomes(Generic[Key, Outcome]):
 
     Args:
         ask: Returns the outcomes of distinct removals, each with its removal, in any order; see `in_batches`.
-        progress: Shows how many were measured.
-        known: Outcomes that are known already.
     """
 
     def __init__(

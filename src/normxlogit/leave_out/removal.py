@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from transformers import PretrainedConfig
 from transformers.models.auto import modeling_auto as auto
 
 from ..errors import UnsupportedModelError
@@ -27,16 +26,11 @@ def check_words(model: TaskModel) -> None:
 
 def masks(model: TaskModel) -> bool:
     """Return whether removed tokens are masked in place, not deleted: with a mask token, unless autoregressive."""
-    return model.tokenizer.mask_token_id is not None and not (
-        model.task.position.left_to_right or _autoregressive(model.config)
-    )
-
-
-def _autoregressive(config: PretrainedConfig) -> bool:
-    """Return whether transformers has causal, but no masked language models for a configuration's family."""
-    is_causal = config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    is_masked = config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    return (is_causal and not is_masked) or bool(getattr(config, "is_decoder", False))
+    if model.tokenizer.mask_token_id is None or model.task.position.left_to_right:
+        return False
+    family = model.config.model_type  # autoregressive are families of causal, but no masked language models
+    is_masked = family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES or family not in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return is_masked and not getattr(model.config, "is_decoder", False)
 
 
 def tokens_removed(
@@ -63,12 +57,11 @@ def tokens_removed(
         if is_masked:
             ids = [model.tokenizer.mask_token_id if i in positions else token for i, token in enumerate(encoding.ids)]
             return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
-        moved = encoding.position
-        if moved is not None:
-            moved = moved_position(model, moved, removal[1], masked=False)
+        moved = None if encoding.position is None else moved_position(encoding.position, removal[1])
         if remaining := [index for index in range(len(encoding)) if index not in positions]:
             return replace(encoding.take(remaining), position=moved)
-        start_ids = [_start_token(model)]
+        first = (model.tokenizer.bos_token_id, model.tokenizer.eos_token_id, model.filler)
+        start_ids = [next(token for token in first if token is not None)]
         empty = encoding.take([0])
         return replace(
             empty,
@@ -84,21 +77,6 @@ def tokens_removed(
     return without
 
 
-def moved_position(model: TaskModel, position: int, removed: Sequence[int], *, masked: bool | None = None) -> int:
-    """Return a position after tokens are removed: that of the same token, or of the last one left before it.
-
-    Args:
-        model: Its task decides whether tokens are masked in place, unless `masked` says.
-        position: Where it is read in the full text.
-        removed: Indices of the removed tokens.
-        masked: Whether they were masked.
-    """
-    in_place = masks(model) if masked is None else masked
-    return position if in_place else max(0, position - sum(token <= position for token in removed))
-
-
-def _start_token(model: TaskModel) -> int:
-    """Return the beginning-of-sequence token, or else the end-of-sequence token."""
-    tokenizer = model.tokenizer
-    candidates = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-    return next((token for token in candidates if token is not None), model.filler)
+def moved_position(position: int, removed: Sequence[int]) -> int:
+    """Return a position after tokens are deleted: that of the same token, or of the last one left before it."""
+    return max(0, position - sum(token <= position for token in removed))

@@ -39,12 +39,7 @@ def run_searches(
     removables: Sequence[Removable],
     answers: Callable[[list[TextRemoval]], Iterable[Answer]],
 ) -> list[Attribution]:
-    """Verify results in step, so that the inputs they ask for share batches; note where nothing can be removed.
-
-    Args:
-        removables: What can be removed of the input of each.
-        answers: Returns the answers to inputs, by their places, without some of their tokens.
-    """
+    """Verify results in step, so that the inputs they ask for share batches; note where nothing can be removed."""
     searches = {place: search(removable) for place, removable in enumerate(removables) if removable.most > 0}
     note = "not verified: there is nothing that could be removed, or nothing would be left"
     verified = [replace(result, notes=(*result.notes, note)) for result in results]
@@ -62,11 +57,7 @@ def run_searches(
 
 
 def search(units: Removable) -> Search:
-    """Yield the parts to remove: the first ones together and alone, and as many others as a control.
-
-    Args:
-        units: The removable parts.
-    """
+    """Yield the parts to remove: the first ones together and alone, and as many others as a control."""
     parts, first = units.parts, list(range(units.singles))
     alone = first if units.one_by_one else []
     # Each yield sends lists of tokens to remove, and receives the model's answers without them.
@@ -92,14 +83,7 @@ def search(units: Removable) -> Search:
 
 
 def _changing_set(units: Removable, original: Answer, together: Answer, single: dict[int, Answer]) -> SetSearch:
-    """Find a small set of parts whose removal changes the prediction: one, a beginning of the ranking, or a pair.
-
-    Args:
-        units: The removable parts.
-        original: The answer to the whole input.
-        together: The answer without the first parts.
-        single: The answers without each of them, by their places.
-    """
+    """Find a small set of parts whose removal changes the prediction: one, a beginning of the ranking, or a pair."""
     by_effect = sorted(single, key=lambda i: single[i].value)
     changing = next((i for i in by_effect if single[i].outcome != original.outcome), None)
     if changing is not None:
@@ -132,11 +116,6 @@ def _pair(parts: Sequence[UnitScore], original: Answer, single: dict[int, Answer
     What two parts do together need not be what they do alone, so it is measured: groups of parts are removed, such that
     every two are together in one of the groups (at most 29 of up to five). Then the pairs are removed whose group
     leaves least of the answer, at most `PAIRS`; of one group, first those that do most alone.
-
-    Args:
-        parts: The removable parts, the first ones first.
-        original: The answer to the whole input.
-        single: The answers without one part, by its place; none changes the prediction.
     """
     first = range(min(PAIRED, len(parts)))
     unknown = [i for i in first if i not in single]
@@ -174,15 +153,11 @@ def _smallest(
     are put back one at a time while the prediction stays changed.
 
     Args:
-        parts: The removable parts.
         ranked: The parts by the effect that they had alone, and others by their scores; no part changes it alone.
-        original: The answer to the whole input.
         first: How many were removed together, and the answer without them.
     """
     lower, (upper, answer) = 1, first
-    if (
-        answer.outcome == original.outcome and upper > 2
-    ):  # fewer parts may change the prediction even if all together do not
+    if answer.outcome == original.outcome and upper > 2:  # fewer may change the prediction even if all do not
         shorter = range(2, upper)
         answers = yield [_tokens(parts, ranked[:count]) for count in shorter]
         changed = [(count, a) for count, a in zip(shorter, answers, strict=True) if a.outcome != original.outcome]
@@ -214,8 +189,7 @@ def _tokens(parts: Sequence[UnitScore], members: Sequence[int]) -> Tokens:
 
 
 def _removal(units: Removable, members: Sequence[int], answer: Answer, original: Answer) -> Removal:
-    parts = units.parts
+    parts, changed = units.parts, answer.outcome != original.outcome
     names = tuple(parts[i].text for i in sorted(members, key=lambda i: parts[i].tokens))
-    changed = answer.outcome != original.outcome
     answered, tokens = (answer.prediction, answer.value, changed), _tokens(parts, members)
     return Removal(names, tokens, *answered, units.quantity, original.value, answer.values)

@@ -34,10 +34,6 @@ class Removable(NamedTuple):
     """The removable parts of an input, and what is measured without them.
 
     Attributes:
-        unit: Their kind.
-        removed_by: How they are removed.
-        target: The name of what is explained.
-        quantity: The measured quantity.
         singles: How many of the parts are removed one at a time, the first ones.
         named: Whether a caller named these.
         one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
@@ -68,10 +64,6 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
 
     The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
     is nothing else to remove, or a caller names it as the last one of a text that is continued.
-
-    Args:
-        a: The explanation.
-        verify: Which parts are removed.
     """
     a, task = ranked_scores(a), model.task
     fixed = a.target.position if task.position.at == "token" else None
@@ -82,14 +74,7 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
 
 
 def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None = None) -> Removable:
-    """Return removable parts, those to be removed one at a time first: of the highest scores, or the caller's.
-
-    Args:
-        a: The explanation, with one score for each unit.
-        found: All parts.
-        verify: Which are removed.
-        fixed: A token that no caller may name.
-    """
+    """Return removable parts, those to be removed one at a time first: of the highest scores, or the caller's."""
     if not found.parts:
         return found
     ranked = sorted(found.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
@@ -115,21 +100,14 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
     others = [part for part in ranked if tokens.isdisjoint(part.tokens)]
     items = verify.values() if isinstance(verify, Mapping) else verify
     unit = found.unit if all(isinstance(item, str) for item in items) else "part"
-    return found._replace(
-        parts=[*chosen, *others],
-        singles=len(chosen),
-        unit=unit,
-        named=True,
-        one_by_one=not isinstance(verify, Together),
-    )
+    found = found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit, named=True)
+    return found._replace(one_by_one=not isinstance(verify, Together))
 
 
 def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
     """Return the units of an input that a caller names.
 
     Args:
-        a: The explanation.
-        parts: Its removable parts.
         named: Words (or several in a row, wherever they stand) and names of parts; spans of characters and boxes of
             pictures as in `Attribution.group`, and seconds of a sound, (0.5, 1.2), in a list or by names.
     """
@@ -165,9 +143,7 @@ def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> 
     names = [{part.text.strip()} for part in parts]
     if a.units.kind[0] != "token":  # "notes.txt:1" is a source of what is called "notes.txt"
         names = [{name, name.rpartition(":")[0]} for (name,) in names]
-    found = found or [
-        token for part, called in zip(parts, names, strict=True) if body in called for token in part.tokens
-    ]
+    found = found or [t for part, called in zip(parts, names, strict=True) if body in called for t in part.tokens]
     if not found:
         near = nearest(body, set().union(*names))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -193,12 +169,7 @@ def ranked_scores(a: Attribution) -> Attribution:
 
 
 def removable(a: Attribution, fixed: int | None = None) -> Removable:
-    """Return the removable parts of an input: words, or tokens if words are not known; regions; moments.
-
-    Args:
-        a: The explanation, with one score for each unit; of a completion the words of its prompt are removable.
-        fixed: A token that stays, unless there is nothing else.
-    """
+    """Return the removable parts of an input, or of a prompt: words (tokens if these are not known), regions, moments."""
     media = {token for medium in a.media for token in medium.tokens}
     end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     parts = [part for part in (text_parts(a) if a.has_text else []) if part.text.strip()]
@@ -213,11 +184,9 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
     kinds += [Removable(_named(media), unit, how) for (unit, how), media in of_media.items()]
     if len(kinds) == 1:
         return kinds[0]
-    parts = [
-        part._replace(text=f"{unit} {part.text}") if (unit, how) in of_media else part
-        for parts_of_kind, unit, how, *_ in kinds
-        for part in parts_of_kind
-    ]
+    of_kinds = kinds[1:] if words else kinds
+    named = {part.tokens: f"{kind.unit} {part.text}" for kind in of_kinds for part in kind.parts}
+    parts = [part._replace(text=named.get(part.tokens, part.text)) for kind in kinds for part in kind.parts]
     return Removable(parts, "part", "removed")
 
 
@@ -227,11 +196,8 @@ def _named(media: Sequence[Medium]) -> list[UnitScore]:
     if len(set(names)) < len(names):
         names = [f"{medium.kind} {number}" for number, medium in enumerate(media, 1)]
     endings = [f" of {name}" if len(names) > 1 else "" for name in names]
-    return [
-        part._replace(text=part.text + ending)
-        for medium, ending in zip(media, endings, strict=True)
-        for part in medium.removable()
-    ]
+    pairs = zip(media, endings, strict=True)
+    return [part._replace(text=part.text + ending) for medium, ending in pairs for part in medium.removable()]
 
 
 def text_parts(a: Attribution) -> list[UnitScore]:

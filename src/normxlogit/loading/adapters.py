@@ -24,12 +24,7 @@ class Adapter:
     """The files of an adapter.
 
     Attributes:
-        source: Its folder or hub name.
-        base: Folder or hub name of the model that it was trained on.
-        revision: The revision of the base model, if one is named.
-        task: The task that it was trained for, if one is named.
         shapes: The shapes of its tensors, by the names of the base model's weights.
-        has_tokenizer: Whether a tokenizer is saved beside it.
     """
 
     source: str
@@ -52,9 +47,7 @@ class Adapter:
     def head_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options for as many outputs of the base model as the adapter has, unless the caller sets them."""
         given = {"num_labels", "id2label", "config"} & options.keys()
-        if self.labels is None or given:
-            return {}
-        return {"num_labels": self.labels}
+        return {} if self.labels is None or given else {"num_labels": self.labels}
 
     def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""
@@ -85,10 +78,8 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
     weights = find_file(source, "adapter_model.safetensors", options)
     pickled = find_file(source, "adapter_model.bin", options)
     if weights is None and (pickled is None or not allow_pickle):
-        missing = "its weights, adapter_model.safetensors, are missing" if pickled is None else (
-            "its weights are pickled; allow_pickle=True would read them"
-        )  # fmt: skip
-        raise InputError(f"{source} holds an adapter of PEFT: {missing}")
+        pickles = "" if pickled is None else "; allow_pickle=True would read the pickled ones"
+        raise InputError(f"{source}: the adapter's weights, adapter_model.safetensors, are missing{pickles}")
     local_base = Path(source) / base
     auto_mapping = config.get("auto_mapping") or {}
     return Adapter(

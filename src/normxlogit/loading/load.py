@@ -17,11 +17,11 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrain
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
-from ..errors import InputError, UnsupportedModelError, nearest
+from ..errors import InputError, UnsupportedModelError
+from ..inputs.text_files import is_existing_path
 from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
-from .gguf_cache import converted_folder, save_converted
-from .model_files import download_options
+from .model_files import converted_folder, download_options, save_converted
 
 MAX_LISTED = 6
 """Most weights that an error names."""
@@ -51,60 +51,50 @@ def load(
     allow_missing_weights: bool = False,
     **options: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model with its head, and its tokenizer (image processor, feature extractor).
-
-    Raises:
-        InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
-        UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
-    """
+    """Load a model with its head, and its tokenizer (image processor, feature extractor)."""
     source, options = _source_and_options(name, options)
     is_gguf_alone = set(options) == {"gguf_file"} and task in (None, "causal-lm")
     converted = converted_folder(Path(source) / str(options["gguf_file"])) if is_gguf_alone else None
     if converted is not None and converted.is_dir():
         source, options = str(converted), {}
     adapter = _find_adapter(source, options, allow_pickle=allow_pickle)
-    with _naming_adapter(adapter):
-        base = source if adapter is None else _source(adapter.base)
-        base_options = options if adapter is None else adapter.base_options(options)
-        location = download_options(base_options, "gguf_file")
-        with _one_line_error(base, "its configuration"):
-            config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-        is_placed = (
-            "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
-        )
-        is_automatic = device is None or device == AUTO
-        target_device = None if is_automatic and is_placed else device_named(AUTO if device is None else device)
-        task_of_head = (
-            task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in base_options)
-        )
-        if task_of_head not in all_tasks():
-            raise InputError(f"no task {task_of_head!r}; it is one of {', '.join(all_tasks())}")
-        if dtype is None:
-            on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
-            dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
-        elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
-        load_options = (
-            base_options if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True} | base_options
-        )
-        load_options = load_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
-        if adapter is not None:
-            load_options |= adapter.head_options(options)
-        with _one_line_error(base, "the model"):
-            loader = getattr(transformers, all_tasks()[task_of_head].models.auto_class)
-            model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
-        if not allow_missing_weights:
-            _check_weights(base, model, info, () if adapter is None else adapter.shapes)
+    base = source if adapter is None else _source(adapter.base)
+    base_options = options if adapter is None else adapter.base_options(options)
+    location = download_options(base_options, "gguf_file")
+    with _one_line_error(base, "its configuration"):
+        config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
+    is_placed = "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
+    is_automatic = device is None or device == AUTO
+    target_device = None if is_automatic and is_placed else device_named(AUTO if device is None else device)
+    is_gguf = "gguf_file" in base_options
+    task_of_head = task or (adapter and adapter.task) or _declared_task(base, config, gguf=is_gguf)
+    if task_of_head not in all_tasks():
+        raise InputError(f"no task {task_of_head!r}; it is one of {', '.join(all_tasks())}")
+    head_task = all_tasks()[task_of_head]
+    if dtype is None:
+        on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
+        dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
+    elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
+    load_options = {} if allow_pickle or is_gguf else {"use_safetensors": True}
+    load_options |= base_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
+    if adapter is not None:
+        load_options |= adapter.head_options(options)
+    with _one_line_error(base, "the model"):
+        loader = getattr(transformers, head_task.models.auto_class)
+        model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
+    if not allow_missing_weights:
+        _check_weights(base, model, info, () if adapter is None else adapter.shapes)
     if adapter is not None:
         with _one_line_error(source, "the adapter"):
             model = adapter.add_to(model, options)
         if adapter.has_tokenizer:
             base, location = source, download_options(options)
     with _one_line_error(base, TOKENIZER):
-        processor = all_tasks()[task_of_head].models.processor_class
+        processor = head_task.models.processor_class
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-    if all_tasks()[task_of_head].reads != "signal":
-        _check_tokenizer(base, all_tasks()[task_of_head].tokenizer_of(tokenizer))
+    if head_task.reads != "signal":
+        _check_tokenizer(base, head_task.tokenizer_of(tokenizer))
     save_converted(model, tokenizer, converted)
     if target_device is not None:
         model.to(target_device)
@@ -122,17 +112,6 @@ def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool
         else:
             return None
     return read_adapter(source, options, allow_pickle=allow_pickle)
-
-
-@contextmanager
-def _naming_adapter(adapter: Adapter | None) -> Iterator[None]:
-    """Name the adapter in the error of a base model that cannot be loaded."""
-    try:
-        yield
-    except InputError as error:
-        if adapter is None:
-            raise
-        raise InputError(f"{adapter.source} holds an adapter of PEFT for the model {adapter.base}: {error}") from error
 
 
 def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -171,18 +150,13 @@ def _source(name: str | Path | None) -> str:
         raise InputError(
             f"a model is loaded by its name or folder, not a {type_name}; Explainer(model, tokenizer) takes one"
         )
-    source = str(name)
-    if source.startswith("~"):
-        source = str(Path(source).expanduser())
+    source = str(Path(name).expanduser()) if str(name).startswith("~") else str(name)
     if not source.strip() or "\0" in source:
         raise InputError(f"{source!r} is not a name of a model")
-    try:
-        exists, file = Path(source).exists(), Path(source).is_file()
-    except OSError as error:  # a name longer than any file's
-        raise InputError(f"{source!r} is not a name of a model: {error.strerror}") from None
     is_path = source.startswith((".", "/")) or source.count("/") > 1  # names on the hub have at most one slash
-    if file or (is_path and not exists):
-        raise InputError(f"{source}: no such model folder{_similar_folder(source)}")
+    exists = is_existing_path(source)
+    if (is_path and not exists) or (exists and not Path(source).is_dir()):
+        raise InputError(f"{source}: no such model folder")
     return source
 
 
@@ -214,22 +188,9 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return f"{part} cannot be read: {remedy}"
     if "safetensors" in line and (not Path(source).is_dir() or any(Path(source).glob("*.bin"))):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
-    if isinstance(error, ImportError) and part == TOKENIZER and not (Path(source) / "tokenizer.json").exists():
-        return f"{part} cannot be read: there is no tokenizer.json, and to make one of other files, {line}"
-    if isinstance(error, OSError):
-        return line + _similar_folder(source)
-    if isinstance(error, ImportError):
+    if isinstance(error, OSError | ImportError):
         return line
     return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
-
-
-def _similar_folder(source: str) -> str:
-    """Return a suggestion of an existing folder with a similar name; empty if there is none."""
-    folder = Path(source)
-    if folder.exists() or not folder.parent.is_dir():
-        return ""
-    near = nearest(folder.name, [path.name for path in folder.parent.iterdir() if path.is_dir()], most=1)
-    return f"; did you mean the folder {folder.parent / near[0]}?" if near else ""
 
 
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:

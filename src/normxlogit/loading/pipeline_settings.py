@@ -32,6 +32,7 @@ IRRELEVANT = {
 }  # fmt: skip
 """Settings that only affect the format of the output, or are read elsewhere."""
 
+
 CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
 """Public names of settings that a pipeline stores under other names."""
 
@@ -44,11 +45,6 @@ class PipelineSettings:
         question: What the pipeline asks the model of a text, as an extension has read it: makes the task that asks it
             from the model's own; None for the text alone.
         problem: What the outputs are, where the pipeline says which function is applied to them.
-        add_special_tokens: Whether texts get the tokenizer's special tokens.
-        max_length: Most tokens of a text.
-        prefix: A text before every prompt.
-        generation: Settings of the model's `generate`.
-        chat: Options of the chat template beside the messages.
     """
 
     question: Callable[[Any], Task] | None = None
@@ -61,12 +57,7 @@ class PipelineSettings:
 
 
 def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSettings:
-    """Return the settings of a pipeline; default settings for anything else.
-
-    Args:
-        pipeline: A pipeline, or a model.
-        labels: The labels that the caller gave.
-    """
+    """Return the settings of a pipeline for which the caller gave labels; default settings for any other model."""
     groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
     if not all(isinstance(group, Mapping) for group in groups):
         return PipelineSettings(problem=_cross_encoder_problem(pipeline))
@@ -78,23 +69,14 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
             "pipeline.tokenizer) explains the model's answers to texts"
         )
     preprocess, forward_settings, postprocess = (dict[str, Any](group or {}) for group in groups)
-    generation = {
-        **getattr(pipeline, "_generate_kwargs", {}),
-        **forward_settings,
-        **forward_settings.get("generate_kwargs", {}),
-    }
-    for name in ("generate_kwargs", "prefix_length", "tokenizer", "return_language"):
+    generation = getattr(pipeline, "_generate_kwargs", {}) | forward_settings
+    generation |= generation.pop("generate_kwargs", {})
+    for name in ("prefix_length", "tokenizer", "return_language"):
         generation.pop(name, None)  # derived from the other settings
     if not getattr(pipeline.model, "generation_config", None):
         generation = {}
-    settings = {
-        **preprocess,
-        **preprocess.get("tokenizer_kwargs", {}),
-        **preprocess.get("tokenizer_encode_kwargs", {}),
-        **postprocess,
-    }
-    for name in ("tokenizer_kwargs", "tokenizer_encode_kwargs"):
-        settings.pop(name, None)
+    of_tokenizer = preprocess.pop("tokenizer_kwargs", {}) | preprocess.pop("tokenizer_encode_kwargs", {})
+    settings = preprocess | of_tokenizer | postprocess
     function = settings.pop("function_to_apply", None) or _default_function(pipeline)
     truncation, max_length = settings.pop("truncation", None), settings.pop("max_length", None)
     add_special_tokens = settings.pop("add_special_tokens", None)

@@ -37,9 +37,7 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     if isinstance(model, nn.Module):
         tokenizer = tokenizer or getattr(model, "tokenizer", None)  # as a `SentenceTransformer` has it
     if isinstance(model, torch.jit.ScriptModule):
-        raise UnsupportedModelError(
-            "a traced or scripted module does not show its parts; pass the module that it was made of"
-        )
+        raise UnsupportedModelError("a scripted module does not show its parts; pass the module that it was made of")
     if not isinstance(model, nn.Module):
         module = getattr(model, "model", None)
         tokenizer = tokenizer or _reader_of(model)
@@ -49,9 +47,7 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
             "Explainer.from_pretrained takes a name or folder"
         )
     if tokenizer is None:
-        raise InputError(
-            "the model needs its tokenizer, for pictures and sounds its processor: Explainer(model, tokenizer)"
-        )
+        raise InputError("the model needs its tokenizer (processor, feature extractor): Explainer(model, tokenizer)")
     if isinstance(tokenizer, type) or not callable(tokenizer):
         found = f"the class {tokenizer.__name__}" if isinstance(tokenizer, type) else f"a {type(tokenizer).__name__}"
         raise InputError(
@@ -73,11 +69,10 @@ def _reader_of(pipeline: Any) -> Any:
     processor = getattr(pipeline, "processor", None) or getattr(pipeline, "processing_class", None)
     names = ("tokenizer", "image_processor", "feature_extractor")
     parts = {name: part for name in names if (part := getattr(pipeline, name, None)) is not None}
-    if processor is not None or len(parts) < 2:
+    config = getattr(getattr(pipeline, "model", None), "config", None)
+    processor_class = cast(Any, PROCESSOR_MAPPING).get(type(config), None) if len(parts) > 1 else None
+    if processor is not None or processor_class is None:
         return processor or next(iter(parts.values()), None)
-    processor_class = cast(Any, PROCESSOR_MAPPING).get(type(getattr(pipeline.model, "config", None)), None)
-    if processor_class is None:
-        return next(iter(parts.values()))
     parameters = inspect.signature(processor_class).parameters
     return processor_class(**{name: part for name, part in parts.items() if name in parameters})
 

@@ -211,30 +211,19 @@ class Method(ABC):
 
 
 def run_method(method: Method, request: Request) -> Scores:
-    """Run a method, and refuse scores of a wrong shape; `check_finite` checks the values.
-
-    Raises:
-        MethodError: If the shape is another.
-    """
+    """Run a method, and refuse scores of a wrong shape; `check_finite` checks the values."""
     with torch.inference_mode(not method.needs_grad), without_autocast(request.forward.batch.inputs):
         scores = method.score(request)
     batch = request.forward.batch
     expected = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])
-    if tuple(scores.values.shape) != expected:
-        raise MethodError(f"{method.info.name} gives scores of shape {tuple(scores.values.shape)}, not {expected}")
-    if scores.bias is not None and tuple(scores.bias.shape) != expected[:3]:
-        raise MethodError(f"{method.info.name} gives a bias of shape {tuple(scores.bias.shape)}, not {expected[:3]}")
+    for name, values, shape in (("scores", scores.values, expected), ("a bias", scores.bias, expected[:3])):
+        if values is not None and tuple(values.shape) != shape:
+            raise MethodError(f"{method.info.name} gives {name} of shape {tuple(values.shape)}, not {shape}")
     return scores
 
 
 def check_finite(method: Method, request: Request, values: npt.NDArray[np.floating[Any]]) -> None:
-    """Refuse scores of real tokens, with the layers on the second of three axes, that are NaN or infinite.
-
-    They are checked on the host, which avoids another synchronisation with the device.
-
-    Raises:
-        MethodError: If one is not finite; names the first layer where.
-    """
+    """Refuse scores of real tokens on the host, with the layers on the second of three axes, that are not finite."""
     finite = np.isfinite(values).all((0, 2))  # (L,)
     if not finite.all():
         layer_hint = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
@@ -255,11 +244,7 @@ def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[in
 
 
 def import_package(name: str) -> Any:
-    """Import a package that a method needs, without changing Python's random state, from which scipy.stats draws.
-
-    Raises:
-        ImportError: If it is not installed.
-    """
+    """Import a package that a method needs, without changing Python's random state, from which scipy.stats draws."""
     state = random.getstate()
     try:
         importlib.import_module(name.partition(".")[0])  # the one to name if it is missing
@@ -302,16 +287,11 @@ Baseline = Literal["zero", "pad", "mask"]
 
 
 def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> Tensor:
-    """Return the baseline of each token.
+    """Return the baseline of each token, (B, T, H), for word embeddings of that shape.
 
     Args:
-        request: The request.
-        vectors: The word embeddings of its batch, (B, T, H).
         baseline: "zero" for zero vectors everywhere; the embedding of the "pad" or "mask" token for all
             tokens but the special ones and, in a masked language model, the mask that is the question.
-
-    Returns:
-        (B, T, H).
     """
     if baseline == "zero":
         return torch.zeros_like(vectors)

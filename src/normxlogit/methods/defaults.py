@@ -27,7 +27,6 @@ class Default:
     Attributes:
         calls: The entry points that it is for.
         methods: The methods, as one writes them. If the first does not work on a model, the next takes its place.
-        passes: Cost in passes of the model.
         why: The figure that it was chosen by, or the reason.
         page: The page of the documentation with the figure.
     """
@@ -118,11 +117,7 @@ def completion_methods(method: "str | Method | None") -> dict[str, "Method"]:
 
 
 def first_working(methods: "Sequence[str | Method]", explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:
-    """Explain by the first default method of a use that works on a model.
-
-    Returns:
-        What `explain` returned, and a note if that was not by the first method.
-    """
+    """Explain by the first method that works on a model, with a note if that is not the first of all."""
     *preferred, last = methods
     note: tuple[str, ...] = ()
     for name in preferred:

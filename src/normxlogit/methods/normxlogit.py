@@ -36,11 +36,7 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
 
 
 def target_logits(request: Request) -> Tensor:
-    """Return the targets' logits at every real token as a sequence of its own: HoT(x_i)[p].
-
-    Returns:
-        (N, max(L, 1), K) over the N real tokens of the batch, in the order of `request.forward.batch.mask`.
-    """
+    """Return the targets' logits at each of N real tokens as a sequence of its own, HoT(x_i)[p]: (N, max(L, 1), K)."""
     model, forward, target = request.model, request.forward, request.target
     texts = forward.batch.texts  # (N,)
     rows, target = target.vocabulary_rows() if target.task.outputs.vocabulary else (None, target)

@@ -1,12 +1,13 @@
 """Perturbation: leave out parts of the input, run the model, and fit a score for each part to its outputs.
 
 The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
-`pipeline/completions/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed
+`pipeline/completions/leave_out.py`. A method is a sampler (`subsets`: which players are present in each perturbed
 input) and a regressor (`fit`) on `leave_out`. The simplest of them, occlusion, stands here too.
 """
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import ClassVar
 
 import numpy as np
@@ -43,21 +44,13 @@ class TokenSubsets:
         self._answers: Outcomes[TextRemoval, Floats] = Outcomes(in_batches(self.model, without, self._read_answers))
 
     def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
-        """Return the explained quantity of each text for subsets of its tokens.
-
-        Args:
-            subsets: For each text which of its M players are present, (N, M).
-
-        Returns:
-            For each text (N, K).
-        """
-        answers = iter(
-            self._answers(
-                (text, tuple(token for token, is_present in zip(players, present, strict=True) if not is_present))
-                for text, (players, rows) in enumerate(zip(self.players, subsets, strict=True))
-                for present in rows.tolist()
-            )
+        """Return the explained quantity of each text, (N, K), for subsets of its M players, (N, M)."""
+        removals = (
+            (text, tuple(compress(players, ~present)))
+            for text, (players, rows) in enumerate(zip(self.players, subsets, strict=True))
+            for present in rows
         )
+        answers = iter(self._answers(removals))
         no_answers = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
         return [np.stack([next(answers) for _ in rows]) if len(rows) else no_answers for rows in subsets]
 
@@ -86,9 +79,10 @@ class TokenSubsets:
         positions = None
         if self.run.positions is not None:
             starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
+            deleted = [() if masks(self.model) else removed for _, removed in removals]
             positions_after = [
-                [moved_position(self.model, position, removed) for position in self._positions(text)]
-                for text, removed in removals
+                [moved_position(position, removed) for position in self._positions(text)]
+                for (text, _), removed in zip(removals, deleted, strict=True)
             ]
             moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
             positions = (moved_positions + starts[:, None]).view(len(removals), *self.run.positions.shape[1:])
@@ -118,12 +112,7 @@ class Perturbation(Method):
 
     @abstractmethod
     def fit(self, present: Booleans, answers: Floats) -> Floats:
-        """Return scores fitted to the answers on perturbed inputs, (K, M).
-
-        Args:
-            present: The result of `subsets`, (N, M).
-            answers: (N, K).
-        """
+        """Return scores, (K, M), fitted to the answers, (N, K), on perturbed inputs; `present` is of `subsets`."""
 
     def score(self, request: Request) -> Scores:
         """Score the tokens of texts by leaving some of them out."""

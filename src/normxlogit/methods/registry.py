@@ -5,6 +5,7 @@ What is registered about the methods in a folder of this package is also in the 
 Its class is imported when it is first used.
 """
 
+import inspect
 import json
 import re
 import threading
@@ -110,10 +111,8 @@ def register(
             raise MethodError(f"a method named {name!r} is registered already")
         if not name or set(name) & set(":,= \t\n"):
             raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
-        if not (isinstance(cls, type) and issubclass(cls, Method)):
-            raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method")
-        if missing := getattr(cls, "__abstractmethods__", None):
-            raise MethodError(f"{cls.__name__} has no {' and no '.join(sorted(missing))}, which every method has")
+        if not (isinstance(cls, type) and issubclass(cls, Method)) or inspect.isabstract(cls):
+            raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method with a score()")
         if "info" in vars(cls) and cls.info.name != name:
             raise MethodError(f"{cls.__name__} is registered already, as {cls.info.name}: make a subclass of it")
         try:
@@ -137,33 +136,21 @@ def list_methods() -> list[MethodInfo]:
 
 
 def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
-    """Return a phrase with the methods that work on any model, for the error of one that does not.
-
-    Args:
-        per_layer: Only those that give scores for single layers.
-        head: Whether the model has a head that can be applied to a token.
-    """
+    """Return a phrase with the methods that work on any model, for the error of one that does not."""
     needs = (ANY_MODEL, LOGITS) if head else (LOGITS,)
     names = [method.name for method in list_methods() if method.needs in needs and (method.per_layer or not per_layer)]
-    enumeration = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"{enumeration} work on {ANY_MODEL}" if head else f"{enumeration} need the model's logits only"
+    return f"{', '.join(names)} work on {ANY_MODEL}" if head else f"{', '.join(names)} need the model's logits only"
 
 
 NAMES_ELSEWHERE = {
-    "shap": "kernel-shap",
-    "shapley": "kernel-shap",
+    **dict.fromkeys(("shap", "shapley"), "kernel-shap"),
     "ig": "integrated-gradients",
-    "saliency": "gradient-norm",
-    "gradient": "gradient-norm",
-    "vanilla-gradient": "gradient-norm",
+    **dict.fromkeys(("saliency", "gradient", "vanilla-gradient"), "gradient-norm"),
     "input-x-gradient": "gradient-x-input",
-    "gradcam": "gradient-x-input (the nearest of these)",
-    "grad-cam": "gradient-x-input (the nearest of these)",
+    **dict.fromkeys(("gradcam", "grad-cam"), "gradient-x-input (the nearest of these)"),
     "attention": "attention-rollout",
-    "attnlrp": "frozen-gradient:read_at=0 (the nearest of these)",
-    "lrp": "frozen-gradient:read_at=0 (the nearest of these)",
-    "leave-one-out": "occlusion",
-    "loo": "occlusion",
+    **dict.fromkeys(("attnlrp", "lrp"), "frozen-gradient:read_at=0 (the nearest of these)"),
+    **dict.fromkeys(("leave-one-out", "loo"), "occlusion"),
     "contextcite": "context-cite",
     "logit-lens": "logat",
     "default": "frozen-gradient",

@@ -13,11 +13,7 @@ from ..results.storage import schema
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a method.
-
-    Attributes:
-        kind: Its type, as the constructor states it.
-    """
+    """One setting of a method."""
 
     name: str
     default: Any
@@ -71,12 +67,7 @@ def unknown_setting(method: str, name: str, settings: Mapping[str, Setting]) -> 
 
 def _refusal(setting: Setting, value: Any) -> ValueError:
     """Return the error for a value that a setting does not allow."""
-    try:
-        too_large = abs(int(value)) >= schema.LARGEST
-    except (TypeError, ValueError, OverflowError):
-        too_large = False
-    reason = ": it has too many digits to fit into 64 bits" if too_large else ""
-    return ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}{reason}")
+    return ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}")
 
 
 def _parse_as(text: str, kind: Any) -> Any:

@@ -14,30 +14,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Class = TypeVar("Class", bound=type)
 
+SYNONYMS = {"layer": "layers", "label": "target", "labels": "target", "class_index": "target", "query": "question"}
+SYNONYMS |= {"text_pair": "pair_column", "tokens": "max_new_tokens"}
+SYNONYMS |= dict.fromkeys(("context", "contexts", "docs", "passages"), "documents")
+"""Argument names of other libraries, and ours to suggest where a function takes it."""
+
 PAIR = "a pair of texts is a tuple: explainer((text, text_pair))"
-BATCHES = "Explainer(..., batch_tokens=...) says how many tokens are read at once"
 LONG = "long_text= says what to do with long texts, and encode(texts, max_length=...) cuts them"
 FIRST = "what is explained comes first, without a name: explainer(texts)"
-
-SYNONYMS = {
-    "layer": ("layers",),
-    "label": ("target",),
-    "labels": ("target",),
-    "class_index": ("target",),
-    "text_pair": ("pair_column",),
-    "tokens": ("max_new_tokens",),
-    "context": ("documents",),
-    "contexts": ("documents",),
-    "docs": ("documents",),
-    "passages": ("documents",),
-    "query": ("question",),
-}
-"""Argument names of other libraries, and the names of ours to suggest: the first that the function takes."""
+CHAT = "a prompt with it is a mapping: {'messages': messages, 'tools': tools, 'documents': documents}"
 
 ADVICE = {
     "text_pair": PAIR,
     "pair": PAIR,
-    "batch_size": BATCHES,
+    "batch_size": "Explainer(..., batch_tokens=...) says how many tokens are read at once",
     "max_length": LONG,
     "truncation": LONG,
     "padding": "texts of any length may stand in one list, and are padded by the explainer",
@@ -47,27 +37,14 @@ ADVICE = {
     "candidate_labels": "Explainer(pipeline, labels=[...]) takes the labels of a zero-shot pipeline",
     "top_k": "a result's top(k) gives its strongest tokens",
     "merge": "a result's words(merge=...) says how tokens are merged",
+    "enable_thinking": "a prompt with it is a mapping: {'messages': messages, 'chat_template_kwargs': "
+    "{'enable_thinking': False}}",
+    **dict.fromkeys(("tools", "documents", "chat_template_kwargs", "messages"), CHAT),
 }
 """Advice for names of settings that are not arguments of a call."""
 
-CHAT = "a prompt with it is a mapping: {'messages': messages, 'tools': tools, 'documents': documents}"
-ADVICE |= {"tools": CHAT, "documents": CHAT, "chat_template_kwargs": CHAT, "messages": CHAT}
-ADVICE["enable_thinking"] = (
-    "a prompt with it is a mapping: {'messages': messages, 'chat_template_kwargs': {'enable_thinking': False}}"
-)
-
-SELF_NAMES = {"self", "cls"}
-
-NEVER_PASSED_ON = (
-    "layer",
-    "batch_size",
-    "text_pair",
-    "targets",
-    "tools",
-    "documents",
-    "chat_template_kwargs",
-    "enable_thinking",
-)
+NEVER_PASSED = {"layer", "batch_size", "text_pair", "targets", "tools", "documents", "chat_template_kwargs"}
+NEVER_PASSED |= {"enable_thinking"}
 """Arguments that functions with `**kwargs` refuse too, instead of passing them on to transformers."""
 
 
@@ -82,47 +59,26 @@ def checked_arguments(advice: Mapping[str, str] = ADVICE) -> Callable[[Callable[
         signature, description = _with_unpacked_options(function)
         owner = function.__qualname__.partition(".")[0]
         name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
-        keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-        keywords += [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        keywords = [name for name in keywords if name not in SELF_NAMES]
-        accepted = signature.parameters.keys() - SELF_NAMES
-        takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+        named = sorted(signature.parameters.values(), key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
+        keywords = [p.name for p in named if p.kind is not p.VAR_KEYWORD and p.name not in ("self", "cls")]
+        takes_others = any(p.kind is p.VAR_KEYWORD for p in named)
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            refused = NEVER_PASSED_ON if takes_any_keyword else kwargs
-            unknown = [key for key in kwargs if key in refused and key not in accepted]
-            if unknown:
-                raise _unknown_argument_error(name, unknown[0], keywords, kwargs, advice)
+            for key in kwargs:
+                if key not in keywords and (key in NEVER_PASSED or not takes_others):
+                    raise _unknown_argument_error(name, key, keywords, kwargs, advice)
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise InputError(_missing_argument_message(name, signature, str(error))) from None
+                pairs = f"; {PAIR}" if "too many" in str(error) and "inputs" in keywords else ""
+                raise InputError(f"{name}: {error}{pairs}") from None
             return function(*args, **kwargs)
 
         vars(checked)["__signature__"], checked.__doc__ = _with_short_types(signature), description
         return checked
 
     return decorate
-
-
-class _Type(str):
-    """A type as `help` shows it."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def _with_short_types(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature whose types have no module names, so that it fits on a screen."""
-
-    def spelled(annotation: Any) -> Any:
-        if annotation is inspect.Signature.empty:
-            return annotation
-        return _Type(re.sub(r"\b(?:\w+\.)+(?=\w)", "", inspect.formatannotation(annotation).strip("'")))
-
-    parameters = [p.replace(annotation=spelled(p.annotation)) for p in signature.parameters.values()]
-    return signature.replace(parameters=parameters, return_annotation=spelled(signature.return_annotation))
 
 
 def checked_methods(kind: Class) -> Class:
@@ -133,6 +89,24 @@ def checked_methods(kind: Class) -> Class:
         elif inspect.isfunction(member) and (name in ("__init__", "__call__") or not name.startswith("_")):
             setattr(kind, name, checked_arguments()(member))
     return kind
+
+
+class _Type(str):
+    """A type as `help` shows it."""
+
+    __repr__ = str.__str__
+
+
+def _with_short_types(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature whose types have no module names, so that it fits on a screen."""
+
+    def short(annotation: Any) -> Any:
+        if annotation is inspect.Signature.empty:
+            return annotation
+        return _Type(re.sub(r"\b(?:\w+\.)+(?=\w)", "", inspect.formatannotation(annotation).strip("'")))
+
+    parameters = [p.replace(annotation=short(p.annotation)) for p in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=short(signature.return_annotation))
 
 
 def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
@@ -155,35 +129,16 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
 
 
 def _unknown_argument_error(
-    name: str, key: str, keywords: list[str], arguments: Mapping[str, Any], advice_by_name: Mapping[str, str]
+    name: str, key: str, keywords: list[str], arguments: Mapping[str, Any], advice: Mapping[str, str]
 ) -> InputError | MethodError:
     """Return the error for an argument `key` that a function, called with `arguments`, has not among its keywords."""
-    close = [keyword for keyword in SYNONYMS.get(key, ()) if keyword in keywords]
-    close = close or ([] if key in advice_by_name else nearest(key, keywords, most=1))
-    if close:
-        advice = f"did you mean {close[0]}=?"
-    elif key in advice_by_name:
-        advice = advice_by_name[key]
-    elif "method" in keywords and (setting := _method_setting(key, arguments)) is not None:
-        return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
-    else:
-        advice = f"it has {', '.join(f'{keyword}=' for keyword in keywords)}"
-    return InputError(f"{name} has no argument {key!r}: {advice}")
-
-
-def _method_setting(key: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return `method:setting=value` for a setting of a method: the method of the call, or the first that has it."""
+    close = [SYNONYMS[key]] if SYNONYMS.get(key) in keywords else []
+    if close := close or ([] if key in advice else nearest(key, keywords, most=1)):
+        return InputError(f"{name} has no argument {key!r}: did you mean {close[0]}=?")
     owners = [info.name for info in list_methods() if key in info.defaults]
-    method_name = str(arguments.get("method", "")).partition(":")[0]
-    owner = method_name if method_name in owners else next(iter(owners), None)
-    return None if owner is None else f"{owner}:{key}={arguments[key]}"
-
-
-def _missing_argument_message(name: str, signature: inspect.Signature, problem: str) -> str:
-    """Return the message for a missing argument, or for too many positional ones."""
-    if "too many positional" not in problem:
-        return f"{name}: {problem}"
-    parameters = signature.parameters.values()
-    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in SELF_NAMES]
-    pairs = f"; {PAIR}" if positional[0] in ("inputs", "text", "texts") else ""
-    return f"{name} takes {' and '.join(positional)} without a name, and all others by name{pairs}"
+    if key not in advice and "method" in keywords and owners:
+        method = str(arguments.get("method", "")).partition(":")[0]
+        setting = f"{method if method in owners else owners[0]}:{key}={arguments[key]}"
+        return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
+    others = f"it has {', '.join(f'{keyword}=' for keyword in keywords)}"
+    return InputError(f"{name} has no argument {key!r}: {advice.get(key, others)}")

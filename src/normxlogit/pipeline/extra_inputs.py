@@ -37,9 +37,7 @@ def with_extra_inputs(
     """Return encodings with what the caller gave beside each text.
 
     Args:
-        given: By name, a value for each text.
         defaults: The values of a text that is given none, (1, ...) each.
-        single: Whether a single text was given, with its own values.
     """
     rows: list[dict[str, Tensor]] = [{} for _ in encodings]
     for name, values in given.items():

@@ -34,7 +34,6 @@ OfLongText = Annotated[
     'explains it whole from overlapping windows, "error" raises.',
 ]
 
-
 OfVerify = Annotated[
     Verify,
     "Run the model again without some of what it read, one at a time and together, and without as many others: the "
@@ -142,18 +141,12 @@ class Compare(TypedDict, total=False):
 class Cite(TypedDict, total=False):
     """Keywords of `Explainer.cite`."""
 
-    messages: Annotated[
-        Any,
-        "The messages of a conversation, as chat templates take them, or the path of their file.",
-    ]
+    messages: Annotated[Any, "The messages of a conversation, as chat templates take them, or the path of their file."]
     turn: Annotated[
         int | None,
         "Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.",
     ]
-    answer: Annotated[
-        str | None,
-        "The answer to be cited; None lets the model write one.",
-    ]
+    answer: Annotated[str | None, "The answer to be cited; None lets the model write one."]
     reasoning: OfReasoning
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
     checker: Annotated[

@@ -22,7 +22,6 @@ class Placed(NamedTuple):
     Attributes:
         medium: Where its parts are; its `first` is that of the units once they are appended.
         scores: float32, (G, L, parts).
-        sequence: Which of two inputs it is.
     """
 
     medium: Medium
@@ -46,13 +45,15 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     what attention sinks contribute where all of them are frames of a sound.
 
     Args:
-        context: The encoding that was read.
         scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
 
     Returns:
         The scores with 0 at the tokens that stand for pictures and sounds, and the scores of these by their places.
     """
-    media, scores = _media_of(context, scores)
+    media, frames = context.media, scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
+    if context.signal is not None:
+        medium = context.signal.medium(frames)
+        media, scores = () if medium is None else (medium,), _frames_as_parts(scores, frames) if frames else scores
     if not media:
         return scores, []
     values, all_parts = scores.values.clone(), scores.parts
@@ -67,36 +68,15 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
             of_tokens = scores.values[..., list(medium.tokens)]  # (G, L, tokens)
             placed_media.append(_placed(medium, medium.by_token, of_tokens, "; read_at=0 reads its patches"))
         values[..., list(medium.tokens)] = 0
-    total = all_parts.double().sum(-1)  # (G, L)
     bias = scores.bias
     if bias is not None:
         with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
-        bias = bias + (total - torch.as_tensor(with_place)).to(bias)
+        bias = bias + (all_parts.double().sum(-1) - torch.as_tensor(with_place)).to(bias)
     return replace(scores, values=values, bias=bias, parts=None), placed_media
 
 
-def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium], Scores]:
-    """Return the pictures and sounds of an encoding, and the scores.
-
-    The frames of an encoder that reads a sound, which are the last units of the scores, become the parts of the sound.
-    """
-    signal = context.signal
-    if signal is None:
-        return context.media, scores
-    parts = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
-    medium = signal.medium(parts)
-    return () if medium is None else (medium,), _frames_as_parts(scores, len(context)) if parts else scores
-
-
 def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str) -> Placed:
-    """Map scores, (G, L, N), to the places of a picture or sound.
-
-    Args:
-        medium: The picture or sound.
-        spread: Where each of the N is; None if that is not known.
-        scores: Of the tokens that stand for it, or of the parts by which it enters the model.
-        hint: What the error adds where it is not known.
-    """
+    """Map scores, (G, L, N), of the tokens or parts of a picture or sound to its places; `hint` is for the error."""
     if spread is None:
         raise UnsupportedModelError(
             f"cannot tell which part of {medium.name} a score belongs to: its processor returns other numbers for it "
@@ -111,14 +91,7 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
 def appended(
     units: Units, scores: FloatArray, placed: Sequence[Placed], *, layers: bool
 ) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
-    """Append the parts of pictures and sounds to the units and scores of the text.
-
-    Args:
-        units: The T units of the text.
-        scores: Theirs, (G, T), with layers (G, L, T).
-        placed: The pictures and sounds.
-        layers: Whether there is an axis of layers.
-    """
+    """Append the parts of pictures and sounds to the T units of a text and their scores, (G, T) or (G, L, T)."""
     media = []
     for medium, part_scores, sequence in placed:
         first = len(units)
@@ -128,9 +101,8 @@ def appended(
     return units, scores, tuple(media)
 
 
-def _frames_as_parts(scores: Scores, tokens: int) -> Scores:
-    """Return scores, (G, L, S + T), whose first S are those of parts and the last T of tokens."""
-    frames = scores.values.shape[-1] - tokens  # S
+def _frames_as_parts(scores: Scores, frames: int) -> Scores:
+    """Return scores, (G, L, S + T), whose first S are those of the frames of a sound, with these as its parts."""
     sinks = None if scores.sinks is None else scores.sinks[frames:]
     scores = replace(scores, values=scores.values[..., frames:], parts=scores.values[..., :frames], sinks=sinks)
     if scores.bias is None or scores.sink is None or (sinks is not None and bool(sinks.any())):

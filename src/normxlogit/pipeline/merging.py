@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..inputs.encoding import Encoding
-from ..inputs.windows import Indices, text_to_cut
+from ..inputs.encoding import Encoding, Indices, text_to_cut
 from ..methods.base import sink_note
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
@@ -112,7 +111,8 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
         return np.concatenate(rows)
 
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
-    measures = {name: [result.diagnostics[name] for result in results] for name in first.diagnostics}
+    names = [name for name in first.diagnostics if all(name in result.diagnostics for result in results)]
+    measures = {name: [result.diagnostics[name] for result in results] for name in names}
     return replace(
         first,
         scores=stacked("scores"),

@@ -1,6 +1,6 @@
 """`Options`: the checked arguments of an explanation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -28,10 +28,7 @@ class Options:
 
     Attributes:
         media_method: The method for prompts with a picture or a sound; None for `method`.
-        verify: Which units are removed, see `leave_out.units.Verify`.
         parts: The parts of a completion that are explained; None for each token.
-        sources: What of the prompt of a completion has a score; None for tokens.
-        reasoning: Where a completion reasons; None to look for it.
         other_answer: A text or token ids that the whole completion is explained against.
     """
 
@@ -73,8 +70,10 @@ class Options:
             return
         if self.target is not None:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
-        if isinstance(self.targets, str | bytes) or not isinstance(self.targets, Sequence):
-            object.__setattr__(self, "targets", _listed(self.targets))
+        if isinstance(self.targets, str | bytes) or not isinstance(self.targets, Iterable):
+            raise TargetError("targets= takes a list with one target for each input; target= takes one for all")
+        if not isinstance(self.targets, Sequence):  # such as a data frame's column
+            object.__setattr__(self, "targets", list(self.targets))
 
     @classmethod
     def of(cls, options: Mapping[str, Any], **methods: Any) -> "Options":
@@ -134,23 +133,9 @@ def checked_verify(verify: Verify) -> Verify:
         )
     if verify is None or verify is False or (isinstance(verify, int) and verify == 0):
         return None
-    if isinstance(verify, str):
-        return verify
-    if isinstance(verify, list | tuple | Mapping):
-        if not verify:
-            raise InputError("verify= is an empty list: name what is removed")
-        return verify
-    return positive_integer(verify, "verify")
-
-
-def _listed(targets: object) -> list[Choice]:
-    """Return any iterable of targets, such as a data frame's column, as a list."""
-    if isinstance(targets, str | bytes):
-        raise TargetError("targets= takes one target for each input; target= takes one for all")
-    try:
-        return list(targets)  # type: ignore[call-overload, no-any-return]
-    except TypeError:
-        raise TargetError(f"targets= takes a list with one for each input, not {type(targets).__name__}") from None
+    if isinstance(verify, list | tuple | Mapping) and not verify:
+        raise InputError("verify= is an empty list: name what is removed")
+    return verify if isinstance(verify, str | list | tuple | Mapping) else positive_integer(verify, "verify")
 
 
 def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) -> dict[str, Any]:

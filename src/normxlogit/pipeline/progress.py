@@ -2,10 +2,10 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,15 +17,6 @@ LOG_EVERY = 10.0
 """Seconds between two lines if standard error is not a terminal."""
 
 _silent = threading.local()
-
-
-class Update(Protocol):
-    """Reports progress to the display."""
-
-    def __call__(
-        self, advance: float | None = None, *, completed: float | None = None, description: str | None = None
-    ) -> None:
-        """Add steps, or set how many are completed, and describe the current one."""
 
 
 @contextmanager
@@ -42,7 +33,7 @@ def no_bars() -> Iterator[None]:
 @contextmanager
 def progress_bar(
     total: float | None, show: bool | None, description: str = "explaining", *, times: bool = True
-) -> Iterator[Update]:
+) -> Iterator[Callable[..., None]]:
     """Show progress on standard error.
 
     Args:
@@ -53,7 +44,7 @@ def progress_bar(
         times: Whether to show the share, the elapsed and the remaining time, for descriptions that do not.
 
     Yields:
-        A function that reports progress.
+        A function that adds steps, or with `completed=` sets how many there are; `description=` changes the text.
     """
     main = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)
     if not (show if show is not None else total != 1 and main and sys.stderr.isatty()):

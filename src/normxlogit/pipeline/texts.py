@@ -12,9 +12,8 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError, TargetError
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Encoding, Indices, windows
 from ..inputs.texts import repeatable
-from ..inputs.windows import Indices, windows
 from ..leave_out.answers import TextAnswers
 from ..leave_out.search import run_searches
 from ..leave_out.units import removable_for_task
@@ -61,11 +60,7 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
 
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
-    """Explain inputs of any kind that the model's task reads.
-
-    Returns:
-        One result for a single input, otherwise a list in the order of the inputs.
-    """
+    """Explain inputs of any kind that the model's task reads: one, or several in their order."""
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
     of_several_passes: Results | None = model.task.explain(model, inputs, options)
@@ -98,10 +93,7 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
             continue
         if options.long_text != "window":
-            raise InputError(
-                f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads "
-                "encoded input in windows"
-            )
+            raise InputError(f"input {index} has {len(encoding)} tokens, the model reads {limit}: long_text='window'")
         results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():
@@ -121,11 +113,7 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
 
 
 def explain_every_position(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
-    """Explain the prediction at every position of a text that has one, each by a row of the same batches.
-
-    Returns:
-        One attribution whose targets are the predictions at the words, or at the masks, named after both.
-    """
+    """Explain the predictions at all words or masks of a text, each by a row of the same batches, as its targets."""
     if options.target is not None and not is_choice(options.target):
         raise TargetError("position=ALL explains one target at each position: a name, an index or None")
     positions = model.task.position.every(encoding)
@@ -149,11 +137,7 @@ def explain_every_position(model: TaskModel, encoding: Encoding, options: Option
 
 
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
-    """Explain a forward pass.
-
-    Returns:
-        B results.
-    """
+    """Explain a forward pass of B texts."""
     method, batch, task = options.method, run.batch, model.task
     request, scores = _scored(model, run, options)
     target, layers, spans = request.target, request.layers, task.position.spans(run)
@@ -190,12 +174,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         targets, (units, media) = batch_targets[row], task.units(encoding)
         target_ids = [chosen.id for chosen in targets if chosen.id is not None]
         same_contrast = contrast_note(target_ids, targets[0].contrast_id, targets[0].contrast)
-        notes = (
-            *encoding.notes,
-            *precision,
-            *same_contrast,
-            *sink_note(encoding.tokens, encoding.special, sinks),
-        )
+        of_sinks = sink_note(encoding.tokens, encoding.special, sinks)
         results.append(
             Attribution(
                 scores=np.array(values, np.float32, order="C"),
@@ -204,7 +183,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 text=encoding.text,
                 text_pair=encoding.text_pair,
                 messages=message_spans(encoding.contents),
-                notes=notes,
+                notes=(*encoding.notes, *precision, *same_contrast, *of_sinks),
                 predictions=(predictions[row],),  # type: ignore[index]
                 targets=targets,
                 layers=layers or None,
@@ -270,16 +249,13 @@ def _token_predictions(
 
 @enough_memory("explain this text in windows")
 def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Indices]]:
-    """Explain a text beyond the model's length.
+    """Explain a text beyond the model's length; also return the tokens of each window that the answer comes from.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
     score the mean over the windows that hold it, or its share of the mean logits where scores add up. A head that
     answers at a token has answered from one window, and that one is explained: the window around the chosen token, the
     last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
     the answer score zero.
-
-    Returns:
-        The result, and the tokens of each window that the answer comes from.
     """
     limit = model.encoder.limit or len(encoding)
     kept_windows = windows(encoding, limit, model.task.position.known(encoding))

@@ -55,12 +55,8 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {head_error(name)}")
     # A subclass outside transformers may do another task; its outputs are checked when it runs.
-    if (
-        task is not None
-        and declared
-        and task not in declared
-        and type(unwrapped_model).__module__.startswith("transformers.")
-    ):
+    is_of_transformers = type(unwrapped_model).__module__.startswith("transformers.")
+    if task is not None and declared and task not in declared and is_of_transformers:
         raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")
     return all_tasks()[task or declared[0]]
 
@@ -76,17 +72,8 @@ def task_of(
     """Return the task of a model with the names of its outputs.
 
     Args:
-        model: The model.
-        task: The name of its task; None for the one that its class declares.
-        labels: Names of its outputs, or those that its pipeline asks about.
-        tokenizer: What reads its inputs.
-        question: What a pipeline asks it, see `PipelineSettings`.
+        question: What a pipeline asks the model, see `PipelineSettings`.
         problem: What the outputs of a classifier are; None as its configuration says.
-
-    Raises:
-        UnsupportedModelError: If the model has no head, or its task is not known.
-        InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
-            outputs or the outputs have no labels.
     """
     chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
     if problem is not None and isinstance(chosen, Classification):
@@ -97,17 +84,7 @@ def task_of(
 def as_task_model(
     task: type[Task], model: nn.Module, pooling: Any = None, previous: nn.Module | None = None
 ) -> nn.Module:
-    """Return the caller's model as a task model: itself, unless the task wraps it.
-
-    Args:
-        task: The task.
-        model: The caller's model.
-        pooling: How an embedding model pools.
-        previous: What was returned when the model was read last.
-
-    Raises:
-        InputError: If `pooling` is given, and the model does not embed.
-    """
+    """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
     if task.models.wrapper is not None:
         return task.models.wrapper.task_model(model, pooling, previous)
     if pooling is not None:
@@ -149,12 +126,7 @@ def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
 
 
 def task_name(class_name: str, config: Any = None) -> TaskName | None:
-    """Return the task of a model class by its name, None if it has none of the supported heads.
-
-    Args:
-        class_name: Its name.
-        config: The configuration of its model, if it is known.
-    """
+    """Return the task of a model class by its name, None if it has none of the supported heads."""
     return next(iter(_tasks_of(class_name, config)), None)
 
 
@@ -162,10 +134,9 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
     has_encoder = None if config is None else bool(getattr(config, "is_encoder_decoder", True))
     for by_ending in (False, True):
-        if names := [
-            t.name for t in all_tasks().values() if t.models.have(class_name, has_encoder, by_ending=by_ending)
-        ]:
-            return tuple(names)
+        having = (t for t in all_tasks().values() if t.models.have(class_name, has_encoder, by_ending=by_ending))
+        if names := tuple(task.name for task in having):
+            return names
     return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
 
 
@@ -183,10 +154,10 @@ def head_error(class_name: str) -> str:
     """Return why a class without a supported head cannot be explained, and what to load instead."""
     if class_name.endswith("Model"):
         stem, wrapping = class_name.removesuffix("Model"), wrapping_task()
+        embeds = "" if wrapping is None else f"; a model that embeds texts needs task={wrapping!r}"
         return (
-            f"is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with "
-            f"one, such as {stem}ForSequenceClassification"
-            + ("" if wrapping is None else f"; a model that embeds texts needs task={wrapping!r}")
+            "is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with one, "
+            f"such as {stem}ForSequenceClassification{embeds}"
         )
     supported = ", ".join(task.name for task in all_tasks().values() if task.models.mapping)
     return f"has no head of a supported kind ({supported})"

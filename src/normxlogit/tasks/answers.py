@@ -33,15 +33,11 @@ class Outputs:
 
     Args:
         labels: The names of the outputs; empty for vocabularies and vectors.
-        kind: The kind of target: a label, a token of the vocabulary, or a value.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
     """
 
     def __init__(
-        self,
-        labels: tuple[str, ...] = (),
-        kind: OutputType = "label",
-        outcomes: Exclusivity = "exclusive",
+        self, labels: tuple[str, ...] = (), kind: OutputType = "label", outcomes: Exclusivity = "exclusive"
     ) -> None:
         self.labels = labels
         self.kind: OutputType = kind
@@ -53,12 +49,7 @@ class Outputs:
         return self.kind == "token"
 
     def check(self, logits: Tensor, name: str, task: str) -> None:
-        """Refuse logits, (..., C), with another number of outputs.
-
-        Args:
-            logits: The head's outputs.
-            name: The name of the model in errors.
-        """
+        """Refuse logits, (..., C), with another number of outputs; `name` is the model's in errors."""
         if self.labels and logits.shape[-1] != len(self.labels):
             raise UnsupportedModelError(
                 f"the head of {name} answers with {logits.shape[-1]} numbers and its {task} names {len(self.labels)} "
@@ -69,9 +60,7 @@ class Outputs:
         """Return the outputs of a model that answers in a form.
 
         Args:
-            form: What the model returns.
             logits: The answer of a plain module, (B, C) or (B, T, C), whose outputs are named by it; None of others.
-            name: The name of the model in errors.
         """
         return self
 
@@ -94,8 +83,7 @@ class Outputs:
     def index_of(self, name: str) -> int:
         """Return the index of the output with a name."""
         matches = [index for index, label in enumerate(self.labels) if label == name]
-        if not matches:
-            matches = [index for index, label in enumerate(self.labels) if label.casefold() == name.casefold()]
+        matches = matches or [i for i, label in enumerate(self.labels) if label.casefold() == name.casefold()]
         if len(matches) != 1:
             similar = [] if matches else nearest(name, self.labels)
             hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
@@ -126,9 +114,7 @@ class Outputs:
         logits = logits.float()
         ids = self.default_target(logits) if ids is None else ids  # (N, 1)
         values, probabilities = logits.gather(-1, ids), self.probabilities(logits)  # (N, 1), (N, C)
-        probability = torch.full_like(values, torch.nan)  # (N, 1)
-        if probabilities is not None:
-            probability = probabilities.gather(-1, ids)
+        probability = torch.full_like(values, torch.nan) if probabilities is None else probabilities.gather(-1, ids)
         return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)
 
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
@@ -202,11 +188,7 @@ class AnswerPosition:
 
 
 def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
-    """Return positions, (B,), with the default replaced wherever the caller chose one.
-
-    Args:
-        positions: The default positions, (B,).
-    """
+    """Return the default positions, (B,), replaced wherever the caller chose one."""
     for row, encoding in enumerate(batch.encodings):
         if encoding.position is not None:
             positions[row] = batch.mask[row].nonzero()[encoding.position, 0]
@@ -220,15 +202,7 @@ def last_tokens(batch: Batch) -> Tensor:
 
 
 def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
-    """Return the logits at the explained positions.
-
-    Args:
-        logits: (B, T, C).
-        positions: (B,), or (B, C) with a position for each output.
-
-    Returns:
-        (B, C).
-    """
+    """Return the logits, (B, C) of (B, T, C), at positions, (B,), or (B, C) with a position for each output."""
     index = positions if positions.ndim == 2 else positions[:, None].expand(-1, logits.shape[-1])  # (B, C)
     return logits.gather(1, index[:, None].to(logits.device)).squeeze(1)
 

@@ -54,13 +54,7 @@ class Wrapper(Protocol):
         ...
 
     def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
-        """Return the task model.
-
-        Args:
-            model: The caller's model.
-            pooling: How an embedding model pools.
-            previous: What was returned when the model was read last.
-        """
+        """Return the task model; `previous` is what was returned when the model was read last."""
         ...
 
 
@@ -70,10 +64,7 @@ class ModelClasses:
 
     Attributes:
         mapping: transformers' mapping of the classes.
-        ending: The usual ending of their names.
-        auto_class: The class of transformers that loads them.
         processor_class: The class that loads what reads their inputs.
-        peft_type: The task as PEFT writes it.
         plain: Whether a module that is not of transformers may have it.
         needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
         decoders_among: Tasks' classes, of which those without such an encoder are for this one.
@@ -91,18 +82,11 @@ class ModelClasses:
     wrapper: Wrapper | None = None
 
     def have(self, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
-        """Return whether a class of models is among them, by transformers' mapping or by the ending of its name.
-
-        Args:
-            class_name: Its name.
-            has_encoder: Whether the model has an encoder beside its decoder; None if that is not known.
-            by_ending: Which of the two is asked.
-        """
-        if has_encoder is False:
-            if self.needs_encoder:
-                return False
-            if any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
-                return True
+        """Return whether a class of models is among them, by transformers' mapping or by the ending of its name."""
+        if has_encoder is False and self.needs_encoder:
+            return False
+        if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
+            return True
         if by_ending:
             return bool(self.ending) and class_name.endswith(self.ending)
         return bool(self.mapping) and class_name in getattr(auto, self.mapping).values()
@@ -169,11 +153,7 @@ class Task:
     # How the model is called
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Make a copy of the model callable with token ids of (B, T).
-
-        Returns:
-            Whether that could change its answer: it is then compared with the answer of the caller's model.
-        """
+        """Make a copy callable with token ids, (B, T); return whether that could change its answer, which is then checked."""
         config = module.config.get_text_config()
         if self.position.at != "text" or getattr(config, "pad_token_id", None) is not None:
             return False
@@ -211,9 +191,6 @@ class Task:
         """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
 
         Messages are written by the chat template.
-
-        Raises:
-            InputError: If something cannot be read.
         """
         continues = self.position.left_to_right
         chats = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues)
@@ -226,7 +203,7 @@ class Task:
         """Encode chat messages that the template has written as one text, with its special tokens."""
         if prompt.media:
             raise InputError(texts_alone(model, prompt.media[0].kind))
-        (encoding,) = model.encoder.encode_rendered([prompt.text], long_text=long_text)
+        (encoding,) = model.encoder(prompt.text, long_text=long_text, special=False)
         return of_prompt(self.tokenizer, encoding, prompt)
 
     def explain(self, model: "TaskModel", inputs: Any, options: Any) -> Any:
@@ -238,11 +215,7 @@ class Task:
         return EXAMPLE_TEXT
 
     def check_explains_inputs(self, model: "TaskModel") -> None:
-        """Refuse models whose answer to a single text cannot be explained.
-
-        Raises:
-            UnsupportedModelError: If this is one.
-        """
+        """Refuse models whose answer to a single text cannot be explained."""
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the units of an encoding, and its pictures and sounds."""
@@ -250,17 +223,7 @@ class Task:
 
 
 def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None = None) -> None:
-    """Refuse logits that do not fit a task, such as two classes of a language model.
-
-    Args:
-        task: The task.
-        logits: The head's outputs, (B, C), or at every token, (B, T, C).
-        name: The name of the model in errors.
-        outputs: What they are; by default the task's outputs.
-
-    Raises:
-        UnsupportedModelError: If it is not an answer for this task.
-    """
+    """Refuse logits, (B, C) or (B, T, C), that do not fit a task, such as two classes of a language model."""
     by_token = task.position.at != "text"
     if (logits.ndim == 3) != by_token:
         expected = "every token" if by_token else "the whole text"
@@ -286,10 +249,7 @@ def message_spans(contents: Sequence[Content] | None) -> tuple[MessageSpan, ...]
 def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encoding:
     """Return the encoding of a prompt, with its notes and messages; tokens of the chat template count as special."""
     special_ids = set(tokenizer.all_special_ids)
-    special = [
-        is_special or token_id in special_ids
-        for is_special, token_id in zip(encoding.special, encoding.ids, strict=True)
-    ]
+    special = [added or i in special_ids for added, i in zip(encoding.special, encoding.ids, strict=True)]
     if prompt.contents is not None and encoding.offsets is not None:
         for token, (start, end) in enumerate(encoding.offsets):
             inside = any(content.start < end and start < content.end for content in prompt.contents)
@@ -324,28 +284,13 @@ class Generates:
     """The ability of tasks whose models continue prompts, with a text."""
 
     def check_generates(self, model: "TaskModel") -> None:
-        """Refuse models whose completions cannot be explained.
-
-        Raises:
-            UnsupportedModelError: If this is one.
-        """
+        """Refuse models whose completions cannot be explained."""
 
     def check_prompts(self, model: "TaskModel") -> None:
-        """Refuse models whose input is no prompt, which a completion could follow.
-
-        Raises:
-            InputError: If this is one.
-        """
+        """Refuse models whose input is no prompt, which a completion could follow."""
 
     def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
-        """Return the results of what the model writes about inputs that are no prompts; None if its inputs are prompts.
-
-        Args:
-            model: The `TaskModel`.
-            inputs: One, or several.
-            options: The `Options` of the explanation.
-            settings: Settings of `generate`.
-        """
+        """Return the results of what the model writes about inputs that are no prompts; None if they are prompts."""
         return None
 
     def reads_medium(self, kind: str) -> bool:
@@ -353,11 +298,7 @@ class Generates:
         return False
 
     def check_reads(self, model: "TaskModel", kind: str) -> None:
-        """Refuse media in messages that the model does not read.
-
-        Raises:
-            InputError: If it does not read those of this kind.
-        """
+        """Refuse media in messages that the model does not read."""
         raise InputError(texts_alone(model, kind))
 
     def read_prompt(self, model: "TaskModel", prompt: ReadPrompt) -> Encoding:
@@ -371,9 +312,6 @@ class Generates:
 
         Returns:
             Both, and how many of the tokens are the prompt's.
-
-        Raises:
-            InputError: If the completion is empty or cannot be told from the prompt.
         """
         raise NotImplementedError
 
@@ -385,19 +323,13 @@ class Generates:
         """Return an encoding of a prompt, or of some of its tokens, whose media lack some places.
 
         Args:
-            encoding: The encoding of the prompt.
-            prompt: The prompt.
             places: Boxes or spans of each of the encoding's media.
         """
         raise NotImplementedError
 
 
 def generating_task(model: "TaskModel") -> Generates:
-    """Return the task of a model that generates text.
-
-    Raises:
-        UnsupportedModelError: If it does not.
-    """
+    """Return the task of a model that generates text."""
     task = model.task
     if not isinstance(task, Generates):
         raise UnsupportedModelError(

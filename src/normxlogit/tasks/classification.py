@@ -18,12 +18,7 @@ MAX_SHOWN_CHARACTERS = 100
 
 
 class Labels(Outputs):
-    """The labels of a classifier: one of them, several at once, or values.
-
-    Args:
-        labels: Their names; empty for a module that is named by its answer.
-        problem: The problem type.
-    """
+    """The labels of a classifier: one of them, several at once, or values."""
 
     def __init__(self, labels: tuple[str, ...] = (), problem: Problem = "single-label") -> None:
         self.problem: Problem = problem
@@ -34,13 +29,7 @@ class Labels(Outputs):
 
     @classmethod
     def of(cls, model: Any, labels: Sequence[str] | None, *, problem: Problem | None = None) -> "Labels":
-        """Return the labels of a model, from its configuration; those of a plain module are known when it was called.
-
-        Args:
-            model: The caller's model.
-            labels: Names instead of those in the configuration.
-            problem: The problem type; None for that of the configuration.
-        """
+        """Return the labels of a model, by its configuration; those of a plain module are known when it was called."""
         if not isinstance(model, PreTrainedModel):
             return cls(label_names(labels), problem or "single-label")
         defaults = _configured_labels(model.config)
@@ -85,22 +74,15 @@ def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
     """Return the label names that a caller gave: in order, as `id2label` or `label2id`, or as a data set's feature."""
     labels = getattr(labels, "names", labels) if hasattr(labels, "int2str") else labels
     if isinstance(labels, Mapping):
-        labels = _names_by_index(labels)
+        is_id2label = all(isinstance(name, str) for name in labels.values())
+        pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
+        by_index: Any = {str(index): name for index, name in pairs}
+        labels = [by_index.get(str(index)) for index in range(len(by_index))]  # None where they do not count from 0
     is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)
     names = () if labels is None or not is_ordered else tuple(labels)
     if not is_ordered or not all(isinstance(name, str) for name in names):
         raise InputError("labels are a list of names in the order of the outputs, such as labels=['no', 'yes']")
     return tuple(map(str, names))
-
-
-def _names_by_index(labels: Mapping[Any, Any]) -> list[str] | str:
-    """Return the names in `id2label` or `label2id` in the order of their indices; "" if these do not count from 0."""
-    is_id2label = all(isinstance(name, str) for name in labels.values())
-    pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
-    by_index = {int(index): name for index, name in pairs if str(index).isdigit()}
-    return (
-        [by_index[i] for i in range(len(by_index))] if sorted(by_index) == list(range(len(labels))) and labels else ""
-    )
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

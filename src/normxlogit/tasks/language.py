@@ -1,6 +1,7 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
@@ -38,11 +39,8 @@ class Vocabulary(Outputs):
         ids = self.ids_of(name)
         if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
             return ids[0]
-        token_list = ", ".join(repr(piece) for piece in self.tokenizer.convert_ids_to_tokens(ids[:MAX_LISTED_LABELS]))
-        token_list += f" and {len(ids) - MAX_LISTED_LABELS} more" if len(ids) > MAX_LISTED_LABELS else ""
-        raise TargetError(
-            f"{name!r} is not one token for this model but {token_list or 'nothing'}; choose a single-token word"
-        )
+        pieces = ", ".join(map(repr, self.tokenizer.convert_ids_to_tokens(ids[:MAX_LISTED_LABELS]))) or "nothing"
+        raise TargetError(f"{name!r} is not one token for this model but {pieces}; choose a single-token word")
 
     def ids_of(self, name: str) -> list[int]:
         """Return the ids of a string's tokens after a text: of one token if there is one, preferably a word's first."""
@@ -50,19 +48,16 @@ class Vocabulary(Outputs):
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
         spellings = [name] if name != name.lstrip() else [" " + name, name]
-
-        def tokenized(text: str) -> list[int]:
-            ids: list[int] = private_tokenizer(tokenizer).encode(text, add_special_tokens=False)
-            return ids
-
+        tokenized = partial(private_tokenizer(tokenizer).encode, add_special_tokens=False)
         for spelling in spellings:
             pieces = tokenized(spelling)
             if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
-                return pieces
+                return list(pieces)
         token_id = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
         if isinstance(token_id, int) and token_id != tokenizer.unk_token_id:
             return [token_id]
-        before, both = tokenized("a"), tokenized("a" + spellings[0])  # some tokenizers put a space before every text
+        before: list[int] = tokenized("a")
+        both: list[int] = tokenized("a" + spellings[0])  # some tokenizers put a space before every text
         return both[len(before) :] if both[: len(before)] == before else tokenized(spellings[0])
 
     def name_of(self, index: int) -> str:
@@ -71,11 +66,7 @@ class Vocabulary(Outputs):
 
 
 class AtLastToken(AnswerPosition):
-    """The next token is explained, which is predicted at the last one; of an encoder-decoder model the decoder's.
-
-    Args:
-        left_to_right: Whether the whole input is read from left to right.
-    """
+    """The next token is explained, which is predicted at the last one; of an encoder-decoder model the decoder's."""
 
     at = "token"
 
@@ -183,12 +174,9 @@ class AtMask(AnswerPosition):
         counts = masked.sum(-1).tolist()
         for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
             if count != 1 and encoding.position is None:
-                amount = f"there {count} times; choose one with position=" if count else "there nowhere"
-                full_text = (encoding.text or "") + (encoding.text_pair or "")
-                if not count and self.tokenizer.mask_token in full_text:
-                    amount = f"behind the {len(encoding)} tokens that are read"
+                amount = f"{count} times; choose one with position=" if count else "nowhere in what is read"
                 raise TargetError(
-                    f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands {amount}"
+                    f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands there {amount}"
                 )
         return with_chosen_positions(batch, masked.int().argmax(-1))  # (B,)
 

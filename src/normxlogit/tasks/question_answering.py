@@ -25,16 +25,9 @@ class Span(AnswerPosition):
     at = "span"
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the span with the largest sum of start and end logit among the context's tokens.
+        """Return the span, (B, 2), with the largest sum of start and end logit, (B, T, 2), among the context's tokens.
 
         The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
-
-        Args:
-            batch: Questions with contexts.
-            logits: Start and end logits, (B, T, 2).
-
-        Returns:
-            Start and end, (B, 2).
         """
         if logits is None:
             raise ValueError("the model's logits are needed to find the position")
@@ -44,11 +37,9 @@ class Span(AnswerPosition):
             tokens = batch.mask[row].nonzero()[:, 0]  # (T,)
             context = 1 if 1 in encoding.sequence_ids else 0
             if not context and encoding.text_pair is None:
-                place, is_text = batch.indices[row], encoding.text is not None
-                kind = "a text without a context" if is_text else "token ids that do not tell question from context"
                 raise InputError(
-                    f"input {place} is {kind}, in which the answer is looked for; pass a tuple (question, context)"
-                    + ("" if is_text else ", what the tokenizer returned for both, or token_type_ids of 0 and 1")
+                    f"input {batch.indices[row]} does not tell question from context, in which the answer is looked "
+                    "for; pass a tuple (question, context), or token ids with token_type_ids of 0 and 1"
                 )
             is_outside = [sequence != context for sequence in encoding.sequence_ids]
             outside = torch.tensor(is_outside, device=logits.device)  # (T,)

@@ -92,11 +92,9 @@ class Seq2Seq(Generates, Task):
 
     def _decoder_start(self, model: "TaskModel") -> int | None:
         """Return the decoder's first token as `generate` chooses it."""
-        for config in (getattr(model.module, "generation_config", None), model.config):
-            first_token = getattr(config, "decoder_start_token_id", None)
-            if first_token is not None:
-                return int(first_token)
-        return None
+        configs = getattr(model.module, "generation_config", None), model.config
+        found = (getattr(config, "decoder_start_token_id", None) for config in configs)
+        return next((int(first_token) for first_token in found if first_token is not None), None)
 
     def read_completion(
         self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
@@ -170,13 +168,10 @@ def _call_as_decoder(
     """Call a model as a decoder, with the encoder's states or with the source for the encoder.
 
     Args:
-        original: The model's own forward.
         input_ids: The decoder's tokens, if not their embeddings.
-        encoder_states: The encoder's output.
         source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
         source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder's states.
         frames_mask: Frames of a sound that are not padding, (B, F, 1); None where none is.
-        inputs: Further inputs of the decoder.
     """
     model: Any = original.__self__  # type: ignore[attr-defined]
     name = str(model.main_input_name)

@@ -38,11 +38,7 @@ class TokenClassification(Classification):
 
 
 class AtTaggedToken(AnswerPosition):
-    """The label of a token is explained.
-
-    Args:
-        labels: Returns the labels.
-    """
+    """The label of a token is explained."""
 
     at = "token"
     can_choose = True

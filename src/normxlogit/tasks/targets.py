@@ -68,14 +68,9 @@ class BatchTargets:
     task: Task
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the target's logits, minus the contrast's if there is one: what NormXLogit and LogAt explain.
+        """Return the target's logits minus the contrast's, (N, K), of all, (N, C): what NormXLogit and LogAt explain.
 
-        Args:
-            logits: (N, C).
-            texts: Which text of the batch each row belongs to, (N,); None when N is B.
-
-        Returns:
-            (N, K).
+        `texts` says which text of the batch each row belongs to, (N,); None when N is B.
         """
         ids = self.ids if texts is None else self.ids[texts]  # (N, K)
         target_logits = logits.gather(1, ids)  # (N, K)
@@ -85,19 +80,12 @@ class BatchTargets:
         return target_logits - logits.gather(1, contrast[:, None])  # (N, K)
 
     def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the quantity that methods other than NormXLogit and LogAt explain.
+        """Return what methods other than NormXLogit and LogAt explain, (N, K), of all outputs, (N, C).
 
         It is that of `select`; for language models, the mean logit over the vocabulary is subtracted.
 
         A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
         vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted.
-
-        Args:
-            logits: All outputs, (N, C).
-            texts: As for `select`.
-
-        Returns:
-            (N, K).
         """
         values = self.select(logits, texts)  # (N, K)
         if self.task.outputs.vocabulary and self.contrast is None:
@@ -130,13 +118,7 @@ def check_target(
     contrast: Choice | None,
     choice_by_text: Sequence[Choice] | None = None,
 ) -> None:
-    """Refuse targets that are invalid for every text, before any forward pass.
-
-    Args:
-        outputs: The number of outputs of the model.
-        spec: The target for all texts.
-        choice_by_text: One target for each text.
-    """
+    """Refuse targets, of all texts or one for each, that are invalid for every text, before any forward pass."""
     task.outputs.check_contrast(contrast)
     indices = [index_of(task, choice, outputs) for choice in choice_by_text or ()]
     if spec is not None:
@@ -162,15 +144,7 @@ def resolve(
     contrast: Choice | None = None,
     choice_by_text: Sequence[Choice] | None = None,
 ) -> BatchTargets:
-    """Resolve the caller's target and contrast to indices of outputs.
-
-    Args:
-        task: The model's task.
-        run: A forward pass of the model, for the prediction.
-        spec: See `TargetSpec`.
-        contrast: A choice to subtract.
-        choice_by_text: One choice for each text of the batch instead of `spec`.
-    """
+    """Resolve the caller's target, for all texts or one for each, and contrast to indices of outputs."""
     outputs = run.logits.shape[-1]
     task.outputs.check_contrast(contrast)
     if choice_by_text is not None:
@@ -196,7 +170,7 @@ def _choices(task: Task, spec: TargetSpec, outputs: int) -> tuple[list[int], boo
     if is_choice(spec):
         return [index_of(task, spec, outputs)], False
     if not isinstance(spec, Sequence) or isinstance(spec, bytes):
-        advice = "; targets= takes one for each text" if isinstance(spec, Iterable) else _as_integer(spec)
+        advice = "; targets= takes one for each text" if isinstance(spec, Iterable) else ""
         kind = type(spec).__name__
         raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {kind}{advice}")
     if not spec:
@@ -209,13 +183,6 @@ def is_choice(value: object) -> TypeGuard[Choice]:
     return isinstance(value, str) or whole_number(value) is not None
 
 
-def _place_of(output_id: int, places: Sequence[int]) -> int | None:
-    """Return the position at which an output is read; the start and end of a span have one each."""
-    if not places:
-        return None
-    return places[output_id] if len(places) > 1 else places[0]
-
-
 def describe_targets(
     target: BatchTargets, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
 ) -> list[tuple[Target, ...]]:
@@ -226,16 +193,16 @@ def describe_targets(
         contrast: `target.contrast`, (B,), on the host.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
     """
-    task, ids_by_text = target.task, ids.astype(int).tolist()
-    names = {output_id: task.outputs.name_of(output_id) for text_ids in ids_by_text for output_id in text_ids}
+    outputs, ids_by_text = target.task.outputs, ids.astype(int).tolist()
+    names = {output_id: outputs.name_of(output_id) for text_ids in ids_by_text for output_id in text_ids}
     contrast_id = None if contrast is None else int(contrast[0])
-    contrast_name = None if contrast_id is None else task.outputs.name_of(contrast_id)
+    contrast_name = None if contrast_id is None else outputs.name_of(contrast_id)
     by_text = []
     for text, text_ids in enumerate(ids_by_text):
-        text_places = [] if places is None else places[text].astype(int).reshape(-1).tolist()
+        read_at = [None] if places is None else places[text].astype(int).reshape(-1).tolist()  # of a span (start, end)
         by_text.append(
             tuple(
-                Target(task.outputs.kind, names[i], i, contrast_name, contrast_id, _place_of(i, text_places))
+                Target(outputs.kind, names[i], i, contrast_name, contrast_id, read_at[i if len(read_at) > 1 else 0])
                 for i in text_ids
             )
         )
@@ -245,16 +212,11 @@ def describe_targets(
 def index_of(task: Task, choice: Choice, count: int) -> int:
     """Return the index of the output that a caller names by label, token or index."""
     if not is_choice(choice):
-        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}{_as_integer(choice)}")
+        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
     index = task.outputs.index_of(choice) if isinstance(choice, str) else operator.index(choice)
     if not 0 <= index < count:
         raise TargetError(f"index {index} is outside the model's {count} outputs, which are counted from 0")
     return index
-
-
-def _as_integer(choice: object) -> str:
-    """Return advice for an index that is a float, as in a column with missing values."""
-    return f": pass int({choice})" if isinstance(choice, float) and choice.is_integer() else ""
 
 
 def choice_from_text(task: Task, text: str) -> Choice:
@@ -269,14 +231,7 @@ def choice_from_text(task: Task, text: str) -> Choice:
 def typed_targets(
     task: Task, targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
 ) -> dict[str, Any]:
-    """Return typed targets as keyword arguments of `Explainer`; see `choice_from_text`.
-
-    Args:
-        task: The model's task.
-        targets: The targets; none for the prediction.
-        contrast: The contrast; empty for none.
-        all_labels: Whether every label is explained instead.
-    """
+    """Return typed targets as keyword arguments of `Explainer`; see `choice_from_text`."""
     options: dict[str, Any] = {}
     if all_labels:
         options["target"] = ALL

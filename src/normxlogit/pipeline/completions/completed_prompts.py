@@ -66,10 +66,7 @@ class Completed:
         return replace(self, encoding=encoding, prompt_tokens=self.prompt_tokens + first)
 
     def joined(self) -> "Completed":
-        """Return a copy with the source of an encoder-decoder model on a line before the decoder's text.
-
-        The prompt is then the source and the decoder's first token.
-        """
+        """Return a copy whose prompt begins with the source of an encoder-decoder model, on a line of its own."""
         encoded, source = self.encoding, self.encoding.source
         if source is None:
             return self
@@ -78,22 +75,11 @@ class Completed:
             shift = len(source.text or "") + 1
             text = f"{source.text}\n{encoded.text}"
             offsets = (*(source.offsets or ()), *((start + shift, end + shift) for start, end in encoded.offsets or ()))
-        encoding = Encoding(
-            {"input_ids": [*source.ids, *encoded.ids]},
-            (*source.tokens, *encoded.tokens),
-            offsets,
-            None,
-            (*source.sequence_ids, *encoded.sequence_ids),
-            (*source.special, *encoded.special),
-            text,
-            notes=encoded.notes,
-        )
-        return replace(
-            self,
-            encoding=encoding,
-            prompt_tokens=len(source) + self.prompt_tokens,
-            prompt_characters=shift + self.prompt_characters,
-        )
+        ids, tokens = {"input_ids": [*source.ids, *encoded.ids]}, (*source.tokens, *encoded.tokens)
+        sequences, special = (*source.sequence_ids, *encoded.sequence_ids), (*source.special, *encoded.special)
+        encoding = Encoding(ids, tokens, offsets, None, sequences, special, text, notes=encoded.notes)
+        start, characters = len(source) + self.prompt_tokens, shift + self.prompt_characters
+        return replace(self, encoding=encoding, prompt_tokens=start, prompt_characters=characters)
 
     def with_reasoning(self, model: TaskModel, spec: ReasoningSpec | None = None) -> "Completed":
         """Return a copy that knows where the completion reasons; see `reasoning_spans`."""
@@ -102,11 +88,7 @@ class Completed:
         return replace(self, reasoning=spans, marked_reasoning=marked)
 
     def without(self, out: Collection[int]) -> Encoding:
-        """Return the model's input without some tokens of the prompt.
-
-        Args:
-            out: Their places in `joined`.
-        """
+        """Return the model's input without some tokens of the prompt, by their places in `joined`."""
         encoded, source = self.encoding, self.encoding.source
         if source is None:
             return encoded.take(i for i in range(len(encoded)) if i not in out)
@@ -120,19 +102,12 @@ class Completed:
 
     def sequenced(self) -> Sequenced:
         """Return prompt and completion as characters and tokens; `joined` for an encoder-decoder model."""
-        joined = self.joined()
-        encoding = joined.encoding
-        if encoding.offsets is None or encoding.text is None:
+        joined, reasoning = self.joined(), list(zip(self.reasoning, self.marked_reasoning, strict=True))
+        text, offsets, special = joined.encoding.text, joined.encoding.offsets, joined.encoding.special
+        if offsets is None or text is None:
             raise InputError("sources need the text and the character offsets of its tokens")
-        return Sequenced(
-            encoding.text,
-            encoding.offsets,
-            encoding.special,
-            joined.prompt_tokens,
-            joined.prompt_characters,
-            self.messages,
-            reasoning=list(zip(self.reasoning, self.marked_reasoning, strict=True)),
-        )
+        prompt = joined.prompt_tokens, joined.prompt_characters
+        return Sequenced(text, offsets, special, *prompt, self.messages, reasoning=reasoning)
 
     def without_reasoning(self) -> "Completed":
         """Return the answer without its reasoning; the marks around it stay, as of a model that answers at once."""
@@ -141,37 +116,32 @@ class Completed:
         sequence = self.sequenced()
         shift = sequence.prompt_characters
         spans = [(shift + start, shift + end) for start, end in self.reasoning]
-        return replace(
-            self, encoding=self.without({i for span in spans for i in sequence.tokens_in(*span, of_answer=True)})
-        )
+        tokens = {token for span in spans for token in sequence.tokens_in(*span, of_answer=True)}
+        return replace(self, encoding=self.without(tokens))
 
     def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:
-        """Return the division of the prompt into sources, with spans in its whole text.
-
-        Args:
-            sources: A kind of source; or by name regions of media, and spans (start, end) of characters, of a prompt of
-                messages (message, start, end), counted in the message's content.
-        """
+        """Return the division of the prompt into sources, with spans in its whole text; see `span_of`."""
         if not isinstance(sources, Mapping):
             return sources
-        return {
-            str(name): tuple(span) if is_region(span) else self.span_of(str(name), tuple(span))
-            for name, span in sources.items()
-        }
+        named = {str(name): tuple(span) for name, span in sources.items()}
+        return {name: span if is_region(span) else self.span_of(name, span) for name, span in named.items()}
 
     def span_of(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
-        """Return the span of a source in the rendered prompt, in characters, from a span that the caller named."""
+        """Return the span of a source in the rendered prompt, in characters.
+
+        Args:
+            span: (start, end); of a prompt of messages (message, start, end), counted in the message's content.
+        """
         contents = self.prompt.contents
-        if contents is None and len(span) == 2:
-            return span[0], span[1]
-        if contents is None or len(span) != 3:
+        if len(span) != (2 if contents is None else 3):
             form = "(start, end)" if contents is None else "(message, start, end)"
             raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
-        message, start, end = span
-        content = next((c for c in contents if c.holds(message, start, end)), None)
+        if contents is None:
+            return span[0], span[1]
+        content = next((c for c in contents if c.holds(*span)), None)
         if content is None:
-            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {message} as the prompt holds it")
-        return content.place_of(start), content.place_of(end)
+            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {span[0]} as the prompt holds it")
+        return content.place_of(span[1]), content.place_of(span[2])
 
 
 PROMPT_INPUTS = {
@@ -191,24 +161,14 @@ def generate_each(
     options: Mapping[str, Any],
     reasoning: ReasoningSpec | None = None,
 ) -> list[Completed]:
-    """Generate completions of prompts, in batches if that gives the same tokens.
-
-    Args:
-        options: Of the model's `generate`.
-        reasoning: Where a completion reasons: what stands around it; None to look for it.
-
-    Returns:
-        Prompts and completions, and how much of them is the prompt; of several sequences for a prompt all in a row.
-    """
+    """Generate completions of prompts, in batches if that gives the same tokens; several of a prompt are in a row."""
     model.refresh()
     generating_task(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
     asked = [most_new_tokens(options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
-    possible = [
-        count if limit is None else min(count, limit - len(prompt.encoding))
-        for count, prompt in zip(asked, prompted, strict=True)
-    ]
+    room = [count if limit is None else limit - len(p.encoding) for count, p in zip(asked, prompted, strict=True)]
+    possible = list(map(min, asked, room))
     completions: dict[int, list[Completed]] = {}
     with torch.inference_mode():
         for count in sorted(set(possible), reverse=True):  # generate has one limit for all prompts of a batch
@@ -233,11 +193,11 @@ def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple
 
 
 def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
-    """Return the maximal number of generated tokens after a prompt.
+    """Return the maximal number of generated tokens after a prompt, by the options of the model's `generate`.
+
+    As in transformers `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`.
 
     Args:
-        options: Of the model's `generate`: `max_new_tokens` goes before `max_length`, as in transformers, and both
-            before those of a `generation_config`.
         before: Tokens that `max_length` counts and that are there before the first is generated.
     """
     config = options.get("generation_config")
@@ -247,10 +207,7 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
         if settings.get("max_length") is not None:
             length = positive_integer(settings["max_length"], "max_length")
             if length <= before:
-                raise InputError(
-                    f"max_length={length} leaves no room: {before} tokens stand before the answer; max_new_tokens= "
-                    "counts those of the answer alone"
-                )
+                raise InputError(f"max_length={length} leaves no room: {before} tokens stand before the answer")
             return length - before
     return MOST
 
@@ -279,12 +236,7 @@ def read_completion(
     the completion.
 
     Args:
-        completion: The completion, or its token ids.
         longer: Whether both may be longer than the model reads.
-        reasoning: Where the completion reasons; None to look for it.
-
-    Returns:
-        Prompt and completion, and how much of it is the prompt.
     """
     model.refresh()
     task = generating_task(model)
@@ -294,18 +246,15 @@ def read_completion(
     if isinstance(completion, str):
         encoding, count = task.read_completion(model, rendered, prompt_encoding, completion)
     else:
-        encoding, count = (
-            task.appended(model, prompt_encoding, _token_ids(model, completion)),
-            len(prompt_encoding),
-        )
+        count = len(prompt_encoding)
+        encoding = task.appended(model, prompt_encoding, _token_ids(model, completion))
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
         raise InputError("the completion is empty")
     limit = model.encoder.limit
     if limit is not None and len(encoding) > limit and not longer:
-        message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
-        raise InputError(message)
+        raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
     completed = Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
     return completed.with_reasoning(model, reasoning)
 
@@ -339,7 +288,7 @@ def generation_config(
 def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
     """Return the token ids of a completion as plain numbers."""
     try:
-        if isinstance(completion, bytes | Mapping):
+        if isinstance(completion, bytes):
             raise TypeError
         numbers: Any = completion
         if getattr(numbers, "ndim", 1) == 2 and len(numbers) == 1:  # as cut out of what `generate` returned

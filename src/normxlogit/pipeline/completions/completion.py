@@ -11,7 +11,7 @@ from torch import Tensor
 from ...copies.memory import enough_memory
 from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
-from ...inputs.encoding import Encoding, lengths_of
+from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
 from ...model.batch_attempts import batch_attempts
@@ -22,7 +22,6 @@ from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
-from ...results.units.media import Medium
 from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media_scores import Placed, appended, check_reads_media, split_media_scores
@@ -43,13 +42,7 @@ NO_SOURCE = (
 
 
 class CompletionRequest(NamedTuple):
-    """A completion with its options and targets.
-
-    Attributes:
-        options: The caller's options for it.
-        ids: The vocabulary entry that each row explains, G of them.
-        contrast: The entry subtracted from all.
-    """
+    """A completion with its options, the vocabulary entry that each of G rows explains, and the one subtracted."""
 
     completed: Completed
     options: Options
@@ -89,14 +82,11 @@ def explain_completions(
     run once for each token, on the tokens before it.
     """
     model.refresh()
-    requests = [
-        completion_request(model, completion, completion_options)
-        for completion, completion_options in zip(completed, options, strict=True)
-    ]
-    if requests[0].context.has_source:  # one each
+    requests = [completion_request(model, each, own) for each, own in zip(completed, options, strict=True)]
+    contexts = [completion.context for completion in requests]
+    if contexts[0].has_source:  # one each
         return [_explain(model, [completion])[0] for completion in requests]
     results: dict[int, Attribution] = {}
-    contexts = [completion.context for completion in requests]
     memory_factor = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
         for attempt in batch_attempts(model, contexts, memory_factor):
@@ -126,8 +116,7 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
 def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int = 1) -> ForwardPass | None:
     """Return a forward pass of the method of completions over all their tokens, so many times each.
 
-    Returns:
-        The pass; None where later tokens change what the model answers at earlier ones.
+    None where later tokens change what the model answers at earlier ones.
     """
     options, first = batch[0].options, batch[0].context
     method, scores_source = options.method, isinstance(options.method, FrozenGradient)
@@ -182,13 +171,14 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
         layers = model.layer_numbers(batch[0].options.layers)
+        starts, copies = run.batch.starts, len(run.batch.encodings) // len(batch)
         text_predictions = [
-            predictions_of(model, states[completion.start - 1 :], completion.completed.generated_ids)
-            for states, completion in zip(_first_copies(run, run.hidden, len(batch)), batch, strict=True)
+            predictions_of(model, completion, run.hidden[index * copies, starts[index * copies] :])
+            for index, completion in enumerate(batch)
         ]
     all_scores = _score_texts(model, run, batch, layers)
     results = []
-    for completion, scores, predictions in zip(batch, all_scores, text_predictions, strict=True):
+    for completion, scores, (predictions, generated) in zip(batch, all_scores, text_predictions, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
         units = scores.values.shape[-1]  # those of a source or a sound, and then the T - 1 tokens of the context
         places = torch.arange(units) - units + len(completion.context)  # (units,)
@@ -203,8 +193,8 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
             scores,
             targets=_explained_targets(model, completion),
             layers=layers or None,
-            predictions=tuple(predictions[0]),
-            generated=tuple(predictions[1]),
+            predictions=predictions,
+            generated=generated,
             diagnostics={name: tuple(values.tolist()) for name, values in scores.diagnostics.items()},
         )
         same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
@@ -215,13 +205,6 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     return results
 
 
-def _first_copies(run: ForwardPass, values: Tensor, texts: int) -> list[Tensor]:
-    """Return the values at the real tokens of the first copy of each text, from (B, T, ...)."""
-    starts, lengths = run.batch.starts, lengths_of(run.batch.encodings)
-    rows = range(0, len(starts), len(starts) // texts)
-    return [values[row, starts[row] : starts[row] + lengths[row]] for row in rows]
-
-
 def _score_texts(
     model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest], layers: tuple[int, ...]
 ) -> list[Scores]:
@@ -229,10 +212,7 @@ def _score_texts(
     method = batch[0].options.method
     if method.info.tokenwise:
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
-        return [
-            _score_tokenwise(model, row_run, completion, layers)
-            for row_run, completion in zip(rows, batch, strict=True)
-        ]
+        return [_score_tokenwise(model, row, each, layers) for row, each in zip(rows, batch, strict=True)]
     copies = len(run.batch.encodings) // len(batch)
     count = -(-max(len(completion.ids) for completion in batch) // copies)  # K: each copy has the next K tokens
     ids = torch.zeros(len(run.batch.encodings), count, dtype=torch.long)  # (B, K)
@@ -247,17 +227,12 @@ def _score_texts(
     batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
-    batch_scores, lengths = batch_scores.on_host(), lengths_of(run.batch.encodings)
-    tokens = [slice(start, start + length) for start, length in zip(run.batch.starts, lengths, strict=True)]
-    return [
-        text_scores(
-            batch_scores,
-            slice(index * copies, (index + 1) * copies),
-            len(completion.ids),
-            tokens[index * copies] if run.batch.padded else slice(None),  # scores of a source have no padding
-        )
-        for index, completion in enumerate(batch)
-    ]
+    batch_scores, results = batch_scores.on_host(), []
+    for index, completion in enumerate(batch):
+        texts, start = slice(index * copies, (index + 1) * copies), run.batch.starts[index * copies]
+        tokens = slice(start, start + len(completion.context)) if run.batch.padded else slice(None)  # also of a source
+        results.append(text_scores(batch_scores, texts, len(completion.ids), tokens))
+    return results
 
 
 def text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -> Scores:
@@ -265,8 +240,7 @@ def text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) ->
 
     Args:
         batch_scores: The scores of the batch on the host, (B, K, L, T).
-        rows: The copies of the text, each of which has the scores of the next K generated tokens.
-        count: How many tokens of it were generated, G.
+        rows: The copies of the text, each of which has the scores of the next K of `count` generated tokens.
         tokens: Its real tokens.
     """
     row_scores = batch_scores.map(lambda values: values[rows].flatten(0, 1)[:count])
@@ -281,10 +255,8 @@ def scored_tokens(
 
     Args:
         completed: The completion; of an encoder-decoder model whose source has scores too, `joined`.
-        options: The caller's options for it.
         scores: Scores of all tokens but the last for each target, (K, L, T - 1).
-        fields: Further fields of the result: its targets, its layers if there is an axis of them, and what else is
-            known.
+        fields: Further fields of the result, among them its targets, and its layers if there is an axis of them.
     """
     sequence, text, start = completed.encoding, completed.encoding.text, completed.prompt_tokens
     placed: list[Placed] = []
@@ -297,9 +269,7 @@ def scored_tokens(
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
     of_text = tuple(None if special else 0 for special in sequence.special)
     units = replace(units_of_tokens(sequence), sequence=of_text, words=None)
-    media: tuple[Medium, ...] = ()
-    if placed:
-        units, values, media = appended(units, values, placed, layers=layers)
+    units, values, media = appended(units, values, placed, layers=layers)
     unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
     return Attribution(
         scores=values,
@@ -310,11 +280,7 @@ def scored_tokens(
         reasoning=completed.reasoning,
         marked_reasoning=completed.marked_reasoning,
         prompt_tokens=start,
-        notes=(
-            *sequence.notes,
-            *((NO_SOURCE,) if unscored_source else ()),
-            *sink_note(sequence.tokens, sequence.special, sinks),
-        ),
+        notes=(*sequence.notes, *[NO_SOURCE] * unscored_source, *sink_note(sequence.tokens, sequence.special, sinks)),
         bias=bias,
         sink=sink if sinks else None,
         sinks=sinks,
@@ -345,9 +311,7 @@ def _requested_ids(model: TaskModel, options: Options, ids: list[int]) -> tuple[
     contrast = None if options.contrast is None else index_of(model.task, options.contrast, width)
     if options.targets is not None:
         if len(options.targets) != len(ids):
-            raise TargetError(
-                f"{len(options.targets)} targets for {len(ids)} generated tokens; targets= takes one each"
-            )
+            raise TargetError(f"{len(options.targets)} targets for {len(ids)} generated tokens; give one for each")
         return [index_of(model.task, choice, width) for choice in options.targets], contrast
     if options.target is None:
         return ids, contrast
@@ -403,16 +367,16 @@ def _scores_of_entries(
 
 
 def predictions_of(
-    model: TaskModel, states: Tensor, generated_ids: Sequence[int]
-) -> tuple[list[Prediction], list[Prediction]]:
+    model: TaskModel, completion: CompletionRequest, hidden: Tensor
+) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]]:
     """Return the top prediction at each generated token, and the token itself as a prediction.
 
     Args:
-        states: The hidden states that the head reads at the positions of these tokens, (G, H).
-        generated_ids: The generated tokens.
+        hidden: The hidden states that the head reads at the tokens of the text and its padding, (T, H).
     """
     tables: list[Tensor] = []
-    ids = torch.tensor(generated_ids, device=states.device)  # (G,)
+    states = hidden[completion.start - 1 : len(completion.context)]  # (G, H)
+    ids = torch.tensor(completion.completed.generated_ids, device=states.device)  # (G,)
     for part, part_ids in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
         top, part_ids = logits.max(-1), part_ids.to(logits.device)
@@ -421,4 +385,4 @@ def predictions_of(
         for values, indices in ((top.values, top.indices), (chosen, part_ids)):
             tables.append(torch.stack([values, indices.to(values), (values - top.values).exp() / total], -1))  # (G', 3)
     best, generated = (np.concatenate(to_host(*tables[first::2])) for first in (0, 1))  # (G, 3) each
-    return list(model.task.outputs.describe(best)), list(model.task.outputs.describe(generated))
+    return model.task.outputs.describe(best), model.task.outputs.describe(generated)

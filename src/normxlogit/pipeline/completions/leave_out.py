@@ -40,10 +40,7 @@ class Ablations:
     that the model reads what it would read of such a picture or sound.
 
     Args:
-        model: A language model.
-        completed: The prompt with its answer.
         sources: The sources that can be removed, S of them.
-        progress: Shows how many ablations were measured.
         known: What is known already: the log-probability of each token of the answer, (G,), by which sources are there.
     """
 
@@ -63,14 +60,7 @@ class Ablations:
         self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress, known)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
-        """Return the log-probability of each token of the answer.
-
-        Args:
-            present: Which sources are there, (N, S).
-
-        Returns:
-            (N, G).
-        """
+        """Return the log-probability of each token of the answer, (N, G), by which sources are there, (N, S)."""
         return np.stack(self._answers(map(tuple, present.tolist())))
 
     def nats(self, present: npt.NDArray[np.bool_]) -> Array:
@@ -82,9 +72,7 @@ class Ablations:
         """Return prompt and answer without the sources that are not present, one flag for each source."""
         removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
         remaining = self.completed.without({token for source in removed for token in source.tokens})
-        encoder_input = remaining.source
-        prompt_left = len(remaining) - self._generated if encoder_input is None else len(encoder_input)
-        if prompt_left == 0:
+        if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
         if not any(source.places for source in removed):
             return remaining
@@ -100,13 +88,7 @@ class Ablations:
 
 
 def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> list[Array]:
-    """Return the log-probabilities of the last tokens of each text, from one batch.
-
-    Args:
-        model: A language model.
-        encodings: The texts.
-        counts: How many tokens of each.
-    """
+    """Return the log-probabilities of the last tokens of each text, so many of each, from one batch."""
     batch = model.batch(encodings, list(range(len(encodings))))
     hidden = model.states(batch)  # (B, T, H)
     values = []
@@ -133,15 +115,7 @@ def _log_probabilities_of(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tens
 def with_completion_verification(
     model: TaskModel, completed: Completed, result: Attribution, verify: Verify, division: SourceSpec | None = None
 ) -> Attribution:
-    """Return a result with the log-probability of its completion without parts or sources of its prompt.
-
-    Args:
-        model: The language model.
-        completed: The prompt with its completion.
-        result: Its explanation.
-        verify: Which of them are removed; None for no verification.
-        division: How the prompt is divided into sources; None if it is not.
-    """
+    """Return a result with the log-probability of its completion without parts or sources of its prompt."""
     if verify is None:
         return result
     whole = (result if result.layers is None else result.layer(result.layers[-1])).whole()
@@ -167,7 +141,6 @@ def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Arra
     """Return a function that measures a completion without units of its prompt.
 
     Args:
-        ablations: Measures the completion without sources.
         units: The units that each source is made of.
         weights: Which tokens of the completion are of which part, (K, G), if parts are measured and their sum.
     """
@@ -205,12 +178,6 @@ def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
     return NamedSpan(part.text, 0, 0, part.tokens)
 
 
-def _together(sources: Sequence[NamedSpan]) -> NamedSpan:
-    """Return sources as one."""
-    tokens = tuple(sorted(token for source in sources for token in source.tokens))
-    return sources[0]._replace(tokens=tokens, places=tuple(place for source in sources for place in source.places))
-
-
 def removable_sources(
     whole: Attribution, completed: Completed, division: SourceSpec | None
 ) -> tuple[Removable, dict[Tokens, NamedSpan]]:
@@ -218,11 +185,6 @@ def removable_sources(
 
     A source is removed wherever its words are a source: without one of two that are the same word for word, the model
     would still read them.
-
-    Args:
-        whole: The explanation, with one score for each source.
-        completed: The prompt with its completion.
-        division: How the prompt is divided.
     """
     sequence, units = completed.sequenced(), whole.units
     of_media = iter(media_sources(completed, division))
@@ -235,8 +197,12 @@ def removable_sources(
             start, end = (units.spans or ())[i]
             source = NamedSpan(units.text[i], start, end, sequence.tokens_in(start, end, of_answer=False))
         same_words.setdefault(words, []).append(source)
-    together = {i: _together(same_words[words]) for i, words in words_of.items()}
-    pieces: dict[Tokens, NamedSpan] = {(i,): piece for i, piece in together.items() if piece.tokens or piece.places}
+    pieces: dict[Tokens, NamedSpan] = {}
+    for i, words in words_of.items():
+        tokens = tuple(sorted(token for source in same_words[words] for token in source.tokens))
+        places = tuple(place for source in same_words[words] for place in source.places)
+        if tokens or places:
+            pieces[i,] = same_words[words][0]._replace(tokens=tokens, places=places)
     parts = [UnitScore(units.names[i] or units.text[i], unit, float(whole.scores[i])) for unit in pieces for i in unit]
     return Removable(parts, "source", "deleted"), pieces
 
@@ -277,17 +243,12 @@ def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[
 
 
 def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
-    """Return each medium of a prompt as a source, or its regions and the rest of it.
-
-    Args:
-        completed: The prompt.
-        sources: How it is divided, with regions among named sources.
-    """
+    """Return each medium of a prompt as a source, or its regions, among named sources, and the rest of it."""
     pieces: list[NamedSpan] = []
     for index, name, kind, boxes in media_places(completed.encoding.media, sources):
         medium = completed.encoding.media[index]
-        start, end = completed.encoding.characters_of(medium)
         whole = (*(0.0 for _ in medium.extent), *medium.extent)
         places = tuple((index, tuple(place)) for place in boxes or [whole])
-        pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
+        span = completed.encoding.characters_of(medium)
+        pieces.append(NamedSpan(name, *span, (), kind, None, places=places))
     return pieces

@@ -30,16 +30,7 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 
 
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
-    """Generate completions of prompts, and explain every token or part, or each whole one against another answer.
-
-    Args:
-        prompts: One or several.
-        options: The options of the explanation.
-        settings: Those of the model's `generate` that the caller gave.
-
-    Returns:
-        One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
-    """
+    """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
     given = {name for name, value in settings.items() if value is not None}
     settings = {**model.pipeline.generation, **settings}
     _check_sampling(given, settings)
@@ -67,16 +58,11 @@ def _check_sampling(given: Set[str], settings: Mapping[str, Any]) -> None:
 
 
 def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Options) -> Results:
-    """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
-
-    Returns:
-        One result, or a list in the order of the prompts.
-    """
+    """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others."""
     generating_task(model).check_prompts(model)
     prompt_list, single = _prompt_list(model, prompts)
-    count = len(prompt_list)
-    each = [options] if single else _options_of_each(options, count)
-    texts = [completions] if single else _one_each("completion", completions, count)
+    each = [options] if single else _options_of_each(options, len(prompt_list))
+    texts = [completions] if single else _one_each("completion", completions, len(prompt_list))
     completed = []
     for prompt, text, own in zip(prompt_list, texts, each, strict=True):
         other = None if own.other_answer is None else read_completion(model, prompt, own.other_answer)
@@ -87,11 +73,10 @@ def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Opt
 
 def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
-    divisions: list[SourceSpec | None] = [
-        None if own.sources is None else prompt.division(own.sources)
+    each: list[tuple[Completed, Options, SourceSpec | None]] = [
+        (prompt, own, None if own.sources is None else prompt.division(own.sources))
         for prompt, own in zip(completed, options, strict=True)
     ]
-    each = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
         return [explain_answer(model, prompt, own, by) for prompt, own, by in each]
     if not any(own.parts is not None or by is not None for _, own, by in each):

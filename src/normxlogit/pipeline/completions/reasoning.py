@@ -27,13 +27,10 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Reason
     A tokenizer declares its reasoning by a response template, or by what its chat template writes around it.
 
     Args:
-        model: A language model.
-        prompt: What stands before it.
         spec: Where the caller says that it is; None to look for it.
     """
-    marks = reasoning_marks(model.reader)
-    if are_marks(spec):
-        marks = cast(tuple[str, str], tuple(str(mark).strip() for mark in spec or ()))
+    given = tuple(map(str.strip, cast(Any, spec))) if are_marks(spec) else None
+    opening, ending = marks = cast(tuple[str, str], given) or reasoning_marks(model.reader)
     if spec is not None and not are_marks(spec):
         spans = _checked(spec, completion)
     elif spec is None and getattr(model.tokenizer, "response_template", None):
@@ -41,7 +38,6 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Reason
         start = completion.find(thought) if thought else -1
         spans = ((start, start + len(thought)),) if start >= 0 else ()
     else:
-        opening, ending = marks
         end = max(completion.find(ending), 0)
         start = completion.find(opening) + len(opening) if opening in completion[:end] else 0
         spans = ((start, end),) if completion[start:end].strip() else ()

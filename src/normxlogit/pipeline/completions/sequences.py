@@ -5,6 +5,7 @@ the mean over the vocabulary. Of two sequences after one prompt the difference i
 that of their logits.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -43,10 +44,7 @@ def explain_answer(
     The scores of the prompt's units add up, with sink and bias, to what is explained.
 
     Args:
-        model: A language model.
-        completed: The prompt with its answer, and the other one.
         options: The caller's options, without targets.
-        sources: How the prompt is divided; None for tokens.
     """
     other, start = completed.other, completed.prompt_tokens
     answers = [completed] if other is None else [completed, other]
@@ -63,7 +61,9 @@ def explain_answer(
         notes.append(OWN_TOKENS)
     if other is not None and other.encoding.ids == completed.encoding.ids:
         notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
-    names = [name for name in explained[0].diagnostics if name.endswith("passes")]
+    passes = Counter[str]()
+    for each in explained:
+        passes.update({name: float(cost) for name, cost in each.diagnostics.items() if name.endswith("passes")})
     with torch.inference_mode():
         run = model.run(model.batch([completed.encoding.take(range(start))], [0]))
         predictions = model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
@@ -72,7 +72,7 @@ def explain_answer(
         targets=(_target(model, completed, (explained[0].prompt_tokens or 0) - 1),),
         predictions=predictions,
         messages=result.messages or message_spans(completed.encoding.contents),
-        diagnostics={name: float(sum(each.diagnostics[name] for each in explained)) for name in names},
+        diagnostics=dict(passes),
         notes=tuple(dict.fromkeys(notes)),
     )
     result = result if sources is None or removes_sources else grouped(result, sources)

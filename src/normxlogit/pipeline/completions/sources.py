@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,14 +26,7 @@ from ...results.units.spans import (
 )
 from ..options import Options, provenance
 from .completed_prompts import Completed
-from .completion import (
-    CompletionRequest,
-    batch_targets,
-    explain_completion,
-    pass_over,
-    scored_tokens,
-    text_scores,
-)
+from .completion import CompletionRequest, batch_targets, explain_completion, pass_over, scored_tokens, text_scores
 from .leave_out import Ablations, Array, media_sources
 
 
@@ -55,9 +47,6 @@ def explain_sources(
     are those of another target than the answer's own tokens, of a contrast and of layers.
 
     Args:
-        model: A language model.
-        completed: The prompt with its answer.
-        options: The caller's options.
         sources: How the prompt is divided; None for tokens.
         parts: How the answer is divided; None for the whole.
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
@@ -83,7 +72,6 @@ def explain_sources(
             )
         scores, quantity, forward_passes = score_sources(method, Ablations(model, completed, source_pieces), weights)
         sequence = completed.sequenced()
-        origin: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
         return Attribution(
             scores=scores.astype(np.float32),
             units=units_of(source_pieces, [sequence.text]),
@@ -96,7 +84,7 @@ def explain_sources(
             notes=completed.encoding.notes,
             diagnostics={"forward_passes": forward_passes},
             merge=method.word_merge,
-            **origin,
+            **(provenance(model, method) | {"quantity": quantity}),
         )
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
@@ -119,12 +107,7 @@ def explain_sources(
 
 
 def score_sources(method: Perturbation, ablations: Ablations, weights: Array) -> tuple[Array, Quantity, float]:
-    """Score sources by a perturbation method.
-
-    Args:
-        method: The method; occlusion is leave-one-out.
-        ablations: Measures the answer.
-        weights: Which tokens are of which part, (K, G).
+    """Score sources by a perturbation method, of which occlusion is leave-one-out.
 
     Returns:
         The scores for each part of the answer, (K, S), what they add up in, and the forward passes that they cost.
@@ -177,10 +160,6 @@ def _token_scores(
     """Score the tokens for each part of an answer by one backward pass from the sum of the part's tokens.
 
     Args:
-        model: A language model.
-        completed: The prompt with its answer.
-        options: The caller's options.
-        parts: The parts of the answer.
         weights: Which tokens are of which part, (K, G).
         token_weights: Further weights of the tokens of each part, (K, G), a backward pass each.
 
@@ -190,9 +169,7 @@ def _token_scores(
     method, start = options.method, completed.prompt_tokens
     if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
         return None
-    if completed.context.source is not None and not isinstance(
-        method, FrozenGradient
-    ):  # it would not reach the encoder
+    if completed.context.source is not None and not isinstance(method, FrozenGradient):  # would not reach the encoder
         return None
     run = pass_over(model, [CompletionRequest(completed, options, completed.generated_ids, None)])
     if run is None:
@@ -200,9 +177,7 @@ def _token_scores(
     if token_weights is not None:
         weights, parts = np.concatenate([weights, token_weights]), [*parts, *parts]
     target = batch_targets(model, torch.tensor([completed.generated_ids]), None, run)  # (1, G)
-    predicted_at = torch.arange(start - 1, len(completed.context))[
-        None
-    ]  # (1, G): a token is predicted at the one before
+    predicted_at = torch.arange(start - 1, len(completed.context))[None]  # (1, G), at the tokens before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
