@@ -100,9 +100,9 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
             with gr.Tab(name), gr.Row(equal_height=False, elem_classes="nxl-tab"):
                 with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
                     form = build()
-                with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):  # below the button if it is narrow
+                with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):
                     result = gr.HTML(form.first, elem_id=form.place)
-            # A click while the last one is worked on counts: what is shown at the end belongs to the fields as they are.
+            # A click while the last one is worked on counts: the result shown last is of the fields as they are.
             answer = partial(_answered, form)
             gr.on(form.triggers, answer, list(form.fields.values()), result, trigger_mode="always_last", **_queue(app))
     page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
