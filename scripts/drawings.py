@@ -28,7 +28,6 @@ from playwright.sync_api import Browser, sync_playwright
 
 from normxlogit import ALL, Explainer
 from normxlogit.app.answers import App
-from normxlogit.app.models import LoadedModels
 from normxlogit.app.page import EXAMPLES, blocks
 from normxlogit.app.server import address_of, listen, make, serve
 from normxlogit.evaluation.faithfulness import Faithfulness
@@ -159,7 +158,7 @@ def app(browser: Browser, shown: str) -> None:
 
 def shown_by_app() -> str:
     """Return the text of the app: its fields, and the result of its first tab without the times."""
-    answers = App(LoadedModels(None, 1, Explainer.from_pretrained))
+    answers = App()
     methods = [method.spec for method in default_methods("labels")[:1]]
 
     async def form() -> dict[str, Any]:  # outside a loop gradio would open one and leave it so

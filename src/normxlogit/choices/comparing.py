@@ -30,22 +30,25 @@ from ..tasks.targets import All, Choice, TargetSpec, is_choice
 
 
 class Alternatives(NamedTuple):
-    """One input: pairs of texts, of which the model chooses one.
-
-    Attributes:
-        names: The names of the C pairs.
-    """
+    """One input: C pairs of texts with their names, of which the model chooses one."""
 
     names: Sequence[str]
     pairs: list[tuple[str, str]]
 
 
 class Comparing(Task):
-    """The base of tasks that compare several pairs of texts for one input."""
+    """The base of tasks that compare several pairs of texts for one input.
+
+    Attributes:
+        independent: Whether each pair is right or wrong by itself, and not one of them right.
+        output: The head's output that is a pair's logit.
+        subtracted: The output that is subtracted from it; None for none.
+    """
 
     reads = "texts"
-    independent = False
-    """Whether each pair is right or wrong by itself, and not one of them right."""
+    independent: bool = False
+    output: int = 0
+    subtracted: int | None = None
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs to compare for each input, and whether a single input was given."""
@@ -53,11 +56,8 @@ class Comparing(Task):
 
     def values(self, logits: Tensor) -> Tensor:
         """Return the logit of each pair, (C,), from the head's outputs, (C, outputs)."""
-        return logits[:, 0].float()
-
-    def pair_options(self) -> dict[str, Any]:
-        """Return the target and the contrast for explaining one pair, as options."""
-        return {"target": None, "token_predictions": False}
+        values = logits[:, self.output].float()
+        return values if self.subtracted is None else values - logits[:, self.subtracted].float()
 
     def explain(self, model: TaskModel, inputs: Any, options: Options) -> Results:
         """Explain which of several texts a model chooses."""
@@ -79,7 +79,8 @@ class Comparing(Task):
         runs = forward_passes(model, encodings, layers=options.layers is not None)
         values = self.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
         index = _chosen(names, values, options.target, options.contrast)
-        result = explain_batch(model, runs[index], replace(options, **self.pair_options()))[0]
+        options_of_pair = replace(options, target=self.output, contrast=self.subtracted, token_predictions=False)
+        (result,) = explain_batch(model, runs[index], options_of_pair)
         prediction, *_ = self._answer(names, values, int(values.argmax()))
         target = result.target._replace(kind="label", name=names[index], id=index, position=None)
         result = replace(result, predictions=(prediction,), targets=(target,))
@@ -107,11 +108,6 @@ class Comparing(Task):
         """Return a function that compares the pairs without some tokens of the explained one.
 
         Words of the first text are left out of every pair, those of the choice itself of its own pair.
-
-        Args:
-            names: The names of the C pairs.
-            index: The explained pair.
-            progress: Shows the progress.
         """
 
         def read(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
@@ -124,7 +120,7 @@ class Comparing(Task):
             """Return what is removed of each pair."""
             shared = {spans[index][token] for token in tokens} - {None}
             same = [tuple(i for i, span in enumerate(spans_of_pair) if span in shared) for spans_of_pair in spans]
-            return [(pair, tuple(tokens) if pair == index else same[pair]) for pair in range(len(encodings))]
+            return [*enumerate([*same[:index], tuple(tokens), *same[index + 1 :]])]
 
         def answers(removals: list[TextRemoval]) -> list[Answer]:
             keys = [removals_of(tokens) for _, tokens in removals]

@@ -5,6 +5,6 @@ from ..extending import Extension
 EXTENSION = Extension(
     tasks=("normxlogit.choices.choice:MultipleChoice",),
     pipelines={
-        "zero-shot-classification": "normxlogit.choices.zero_shot:hypotheses_of",
+        "zero-shot-classification": "normxlogit.choices.zero_shot:task_of_pipeline",
     },
 )

@@ -1,10 +1,9 @@
 """Zero-shot classification: the model says whether a text entails a hypothesis for each label."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..errors import InputError
@@ -17,44 +16,29 @@ TEMPLATE = "This example is {}."
 """The default of transformers' pipeline."""
 
 
-@dataclass(frozen=True)
-class Hypotheses:
-    """The hypotheses of a zero-shot pipeline, and the indices of entailment and contradiction.
-
-    Attributes:
-        template: A hypothesis with {} in the place of the label.
-        independent: Whether each label is right or wrong by itself, and not one of them right.
-        entailment: Index of the model's output for entailment.
-        contradiction: Index of its output for contradiction.
-    """
-
-    labels: tuple[str, ...]
-    template: str
-    independent: bool
-    entailment: int
-    contradiction: int
-
-    def __call__(self, classifier: Classification) -> "ZeroShot":
-        """Return the task that asks a classifier of pairs about the labels."""
-        return ZeroShot(classifier, self)
-
-
 class ZeroShot(Comparing):
     """A classifier of pairs of a text and a hypothesis for each label.
 
     The text and the hypothesis of a label are one pair, whose logit for entailment is explained; where each label is
     right or wrong by itself, minus that for contradiction.
+
+    Args:
+        labels: The labels with their hypotheses.
+        entailment: The output for it.
+        contradiction: The output for it, if labels are independent of each other.
     """
 
     name = Classification.name
 
-    def __init__(self, classifier: Classification, hypotheses: Hypotheses) -> None:
+    def __init__(
+        self, classifier: Classification, labels: Mapping[str, str], entailment: int, contradiction: int | None
+    ) -> None:
         super().__init__(tokenizer=classifier.tokenizer)
-        self.classifier, self.hypotheses, self.outputs = classifier, hypotheses, classifier.outputs
-        self.independent = hypotheses.independent
+        self.classifier, self.labels, self.outputs = classifier, labels, classifier.outputs
+        self.output, self.subtracted, self.independent = entailment, contradiction, contradiction is not None
 
     def __repr__(self) -> str:
-        return summary("zero-shot-classification", self.hypotheses.labels)
+        return summary("zero-shot-classification", list(self.labels))
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Adapt the model like a classifier of pairs."""
@@ -68,28 +52,14 @@ class ZeroShot(Comparing):
                 "a zero-shot pipeline reads texts, whose hypotheses are made of its labels, and a pair was given; "
                 "Explainer(pipeline.model, pipeline.tokenizer) explains pairs of your own, (text, hypothesis)"
             )
-        labels = self.hypotheses.labels
-        hypotheses = [self.hypotheses.template.format(label) for label in labels]
-        return [Alternatives(labels, [(str(text), hypothesis) for hypothesis in hypotheses]) for text in texts], single
-
-    def values(self, logits: Tensor) -> Tensor:
-        """Return the logit of each label, (C,), from the outputs for its pair of text and hypothesis, (C, outputs)."""
-        entailment = logits[:, self.hypotheses.entailment].float()  # (C,)
-        if not self.independent:
-            return entailment
-        return entailment - logits[:, self.hypotheses.contradiction].float()
-
-    def pair_options(self) -> dict[str, Any]:
-        """Return entailment as the target, with contradiction as the contrast where labels are independent."""
-        contrast = self.hypotheses.contradiction if self.independent else None
-        return {"target": self.hypotheses.entailment, "contrast": contrast, "token_predictions": False}
+        names, hypotheses = list(self.labels), self.labels.values()
+        return [Alternatives(names, [(str(text), hypothesis) for hypothesis in hypotheses]) for text in texts], single
 
 
-def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses:
-    """Return the hypotheses of a zero-shot pipeline.
+def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[Classification], ZeroShot]:
+    """Return what makes the task of a zero-shot pipeline from its classifier.
 
     Args:
-        pipeline: A pipeline of transformers.
         labels: The candidate labels; by default those that the pipeline was made with.
     """
     settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}
@@ -110,10 +80,7 @@ def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses:
         raise InputError(f"the pipeline's hypothesis_template {template!r} must hold {{}} once, for the label")
     # As the pipeline reads them: its own index of entailment is -1 where no output is named so.
     count, entailment = pipeline.model.config.num_labels, pipeline.entailment_id
-    return Hypotheses(
-        names,
-        template,
-        bool(settings.get("multi_label", False)) or len(names) == 1,
-        entailment % count,
-        count - 1 if entailment == 0 else 0,
-    )
+    is_independent = bool(settings.get("multi_label", False)) or len(names) == 1
+    contradiction = (count - 1 if entailment == 0 else 0) if is_independent else None
+    hypotheses = {name: template.format(name) for name in names}
+    return partial(ZeroShot, labels=hypotheses, entailment=entailment % count, contradiction=contradiction)

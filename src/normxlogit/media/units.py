@@ -28,13 +28,17 @@ REGIONS = 8
 MOMENT = 0.25
 """Least duration, in seconds, of a part of a sound that is silenced."""
 
-
 MOST_PARTS = 40
 """Most parts of an answer in the figure of a sound."""
 
 
 class _Drawn(Medium):
-    """What pictures and sounds have in common: their drawings."""
+    """What pictures and sounds have in common."""
+
+    def __repr__(self) -> str:
+        """Return a line without the picture or sound."""
+        size = " x ".join(f"{side:g}" for side in self.extent)
+        return f"{type(self).__name__}({self.name!r}, {size}, scores {'x'.join(map(str, self.scores.shape))})"
 
     def block(self, *, signed: bool, first: int | None = None, alone: bool = True) -> "MediumBlock":
         """Return the block; see `Medium.block`."""
@@ -64,12 +68,6 @@ class PictureScores(_Drawn):
     width: Index
     height: Index
     preview: str = ""
-
-    @classmethod
-    def of_places(cls, first: int, places: FloatArray) -> "PictureScores":
-        """Return a picture of which the boxes of its patches are known."""
-        height, width = (round(float(places[..., axis].max())) for axis in (3, 2))
-        return cls(name="the picture", first=first, places=places, width=width, height=height)
 
     @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
@@ -127,23 +125,15 @@ class PictureScores(_Drawn):
         if not PREVIEW.fullmatch(self.preview):
             raise ValueError("preview: not a picture")
 
-    def __repr__(self) -> str:
-        """Return a line without the picture."""
-        return f"PictureScores({self.name!r}, {self.width} x {self.height}, scores {_shape(self)})"
-
     def removable(self) -> list[UnitScore]:
         """Return squares of patches, at most `REGIONS` in a row or column."""
         side = -(-max(self.shape) // REGIONS)
         groups: dict[tuple[int, int], list[int]] = {}
         for patch, (row, column) in enumerate(np.ndindex(*self.shape)):
-            groups.setdefault((row // side, column // side), []).append(patch)
-        last = side - 1
+            groups.setdefault((row // side * side, column // side * side), []).append(patch)
         return [
-            self.removable_part(
-                f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
-                patches,
-            )
-            for (row, column), patches in groups.items()
+            self.removable_part(f"{y},{x}" + (f" to {y + side - 1},{x + side - 1}" if side > 1 else ""), patches)
+            for (y, x), patches in groups.items()
         ]
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
@@ -191,11 +181,6 @@ class SoundScores(_Drawn):
     loudness: FloatArray | None = None
 
     @classmethod
-    def of_places(cls, first: int, places: FloatArray) -> "SoundScores":
-        """Return a sound of which the times of its moments are known."""
-        return cls(name="the sound", first=first, places=places, seconds=float(places.max()))
-
-    @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
         """Return whether a source is a span of seconds: a pair with a fraction, or of a sound without a text."""
         is_pair = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(i, int | float) for i in item)
@@ -234,21 +219,16 @@ class SoundScores(_Drawn):
         """Beginning and end of every moment in seconds, (n, 2)."""
         return self.places
 
-    def __repr__(self) -> str:
-        """Return a line without the sound."""
-        return f"SoundScores({self.name!r}, {self.seconds:.2f} s, scores {_shape(self)})"
-
     def removable(self) -> list[UnitScore]:
         """Return moments of `MOMENT` seconds, or of one frame if frames are longer."""
         groups: dict[int, list[int]] = {}
         for frame, (start, end) in enumerate(self.times.tolist()):
             if end > start:
                 groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
-        parts = []
-        for frames in groups.values():
-            times = self.times[frames]  # (n, 2)
-            parts.append(self.removable_part(f"{times[:, 0].min():.2f}-{times[:, 1].max():.2f} s", frames))
-        return parts
+        return [
+            self.removable_part(f"{self.times[frames, 0].min():.2f}-{self.times[frames, 1].max():.2f} s", frames)
+            for frames in groups.values()
+        ]
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return a heat map of the answer's parts over the first sound; see `Medium.figure`."""
@@ -267,16 +247,11 @@ class SoundScores(_Drawn):
         return words_over_time(self, names)
 
 
-def _shape(medium: Medium) -> str:
-    """Return the shape of the scores as text."""
-    return "x".join(map(str, medium.scores.shape))
-
-
 def grid_medium(rows: int, columns: int, first: int) -> PictureScores:
     """Return a picture whose patches form a grid, in units of patches."""
     left, top = np.meshgrid(np.arange(columns), np.arange(rows))  # (rows, columns) each
     boxes = np.stack([left, top, left + 1, top + 1], -1).astype(np.float32)
-    return PictureScores.of_places(first, boxes)
+    return PictureScores(name="the picture", first=first, places=boxes, width=columns, height=rows)
 
 
 def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
@@ -289,4 +264,4 @@ def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
     if not timed:
         return None
     moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
-    return SoundScores.of_places(timed[0], moments)
+    return SoundScores(name="the sound", first=timed[0], places=moments, seconds=float(moments.max()))

@@ -59,10 +59,9 @@ class Aligned(NamedTuple):
             in_words = {token for tokens in tokens_of_words for token in tokens}
             tokens_of_words.append(tuple(token for token in range(prompt) if token not in in_words))
             tokens_of_words.append(tuple(range(prompt, len(a.units))))
-        words += [
-            NamedSpan(f"the rest of the {'text' if after.completion is None else 'prompt'}", 0, 0, (), "rest", None)
-        ]
-        words += [NamedSpan("the answer's earlier words", 0, 0, (), "answer", None)]
+        rest = f"the rest of the {'text' if after.completion is None else 'prompt'}"
+        words.append(NamedSpan(rest, 0, 0, (), "rest", None))
+        words.append(NamedSpan("the answer's earlier words", 0, 0, (), "answer", None))
         return cls(both, words, tokens_of)
 
     def tokens(self, words: Sequence[int], which: int) -> Tokens:
@@ -70,25 +69,14 @@ class Aligned(NamedTuple):
         return tuple(sorted(token for word in words for token in self.tokens_of[which][word]))
 
     def difference(self, models: tuple[str, str], **fields: Any) -> ModelDifference:
-        """Return the difference of the two.
-
-        Args:
-            fields: Further fields of the result.
-        """
+        """Return the difference of the two, with further fields of the result."""
         before, after = self.both
-        scores = np.array(
-            [
-                [a.scores[list(tokens)].sum(dtype=np.float64) for tokens in tokens_of_words]
-                for a, tokens_of_words in zip(self.both, self.tokens_of, strict=True)
-            ]
-        )  # (2, U)
+        rows, sinks = [], set[int]()
+        for a, tokens_of_words in zip(self.both, self.tokens_of, strict=True):
+            rows.append([a.scores[list(tokens)].sum(dtype=np.float64) for tokens in tokens_of_words])
+            sinks |= {unit for unit, tokens in enumerate(tokens_of_words) if not set(a.sinks).isdisjoint(tokens)}
+        scores = np.array(rows)  # (2, U)
         constants = np.array([[a.bias, 0.0 if a.sink is None else a.sink] for a in self.both], np.float64)  # (2, 2)
-        sinks = {
-            unit
-            for a, tokens_of_words in zip(self.both, self.tokens_of, strict=True)
-            for unit, tokens in enumerate(tokens_of_words)
-            if not set(a.sinks).isdisjoint(tokens)
-        }
         bias, sink = (constants[1] - constants[0]).astype(np.float32)
         names = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
         return ModelDifference(

@@ -45,7 +45,7 @@ def compare_models(
     with quiet():
         from ..render.terminal import text_of_blocks
         from .compare import compare_models as compare
-        from .corpus import compare_table
+        from .table import compare_table
 
         names = (None if name == "default" else name for name in (before, after))
         first, second = (options.load(name, device, dtype, None, trust_remote_code) for name in names)

@@ -10,7 +10,7 @@ from ..leave_out.answers import Answer, TextAnswers
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval
 from ..leave_out.search import run_searches
-from ..leave_out.units import Verify, picked, removable
+from ..leave_out.units import Removable, Verify, picked, removable
 from ..methods import Method
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.completions.completed_prompts import read_completion
@@ -22,13 +22,10 @@ from ..results.targets import Prediction
 from ..tasks.targets import Choice
 from .aligned import Aligned
 from .result import ModelDifference
-from .sides import Pair, SharedOutputs, Side, sides_of
+from .sides import SharedOutputs, Side, sides_of
 
-AnswersWithout = Callable[[Iterable[TextRemoval]], list[Answer]]
-"""Returns a model's answers to texts, by their places, without some of their tokens."""
-
-Explained = tuple[list[Attribution], AnswersWithout]
-"""A model's attributions of texts, and its answers without some of their tokens."""
+Explained = tuple[list[Attribution], Callable[[Iterable[TextRemoval]], list[Answer]]]
+"""A model's attributions of texts, and a function of its answers to them without some of their tokens."""
 
 
 @checked_arguments()
@@ -89,12 +86,8 @@ def compare_models(
         answers = []
         for which, (side, (_, answers_without)) in enumerate(zip(sides, explained, strict=True)):
             with side.active():
-                tokens = [(place, aligned[place].tokens(words, which)) for place, words in removals]
-                answers.append(answers_without(tokens))
+                answers.append(answers_without([(i, aligned[i].tokens(words, which)) for i, words in removals]))
         return list(zip(*answers, strict=True))
-
-    def differences_without(removals: list[TextRemoval]) -> list[Answer]:
-        return [_difference(*answers, outputs) for answers in without(removals)]
 
     differences = []
     for text, answers in zip(aligned, without([(place, ()) for place in range(len(aligned))]), strict=True):
@@ -108,53 +101,43 @@ def compare_models(
                 predictions=() if difference.prediction is None else (difference.prediction,),
             )
         )
-    results = differences if verify is None else _verified(differences, verify, differences_without)
-    return results[0] if single else Attributions(results)
+    if verify is not None:
+
+        def differences_without(removals: list[TextRemoval]) -> list[Answer]:
+            return [_difference(*answers, outputs) for answers in without(removals)]
+
+        removables = [_removable(d, verify) for d in differences]
+        differences = cast(list[ModelDifference], run_searches(differences, removables, differences_without))
+    return differences[0] if single else Attributions(differences)
 
 
 def _explain_answers(
-    sides: tuple[Side, Side],
-    texts: Any,
-    target: Choice | None,
-    contrast: Choice | None,
-    method: str | Method | None,
+    sides: tuple[Side, Side], texts: Any, target: Choice | None, contrast: Choice | None, method: str | Method | None
 ) -> tuple[SharedOutputs, list[Explained], bool]:
     """Explain both models' answers to texts; also return the labels that they share, and whether it is one text."""
     models = [side.explainer.task_model for side in sides]
-    outputs = SharedOutputs(*models)
-    read: list[list[Encoding]] = []
-    predictions, single = [], False
+    outputs, read, predictions, single = SharedOutputs(*models), [], [], False
     for side, model in zip(sides, models, strict=True):
         with side.active():
             model.refresh()
             encodings, single = model.task.encode(model, texts, long_text="truncate")
             read.append(encodings)
-            cheap = side.explainer(encodings, method="random")
-            predictions.append([a.prediction for a in cheap])
+            predictions.append([a.prediction for a in side.explainer(encodings, method="random")])
     compared = [outputs.compared(before, after, target, contrast) for before, after in zip(*predictions, strict=True)]
     explained: list[Explained] = []
     for which, (side, encodings) in enumerate(zip(sides, read, strict=True)):
+        results: dict[int, Attribution] = {}
         with side.active():
-            results = _explain_targets(side, encodings, compared, which, method=method)
-            explained.append((results, TextAnswers(models[which], encodings, results)))
+            for subtracted in dict.fromkeys(pair for _, pair in compared):  # texts of one contrast in one call
+                places = [place for place, (_, pair) in enumerate(compared) if pair == subtracted]
+                targets = [compared[place][0][which] for place in places]
+                of_side = None if subtracted is None else subtracted[which]
+                some = [encodings[place] for place in places]
+                found = side.explainer(some, targets=targets, contrast=of_side, method=method)
+                results.update(zip(places, found, strict=True))
+            in_order = [results[place] for place in range(len(encodings))]
+            explained.append((in_order, TextAnswers(models[which], encodings, in_order)))
     return outputs, explained, single
-
-
-def _explain_targets(
-    side: Side,
-    encodings: Sequence[Encoding],
-    compared: Sequence[tuple[Pair, Pair | None]],
-    which: int,
-    **options: Any,
-) -> list[Attribution]:
-    """Explain texts, each for its target; those of one contrast in one call."""
-    results: dict[int, Attribution] = {}
-    for contrast in dict.fromkeys(pair for _, pair in compared):
-        places = [place for place, (_, pair) in enumerate(compared) if pair == contrast]
-        options["targets"] = [compared[place][0][which] for place in places]
-        options["contrast"] = None if contrast is None else contrast[which]
-        results.update(zip(places, side.explainer([encodings[place] for place in places], **options), strict=True))
-    return [results[place] for place in range(len(encodings))]
 
 
 def _explain_completions(
@@ -197,15 +180,9 @@ def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) ->
     return Answer(Prediction(label, second.id, value, None), value, differ)
 
 
-def _verified(
-    differences: Sequence[ModelDifference], verify: Verify, without: Callable[[list[TextRemoval]], list[Answer]]
-) -> list[ModelDifference]:
-    """Return differences with what is left of them without words, first those that carry them."""
-    removables = []
-    for d in differences:
-        found, sign = removable(d), -1.0 if d.measured[1] < d.measured[0] else 1.0
-        parts = [part._replace(score=sign * part.score) for part in found.parts]
-        count = min(verify, len(parts) - 1) if d.completion is not None and isinstance(verify, int) else verify
-        found = found._replace(parts=parts, target=d.target.name, quantity="difference")
-        removables.append(picked(d, found, count))
-    return cast(list[ModelDifference], run_searches(differences, removables, without))
+def _removable(d: ModelDifference, verify: Verify) -> Removable:
+    """Return the words of a text that can be left out, first those that carry the difference."""
+    found, sign = removable(d), -1.0 if d.measured[1] < d.measured[0] else 1.0
+    parts = [part._replace(score=sign * part.score) for part in found.parts]
+    count = min(verify, len(parts) - 1) if d.completion is not None and isinstance(verify, int) else verify
+    return picked(d, found._replace(parts=parts, target=d.target.name, quantity="difference"), count)

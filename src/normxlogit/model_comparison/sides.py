@@ -63,11 +63,7 @@ def opened(model: Any) -> Any:
 
 
 class SharedOutputs:
-    """The outputs that two classifiers, or two regressions, share by their names.
-
-    Args:
-        after: The other.
-    """
+    """The outputs that two classifiers, or two regressions, share by their names."""
 
     def __init__(self, before: TaskModel, after: TaskModel) -> None:
         for model in (before, after):
@@ -85,7 +81,11 @@ class SharedOutputs:
                 f"{before.name} and {after.name} answer in different ways: with values, with one of several labels or "
                 "with several at once; compare models of one way"
             )
-        self.pairs = _pairs(ours.labels, theirs.labels)
+        # By their names; case counts where labels of a model differ by it.
+        folds = all(len({label.casefold() for label in o.labels}) == len(o.labels) for o in (ours, theirs))
+        first, second = ([label.casefold() if folds else label for label in o.labels] for o in (ours, theirs))
+        shared = [label for label in first if first.count(label) == second.count(label) == 1]
+        self.pairs = [(first.index(label), second.index(label)) for label in shared]
         if ours.kind == "value" and len(ours.labels) == len(theirs.labels) == 1:
             self.pairs = [(0, 0)]
         if not self.pairs:
@@ -104,16 +104,10 @@ class SharedOutputs:
     def compared(
         self, before: Prediction, after: Prediction, target: Choice | None = None, contrast: Choice | None = None
     ) -> tuple[Pair, Pair | None]:
-        """Return which label of a text is compared, and which is subtracted.
+        """Return which label of a text is compared, and which is subtracted: those that the caller named.
 
-        That is the answer after rather than the one before. Of equal answers, and of labels that do not exclude each
-        other, it is the label itself, against the other one where there are two.
-
-        Args:
-            before: The answer before.
-            after: The answer after.
-            target: The label that the caller named instead.
-            contrast: The label that the caller named to be subtracted.
+        Otherwise it is the answer after rather than the one before; of equal answers, and of labels that do not
+        exclude each other, the label itself, against the other one where there are two.
         """
         subtracted = None if contrast is None else self.named(contrast)
         if target is not None:
@@ -122,16 +116,8 @@ class SharedOutputs:
         later = next((pair for pair in self.pairs if pair[1] == after.id), earlier)
         if later is None:
             raise InputError(f"neither {before.label!r} nor {after.label!r} is a label of both models: give target=")
-        others = [pair for pair in self.pairs if pair != later]
         if self.outcomes != "exclusive" or subtracted is not None:
             return later, subtracted
         if earlier not in (None, later):
             return later, earlier
-        return later, others[0] if self.binary and others else None
-
-
-def _pairs(before: tuple[str, ...], after: tuple[str, ...]) -> list[Pair]:
-    """Return the labels that both have, by their places; case counts where labels of a model differ by it."""
-    folds = all(len({label.casefold() for label in labels}) == len(labels) for labels in (before, after))
-    first, second = ([label.casefold() if folds else label for label in labels] for labels in (before, after))
-    return [(i, second.index(label)) for i, label in enumerate(first) if first.count(label) == second.count(label) == 1]
+        return later, next((pair for pair in self.pairs if pair != later), None) if self.binary else None

@@ -39,13 +39,14 @@ def explain(
     encodings = model.task.position.locate(model.encoder.from_batch(inputs), options.position)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
-    names_read = {"attention_mask", *encodings[0].inputs}
-    tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in names_read}
-    tensors = {name: value[None] if value.ndim == 1 else value for name, value in tensors_given.items()}  # (B, T)
-    ids = tensors.get("input_ids")
-    if ids is None:
+    tensors = {
+        name: torch.atleast_2d(value)  # (B, T)
+        for name, value in inputs.items()
+        if isinstance(value, Tensor) and name in {"attention_mask", *encodings[0].inputs}
+    }
+    if "input_ids" not in tensors:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
-    tensors = {"attention_mask": torch.ones_like(ids), **tensors}
+    tensors = {"attention_mask": torch.ones_like(tensors["input_ids"]), **tensors}
     batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)

@@ -106,23 +106,14 @@ def _patches(picture: PictureScores, strengths: FloatArray) -> list[Text]:
 def media_block(
     medium: PictureScores | SoundScores, *, signed: bool, first: int | None = None, alone: bool = True
 ) -> PatchesBlock:
-    """Return the block of a picture or a sound, coloured relative to its largest score; many parts are merged.
-
-    Args:
-        medium: The picture or sound, with scores of a target, or of several that are summed.
-        signed: Whether scores have a sign.
-        first: The number of its first part among the sources of links; None for no links.
-        alone: Whether it is the only picture, so that patches need not say of which they are.
-    """
+    """Return the block of a picture or a sound; see `Medium.block`. Scores of several targets are summed."""
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
     if isinstance(medium, PictureScores):
         medium = merge_neighbours(medium, MOST_PATCHES)
-    else:
-        medium = merge_neighbours(medium, MOST_MOMENTS)
-    prefix = "" if alone else f"{medium.name}, "
-    if isinstance(medium, PictureScores):
+        prefix = "" if alone else f"{medium.name}, "
         names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(medium.shape)]
     else:
+        medium = merge_neighbours(medium, MOST_MOMENTS)
         names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
     scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
     fields = Grid([""], names, scores, signed=signed).pieces(0)

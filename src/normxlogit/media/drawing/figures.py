@@ -31,13 +31,9 @@ LABEL = 24
 
 
 def pictures_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
-    """Draw pictures with the scores for an answer or each part of it, each on its own scale.
+    """Draw pictures of a result of one layer, once for each part of the answer, each on its own scale.
 
-    A picture is drawn for each part, and first for the whole answer if there are several, with the sum of its patches.
-
-    Args:
-        g: The result, of one layer; its targets are the parts of the answer.
-        k: How many parts: those with the largest sums, in their order.
+    The parts are the `k` with the largest sums, in their order; several come behind the whole answer.
     """
     panels = []
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]

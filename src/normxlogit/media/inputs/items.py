@@ -23,7 +23,7 @@ SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg",
 """Suffixes of files of pictures and sounds."""
 
 MEDIA_TYPES = ("image", "audio")
-"""Types of parts of messages that are pictures or sounds, which are also their keys in such a part."""
+"""Types of parts of messages that are pictures or sounds, and their keys in such a part."""
 
 EXPECTED = {
     "picture": "a path, a Pillow picture or an array of (height, width, 3)",
@@ -39,13 +39,9 @@ RATE_KEYS = ("sampling_rate", "sample_rate")
 
 
 def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
-    """Return one or several pictures or sounds as a list, and whether it was a single one.
+    """Return one or several pictures or sounds ("picture", "sound") as a list, and whether it was a single one.
 
-    Args:
-        inputs: One of them; a list, generator, array, tensor, column, or Arrow array of them; or a frame, a table, a
-            data set or a mapping with one column of them.
-        is_item: Whether something is one of them.
-        kind: "picture" or "sound", for errors.
+    They may come in any container: a list, generator, array, column, Arrow array, or a table with one column of them.
     """
     inputs = as_array(_column(inputs, is_item, kind))
     if is_item(inputs):
@@ -89,16 +85,12 @@ def rewound(file: Any) -> Iterator[Any]:
 
 
 def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str] = ()) -> tuple[Any, str]:
-    """Return what holds a picture or a sound, and the name of its file, "" if it has none.
+    """Return a path, an open file, or else the item itself, and the name of its file, "" if it has none.
 
     Args:
         item: A path or file URL, an open file, bytes of one, a data URI or base64, or anything else; or a mapping with
             one of these under one of some keys, such as a part of a message, or a row or a file of a data set.
-        kind: "picture" or "sound", for errors.
         data_keys: Keys of what is in memory; a mapping with one of them is returned itself.
-
-    Returns:
-        A path, an open file, or the item itself if it is neither.
     """
     key, name = "", ""
     while isinstance(item, Mapping):  # {"image": {"bytes": ..., "path": None}}
@@ -118,18 +110,13 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
                 f"{str(item)[:60]}: {kind}s are not fetched; give the path of a file, or the {kind} itself"
             )
         if isinstance(item, str) and (key == "base64" or item.startswith(BASE64_STARTS)):
-            return io.BytesIO(decoded_base64(item)), name
+            try:
+                return io.BytesIO(base64.b64decode(item.rpartition(",")[2], validate=True)), name
+            except ValueError:
+                raise InputError(f"{item[:60]}: not base64") from None
         path = Path(url2pathname(urlsplit(str(item)).path) if str(item).startswith("file:") else item)
         return path, path.name
     return (io.BytesIO(item), name) if isinstance(item, bytes | bytearray | memoryview) else (item, name)
-
-
-def decoded_base64(text: str) -> bytes:
-    """Return the bytes of base64 or of a data URI."""
-    try:
-        return base64.b64decode(text.rpartition(",")[2], validate=True)
-    except ValueError:
-        raise InputError(f"{text[:60]}: not base64") from None
 
 
 def number_axes(value: Any) -> int:
@@ -191,7 +178,8 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
 
     A text counts where it ends as the path of such a file does, and any text where nothing else could be one.
     """
-    firsts = {name: _first(column) for name, column in columns.items()}
+    of_rows = {k: c for k, c in columns.items() if isinstance(c, Iterable) and not isinstance(c, str | bytes | Mapping)}
+    firsts = {name: arrow_value(next(iter(column), None)) for name, column in of_rows.items()}
     candidates = [firsts, *([columns] if isinstance(inputs, Mapping) else [])]
     for any_text in (False, True):
         for values in candidates:
@@ -205,13 +193,6 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
             if names:
                 return names
     return []
-
-
-def _first(column: Any) -> Any:
-    """Return the first value of a column; None if it is not a column."""
-    if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
-        return None
-    return arrow_value(next(iter(column), None))
 
 
 def _with_rate(item: Any, rate: Any) -> Any:

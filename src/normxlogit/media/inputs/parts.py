@@ -22,7 +22,6 @@ def read_parts(
             stand before it, as Ollama has them.
         prompt: The mapping that holds the messages, with "images" beside them as data sets have them: those of the
             parts {"type": "image"} in their order; without such parts they stand before the first message of the user.
-        reader: The processor, which says how many samples a second the model reads.
     """
     images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     images = images if isinstance(images, list | tuple) else ()
@@ -85,24 +84,20 @@ def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Read
         return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
 
     return [
-        {**message, "content": list(map(replaced, message["content"]))}
-        if isinstance(message.get("content"), list)
-        else dict(message)
-        for message in messages
+        {**m, "content": list(map(replaced, m["content"]))} if isinstance(m.get("content"), list) else dict(m)
+        for m in messages
     ]
 
 
 def _with_typed_parts(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message with a picture as its content, or pictures beside it, as parts, and its media with types."""
     content, images = message.get("content"), message.get("images")
-    has_images = isinstance(images, list | tuple) and len(images) > 0
-    if not (isinstance(content, list | tuple) or is_opened_picture(content) or has_images):
+    images = images if isinstance(images, list | tuple) else ()
+    is_picture = is_opened_picture(content)
+    if not (isinstance(content, list | tuple) or is_picture or images):
         return message
-    if isinstance(content, list | tuple):
-        parts = [*content]
-    else:
-        parts = [content] if is_opened_picture(content) or content else []
-    pictures = [{"type": "image", "image": image} for image in images or ()] if has_images else []
+    parts = content if isinstance(content, list | tuple) else [content] if is_picture or content else []
+    pictures = [{"type": "image", "image": image} for image in images]
     rest = {key: value for key, value in message.items() if key != "images"}
     return {**rest, "content": [*pictures, *map(_typed_part, parts)]}
 

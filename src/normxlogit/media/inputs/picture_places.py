@@ -48,12 +48,7 @@ class Sources(NamedTuple):
 
 
 def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> Sources:
-    """Measure with test pictures from which pixels a processor computes each value, for pictures of one size.
-
-    Args:
-        process: Returns what the processor makes of a picture.
-        size: Width and height.
-    """
+    """Measure with test pictures from which pixels a processor computes each value, for pictures of one size."""
     from PIL import Image
 
     width, height = size
@@ -72,11 +67,7 @@ def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> S
 
 
 class PictureBoxes:
-    """Measures the boxes of parts, once for pictures of each size.
-
-    Args:
-        process: Returns what the model reads of one picture, by name.
-    """
+    """Measures the boxes of parts, once for pictures of each size, by what a function returns for one picture."""
 
     def __init__(self, process: Callable[[Any], Any]) -> None:
         self._process = process
@@ -92,10 +83,7 @@ class PictureBoxes:
     ) -> tuple[Floats, tuple[int, int] | None]:
         """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
 
-        Args:
-            entry: Where the pictures enter.
-            image: The picture.
-            pixel_share: Of the numbers of all pictures, which this one has.
+        The picture has a share of the numbers of all pictures.
         """
         if image.size not in self._sources:
             self._sources[image.size] = sources_of(self.pixels, image.size)
@@ -116,13 +104,7 @@ class PictureBoxes:
 
 
 def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
-    """Return the boxes of blocks of patches.
-
-    Args:
-        boxes: Of the patches of tiles, (tiles * h * w, 4), row by row.
-        grid: h and w.
-        side: Patches along a side of a block.
-    """
+    """Return the boxes of blocks of (side, side) patches, from those of tiles, (tiles * h * w, 4), row by row."""
     height, width = grid
     blocks = boxes.reshape(-1, height // side, side, width // side, side, 4)
     low, high = np.nanmin(blocks[..., :2], (2, 4)), np.nanmax(blocks[..., 2:], (2, 4))
@@ -139,7 +121,6 @@ def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
 
     Args:
         boxes: Left, top, right and bottom of each part in pixels, (N, 4); NaN for parts of no pixel.
-        size: Width and height of the picture.
 
     Returns:
         None if no part is in the picture.
@@ -169,8 +150,6 @@ def _spread(
         boxes: The boxes of all parts, (N, 4).
         with_area: The parts that are spread.
         single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
-        columns: The edges of the grid's columns.
-        rows: The edges of its rows.
     """
     left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
     where = np.stack(np.broadcast_arrays(left[None], top[:, None], right[None], bottom[:, None]), -1)  # (h, w, 4)

@@ -33,12 +33,7 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a prompt.
-
-    Attributes:
-        image: The picture in RGB, as it is looked at.
-        name: The name of its file; empty for one that has none.
-    """
+    """A picture of a prompt, in RGB as it is looked at, with the name of its file."""
 
     kind: ClassVar[str] = "picture"
 
@@ -80,11 +75,7 @@ def names_picture(text: str) -> bool:
 
 
 def read_picture(item: Any) -> Picture:
-    """Return a picture in RGB, read from any source.
-
-    Args:
-        item: What `opened_picture` takes; an array must be of whole numbers from 0 to 255.
-    """
+    """Return a picture in RGB of what `opened_picture` takes; an array must be of whole numbers from 0 to 255."""
     source = item.get("image") if isinstance(item, Mapping) else item
     if isinstance(source, Picture):
         return source
@@ -121,13 +112,11 @@ def opened_picture(item: Any) -> tuple[Any, str]:
             channels on either side.
     """
     item, name = source_of(item, "picture", PICTURE_KEYS)
-    if isinstance(item, Path):
-        return open_picture(item, str(item)), name
-    if hasattr(item, "read"):
+    if isinstance(item, Path) or hasattr(item, "read"):
         with rewound(item):
-            return open_picture(item, name or "the file"), name
+            return _opened(item, str(item) if isinstance(item, Path) else name or "the file"), name
     if hasattr(item, "getexif"):
-        return upright(item), name
+        return _import_pillow().ImageOps.exif_transpose(item), name
     return (_picture_of_array(item) if number_axes(item) in (2, 3) else item), name
 
 
@@ -155,31 +144,20 @@ def _picture_of_array(values: Any) -> Any:
     return _import_pillow().Image.fromarray(np.ascontiguousarray(array.astype(np.uint8)))
 
 
-def open_picture(file: Any, name: str) -> "Image":
-    """Return an upright picture, in RGB or with the levels of its file.
-
-    Args:
-        file: A path or a file object.
-        name: Its name in errors.
-    """
+def _opened(file: Any, name: str) -> "Image":
+    """Return the upright picture in a file, which errors call by a name."""
     pillow = _import_pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pillow.Image.DecompressionBombWarning)
             opened = pillow.Image.open(file)
         with opened:
-            picture = upright(opened)
+            picture: Image = pillow.ImageOps.exif_transpose(opened)
             picture.load()
             return picture
     except Exception as error:  # decoders of damaged files raise whatever they come across
         reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
         raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None
-
-
-def upright(picture: "Image") -> "Image":
-    """Return a picture rotated by its orientation tag, as the pipelines of transformers do."""
-    transposed: Image = _import_pillow().ImageOps.exif_transpose(picture)
-    return transposed
 
 
 def _import_pillow() -> Any:
@@ -194,11 +172,10 @@ def _import_pillow() -> Any:
 
 def _preview(image: "Image") -> str:
     """Return a picture for drawings, as a data URI of at most 448 pixels on its longer side."""
-    preview = image.copy()
+    preview, file = image.copy(), io.BytesIO()
     preview.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
     file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"
-    file = io.BytesIO()
-    preview.save(file, file_format, **({} if file_format == "PNG" else {"quality": 85}))
+    preview.save(file, file_format, quality=85)  # which a PNG has no use for
     return f"data:image/{file_format.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
@@ -234,13 +211,11 @@ def filled_by_surroundings(pixels: FloatArray, boxes: Sequence[Sequence[float]])
 def _pixels_in(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:
     """Return the rows and columns of the pixels whose centres lie in a box, or of the one around a smaller box."""
     left, top, right, bottom = box
-    return _places_in(top, bottom, height), _places_in(left, right, width)
-
-
-def _places_in(start: float, end: float, length: int) -> slice:
-    """Return the pixels in a row or column from one edge of a box to the other."""
-    first, last = math.ceil(start - 0.5), math.ceil(end - 0.5)
-    if first >= last:  # the box lies between two centres
-        first = min(math.floor((start + end) / 2), length - 1)
-        last = first + 1
-    return slice(max(0, first), min(length, max(0, last)))
+    slices = []
+    for start, end, length in ((top, bottom, height), (left, right, width)):
+        first, last = math.ceil(start - 0.5), math.ceil(end - 0.5)
+        if first >= last:  # the box lies between two centres
+            first = min(math.floor((start + end) / 2), length - 1)
+            last = first + 1
+        slices.append(slice(max(0, first), min(length, max(0, last))))
+    return slices[0], slices[1]

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
 from .pictures import filled_by_surroundings
@@ -43,11 +42,9 @@ class Signal(EncodedSignal):
         return EncodedMedium("sound", self.sound.name, (), None, spread, *self.sound.size_and_details(end))
 
     def without(self, tokens: Sequence[int]) -> "Signal":
-        """Return a sound without some moments, or a picture without some patches."""
-        return self._silenced(tokens) if self.times else self._without_regions(tokens)
-
-    def _without_regions(self, tokens: Sequence[int]) -> "Signal":
-        """Return a picture in which patches of its grid have the mean colour of what surrounds them."""
+        """Return a sound without some moments; patches of a picture get the mean colour of what surrounds them."""
+        if self.times:
+            return self._silenced(tokens)
         rows, columns, first_patch = self.grid
         name, pixels = next((name, value) for name, value in self.inputs.items() if value.ndim == 3)  # (C, H, W)
         height, width = pixels.shape[1:]
@@ -64,22 +61,17 @@ class Signal(EncodedSignal):
         """Return a sound with some moments silenced: samples are zero, spectra at the minimum of the sound."""
         name, values = next((name, value) for name, value in self.inputs.items() if value.is_floating_point())
         changed = values.clone()
-        axis, seconds = self._time_axis(values)
+        axis, seconds = 0, max(end for _, end in self.times)
+        if values.ndim > 1 and self.grid[0]:  # (time, bins), cut into patches that need not reach the end
+            seconds = values.shape[0] * SPECTRUM_STEP
+        elif values.ndim > 1:
+            axis = int(values.shape[1] > values.shape[0])
         length = values.shape[axis]
         floor = 0.0 if values.ndim == 1 else float(values.min())
         for start, end in (self.times[token] for token in tokens):
             first, last = round(start / seconds * length), round(end / seconds * length)
             changed.narrow(axis, first, max(0, min(last, length) - first)).fill_(floor)
         return replace(self, inputs={**self.inputs, name: changed})
-
-    def _time_axis(self, values: Tensor) -> tuple[int, float]:
-        """Return the time axis, and its duration in seconds."""
-        ends = max(end for _, end in self.times)
-        if values.ndim == 1:
-            return 0, ends
-        if self.grid[0]:  # (time, bins), cut into patches that need not reach the end
-            return 0, values.shape[0] * SPECTRUM_STEP
-        return int(values.shape[1] > values.shape[0]), ends
 
 
 def signal_of(encoding: Encoding) -> Signal | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from numbers import Integral, Number, Real
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,14 +33,13 @@ class Sound:
     """One channel of a sound.
 
     Attributes:
-        samples: float32, (N,).
         rate: Samples a second; None if neither the caller nor the model names it.
         notes: Notes on changes, such as averaged channels.
     """
 
     kind: ClassVar[str] = "sound"
 
-    samples: npt.NDArray[np.float32]
+    samples: npt.NDArray[np.float32]  # (N,)
     rate: int | None
     name: str
     notes: tuple[str, ...] = ()
@@ -105,7 +104,6 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
             soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
         rate: Samples a second that the model reads; None if that is not known.
-        place: Which input it is, for its name.
     """
     item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
     item, own_rate = _samples_and_rate(item, rate)
@@ -138,7 +136,7 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
         if own_rate is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate")
         samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
-        own_rate = int(float(own_rate)) if isinstance(own_rate, Real) and float(own_rate).is_integer() else own_rate
+        own_rate = int(own_rate) if isinstance(own_rate, float | np.floating) and own_rate.is_integer() else own_rate
         return _channels_last(np.asarray(detached(samples))), positive_integer(own_rate, "sampling_rate")
     return _with_rate(item) or (item, rate)
 
@@ -191,13 +189,9 @@ def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArr
 
 
 def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
-    """Return the moments of a sound, one for each frame that begins in it.
+    """Return the moments of a sound, one for each frame that begins in it, of frames up to the second `end`.
 
     Frames after its end, which fill it up to the length that a model reads, belong to none.
-
-    Args:
-        frames: How many frames of one length the model reads.
-        end: The seconds at which the last one ends.
     """
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)

@@ -25,14 +25,14 @@ from ...pipeline.completions.completion import explain_completion, scored_tokens
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.targets import Prediction, Target
+from ...results.targets import Target
 from ..inputs.items import media_items
 from ..inputs.signals import Signal
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import naming_input
 from ..tasks.speech import Emitted
-from .long_sounds import joined, kept_counts, windows_of
-from .verification import Window, with_speech_verification
+from .long_sounds import Window, joined, windows_of
+from .verification import with_speech_verification
 
 DECODER_PROMPT = 4
 """Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""
@@ -41,16 +41,7 @@ DECODER_PROMPT = 4
 def explain_speech(
     model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
 ) -> Attribution | Attributions[Attribution]:
-    """Transcribe sounds, and explain every token by moments of the sound.
-
-    Args:
-        sounds: One, or several.
-        options: The options of the explanation.
-        settings: Passed to the model's `generate`.
-
-    Returns:
-        One result, or a list in the order of the sounds.
-    """
+    """Transcribe one sound or several, with settings of `generate`, and explain every token by moments of it."""
     if options.parts is not None:
         raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")
     options = options.for_media(())
@@ -83,37 +74,33 @@ def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: M
     """Transcribe, explain and verify a sound, in windows if it exceeds the model's length."""
     if cast(Any, model.task).per_frame:
         result = _explain_frames(model, sound, options)
-        return with_speech_verification(model, [Window(sound, result, len(result.generated))], result, options.verify)
+        windows = [Window(0.0, sound, result, len(result.generated))]
+        return with_speech_verification(model, windows, result, options.verify)
     chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
-    windows = windows_of(sound, None if chunk is None else float(chunk))
-    results: list[tuple[float, Sound, Attribution]] = []
-    silent: InputError | None = None
-    for start, window in windows:
-        try:
-            results.append((start, window, _explain_decoder(model, window, options, settings)))
-        except NothingHeardError as error:  # noqa: PERF203  # of this window alone
-            silent = error
-    if silent is not None and not results:
-        raise silent
-    ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
-    end = ends if isinstance(ends, int) else None
-    transcripts = [result for *_, result in results]
-    transcript = transcripts[0] if len(windows) == 1 else joined(sound, [(s, r) for s, _, r in results], end)
-    counts = kept_counts(transcripts, end)
-    read = [Window(sound, result, n) for (_, sound, result), n in zip(results, counts, strict=True)]
-    return with_speech_verification(model, read, transcript, options.verify)
-
-
-class NothingHeardError(InputError):
-    """The transcript of a sound is empty."""
+    parts = windows_of(sound, None if chunk is None else float(chunk))
+    explained = [(start, part, _explain_decoder(model, part, options, settings)) for start, part in parts]
+    heard = [(start, part, g) for start, part, g in explained if g is not None]
+    if not heard:
+        raise InputError(f"{model.name} generates nothing of this sound")
+    end = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
+    windows = []
+    for start, part, g in heard:  # the token that ends a transcript is left out between windows
+        is_ended = len(g.generated) > 1 and end is not None and g.generated[-1].id == end and g is not heard[-1][2]
+        windows.append(Window(start, part, g, len(g.generated) - is_ended))
+    result = heard[0][2] if len(parts) == 1 else joined(sound, windows)
+    return with_speech_verification(model, windows, result, options.verify)
 
 
 @enough_memory("transcribe this sound")
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
-def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
-    """Transcribe a sound by an encoder-decoder model, and explain the transcript."""
+def _explain_decoder(
+    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]
+) -> Attribution | None:
+    """Transcribe a sound by an encoder-decoder model, and explain the transcript; None if there is none."""
     signal: Signal = cast(Any, model.task).read_signal(model, sound)
     prompt, ids = _generated(model, signal, settings)
+    if not ids:
+        return None
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
     tokens = readable_tokens(model.tokenizer, prompt)
@@ -139,8 +126,6 @@ def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) ->
     sequence = (output if isinstance(output, torch.Tensor) else output["sequences"])[0].tolist()
     prompt: list[int] = recorded.last(first)[0].tolist()
     ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
-    if not ids:
-        raise NothingHeardError(f"{model.name} generates nothing of this sound")
     return prompt, ids
 
 
@@ -158,29 +143,24 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     emitted = task.emitted(forward.logits[0].detach(), model)
     if not emitted:
         raise InputError(f"{model.name} emits no token for this sound: it answers with the blank at every frame")
-    ids = torch.tensor([[token.index for token in emitted]], device=forward.logits.device)  # (1, G)
-    frames = torch.tensor([[token.frame for token in emitted]], device=forward.logits.device)  # (1, G)
-    request = Request(model, forward, Emitted(ids, None, None, True, task, frames))
+    frames, predictions = zip(*emitted, strict=True)
+    token_ids = [task.blank_id(model), *(token.id for token in predictions)]  # the blank stands for a prompt
+    ids, of_frames = (torch.tensor([numbers], device=forward.logits.device) for numbers in (token_ids[1:], frames))
+    request = Request(model, forward, Emitted(ids, None, None, True, task, of_frames))
     found = run_method(method, request).on_host()
     sinks = None if found.sinks is None else functional.pad(found.sinks[0], (0, len(emitted)))
     # The frames stand before the tokens, as those of an encoder do; no token is read, so none has a score.
     values = functional.pad(found.values[0], (0, len(emitted)))  # (G, 1, S + G)
     scores = replace(found.map(lambda of_batch: of_batch[0]), values=values, sinks=sinks)
     check_finite(method, request, values.numpy())
-    blank = task.blank_id(model)  # stands before the first token, as the prompt of a completion does
-    token_ids = [blank, *ids[0].tolist()]
     tokens = readable_tokens(model.tokenizer, token_ids)
-    pieces = [_spelled(model.tokenizer, name) for name in tokens[1:]]
-    ends = [0, *np.cumsum([len(piece) for piece in pieces]).tolist()]
-    spans = ((0, 0), *pairwise(ends))
+    delimiter = getattr(model.tokenizer, "word_delimiter_token", None)
+    pieces = [" " if name == delimiter else name for name in tokens[1:]]
+    spans = ((0, 0), *pairwise([0, *np.cumsum([len(piece) for piece in pieces]).tolist()]))
     special = (True, *(index in model.tokenizer.all_special_ids for index in token_ids[1:]))
-    predictions = tuple(
-        Prediction(name, token.index, token.logit, token.probability)
-        for name, token in zip(tokens[1:], emitted, strict=True)
-    )
     sequence = Encoding(
         {"input_ids": token_ids},
-        tuple(tokens),
+        tokens,
         spans,
         None,
         (None,) * len(tokens),
@@ -193,11 +173,5 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         Target("token", name, index, span=None if is_special else span)
         for name, index, span, is_special in zip(tokens, token_ids, spans, special, strict=True)
     )[1:]
-    completed = Completed(sequence, 1, 0)
     fields: dict[str, Any] = {"predictions": predictions, "generated": predictions, "targets": targets}
-    return scored_tokens(model, completed, options, scores, **fields)
-
-
-def _spelled(tokenizer: Any, name: str) -> str:
-    """Return the text of a token, with a space for the word delimiter."""
-    return " " if name == getattr(tokenizer, "word_delimiter_token", None) else name
+    return scored_tokens(model, Completed(sequence, 1, 0), options, scores, **fields)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,34 +19,15 @@ from ...model.task_model import TaskModel
 from ...pipeline.progress import progress_bar
 from ...results.attribution import Attribution
 from ..inputs.sounds import Sound
-
-
-class Window(NamedTuple):
-    """A window of a sound with its transcript.
-
-    Attributes:
-        sound: The window.
-        transcript: Its transcript, explained.
-        kept: How many of its generated tokens are measured, the first ones.
-    """
-
-    sound: Sound
-    transcript: Attribution
-    kept: int
+from .long_sounds import Window
 
 
 def with_speech_verification(
     model: TaskModel, windows: Sequence[Window], g: Attribution, verify: Verify
 ) -> Attribution:
-    """Return a result with the log-probability of its transcript when moments of the sound are silenced.
+    """Return the transcript of a sound with its log-probability when moments of the sound are silenced.
 
     Of a sound that is read in windows it is the sum over them; only those that hold a silenced moment are read again.
-
-    Args:
-        model: The model of speech.
-        windows: The windows of the sound, one after another, of which each is a row of the table by itself.
-        g: The transcript of the whole sound and its explanation.
-        verify: Which moments are silenced; None for no verification.
     """
     if verify is None:
         return g

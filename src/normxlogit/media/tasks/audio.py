@@ -46,11 +46,6 @@ class AudioClassification(SignalTask):
         return units_of_parts(encoding, "moment"), () if medium is None else (medium,)
 
     @property
-    def _extractor(self) -> Any:
-        """The model's feature extractor."""
-        return feature_extractor_of(self.processor)
-
-    @property
     def rate(self) -> int | None:
         """Samples a second that the model reads."""
         return sampling_rate_of(self.processor)
@@ -63,9 +58,9 @@ class AudioClassification(SignalTask):
     def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
         """Return samples at the model's rate, the extractor's options, the seconds that are read, and notes."""
         sound = read_sound(item, self.rate)
-        chunk = getattr(self._extractor, "chunk_length", None)
+        extractor = feature_extractor_of(self.processor)
+        chunk, frames = getattr(extractor, "chunk_length", None), getattr(extractor, "max_length", None)
         seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
-        frames = getattr(self._extractor, "max_length", None)
         limit = float(chunk) if chunk else frames * FRAME_SECONDS if isinstance(frames, int) else None
         notes = sound.notes
         if limit is not None and sound.seconds is not None and sound.seconds > limit + FRAME_SECONDS:
@@ -80,10 +75,8 @@ class AudioClassification(SignalTask):
         rows, columns, first_frame = grid
         if rows:  # a spectrogram of ten milliseconds a frame, cut into patches
             step, width = 0.01 * config.time_stride, 0.01 * config.patch_size
-            spans = [
-                ((index % columns) * step, (index % columns) * step + width) for index in range(count - first_frame)
-            ]
-            return (*((0.0, 0.0) for _ in range(first_frame)), *spans)
+            starts = [(index % columns) * step for index in range(count - first_frame)]
+            return (*[(0.0, 0.0)] * first_frame, *((start, start + width) for start in starts))
         waveform, rate = inputs.get("input_values"), self.rate
         if seconds is None and waveform is not None and rate is not None:
             seconds = len(waveform) / rate

@@ -11,7 +11,7 @@ from ...model.task_model import TaskModel
 from ...results.units.media import Medium
 from ...results.units.units import Units
 from ...tasks.base import ModelClasses
-from ..inputs.items import as_array, number_axes
+from ..inputs.items import as_array
 from ..inputs.pictures import converted, is_picture, opened_picture
 from ..inputs.signals import signal_of
 from ..units import grid_medium
@@ -41,10 +41,8 @@ class ImageClassification(SignalTask):
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the patches, behind class and register tokens."""
-        signal = signal_of(encoding)
-        rows, columns, first_patch = NO_GRID if signal is None else signal.grid
-        media = (grid_medium(rows, columns, first_patch),) if rows else ()
-        return units_of_parts(encoding, "patch"), media
+        grid = NO_GRID if (signal := signal_of(encoding)) is None else signal.grid
+        return units_of_parts(encoding, "patch"), (grid_medium(*grid),) if grid[0] else ()
 
     def example_input(self, model: TaskModel) -> Any:
         """Return a picture with a gradient from dark to light."""
@@ -52,34 +50,18 @@ class ImageClassification(SignalTask):
 
     def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
         """Return a picture with as many channels as the model reads; it needs no options and has no duration."""
-        config = getattr(model.config, "vision_config", model.config)
         picture, _ = opened_picture(as_array(item))
-        self._check_levels(picture)
-        return with_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
-
-    def _check_levels(self, picture: Any) -> None:
-        """Refuse an array whose values are outside the range that the processor expects."""
         rescales = getattr(self.processor, "do_rescale", False)
-        if not rescales or number_axes(picture) == 0 or "float" not in str(picture.dtype):
-            return
-        lowest, highest = float(picture.min()), float(picture.max())
-        if lowest < 0 or 0 < highest <= 1:
-            raise InputError(
-                f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
-                "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as the "
-                "processor returns it"
-            )
-
-
-def with_channels(picture: Any, channels: int | None) -> Any:
-    """Return a picture of Pillow with the channels that a model reads; an array of other numbers unchanged.
-
-    Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
-    transformers do.
-
-    Args:
-        channels: How many the model reads, None if that is not known.
-    """
-    if channels not in MODES or not hasattr(picture, "convert"):
-        return picture
-    return converted(picture, MODES[channels])
+        if rescales and isinstance(picture, np.ndarray) and picture.dtype.kind == "f":
+            lowest, highest = float(picture.min()), float(picture.max())
+            if lowest < 0 or 0 < highest <= 1:
+                raise InputError(
+                    f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
+                    "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as "
+                    "the processor returns it"
+                )
+        # Grey is repeated for each colour, palettes are looked up, and transparency is dropped, as in pipelines.
+        channels = getattr(getattr(model.config, "vision_config", model.config), "num_channels", 0)
+        if channels in MODES and hasattr(picture, "convert"):
+            picture = converted(picture, MODES[channels])
+        return picture, {}, None, ()

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -29,6 +30,8 @@ from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_
 from .spectra import Spectrum, spectrum_of
 from .speech import SpeechSeq2Seq
 
+NO_TOKENS = "{}: no tokens of the prompt stand for each {} part, so where it is read cannot be told"
+
 NOT_EXTRA_INPUTS = ("input_ids", "attention_mask", "labels")
 """Outputs of a processor that are not passed on to the model unchanged."""
 
@@ -45,7 +48,7 @@ class MultimodalLM(CausalLM):
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
-        self._boxes = PictureBoxes(self._picture_alone)
+        self._boxes = PictureBoxes(partial(self._alone, "image"))
         self._spectra: dict[int, Spectrum] = {}
 
     def check_generates(self, model: TaskModel) -> None:
@@ -163,7 +166,10 @@ class MultimodalLM(CausalLM):
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures or sounds is read by itself")
         values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
-        media_inputs = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
+        media_inputs = {
+            name: value.to(model.device, model.module.dtype if value.is_floating_point() else value.dtype)
+            for name, value in values.items()
+        }
         return replace(batch, inputs=batch.inputs | media_inputs) if media_inputs else batch
 
     def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
@@ -190,10 +196,9 @@ class MultimodalLM(CausalLM):
         Templates may write a token that the processor replaces.
         """
         asked = {"type": "text", "text": "?"}
-        contents = [{"type": modality}, asked], [asked]
         with_medium, without = (
             str(self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False))
-            for content in contents
+            for content in ([{"type": modality}, asked], [asked])
         )
         pairs = enumerate(zip(with_medium, without, strict=False))
         start = next((place for place, (a, b) in pairs if a != b), len(without))
@@ -201,14 +206,12 @@ class MultimodalLM(CausalLM):
         token = self.tokenizer.convert_ids_to_tokens(placeholder_token(self.processor, model.config, modality))
         return token if token in inserted else inserted
 
-    def _picture_alone(self, image: Any) -> Any:
-        """Return the model's inputs for a message with one picture; an image processor alone has other defaults."""
-        content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
-        return self._apply_template([{"role": "user", "content": content}])
+    def _alone(self, modality: str, medium: Any) -> Any:
+        """Return the model's inputs for a message with one picture ("image") or sound ("audio").
 
-    def _sound_alone(self, samples: Any) -> Any:
-        """Return the model's inputs for a message with one sound."""
-        content = [{"type": "audio", "audio": samples}, {"type": "text", "text": "?"}]
+        The processor of pictures or sounds alone has other defaults.
+        """
+        content = [{"type": modality, modality: medium}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
     def _spectrum(self, model: TaskModel, sound: Sound) -> Spectrum:
@@ -216,20 +219,16 @@ class MultimodalLM(CausalLM):
         length, reader = len(sound.samples), feature_extractor_of(self.processor)
         if length not in self._spectra:
             token = placeholder_token(self.processor, model.config, "audio")
-            self._spectra[length] = spectrum_of(self._sound_alone, sound, reader, token)
+            self._spectra[length] = spectrum_of(partial(self._alone, "audio"), sound, reader, token)
         return self._spectra[length]
 
     def _encoded_sounds(
         self, model: TaskModel, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding
     ) -> list[EncodedMedium]:
         """Return the sounds of a prompt, with the times of their tokens and of the parts that reach the model."""
-        sound_token = placeholder_token(self.processor, model.config, "audio")
-        token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == sound_token]
-        if not token_positions or sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
-            raise UnsupportedModelError(
-                f"{type(model.module).__name__}: no tokens of the prompt stand for each of its sounds, so where they "
-                "are read cannot be told"
-            )
+        token_positions = self._token_positions(model, encoding, "audio")
+        if sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
+            raise UnsupportedModelError(NO_TOKENS.format(type(model.module).__name__, "audio"))
         entry = self._sound_entry(model, encoding, spectra)
         media, first_token, parts_before = [], 0, 0
         for sound, spectrum in zip(sounds, spectra, strict=True):
@@ -258,20 +257,11 @@ class MultimodalLM(CausalLM):
         self, model: TaskModel, pictures: Sequence[Picture], encoding: Encoding
     ) -> list[EncodedMedium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""
-        picture_token = placeholder_token(self.processor, model.config, "image")
-        token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == picture_token]
-        if not token_positions:
-            raise UnsupportedModelError(
-                f"{type(model.module).__name__}: no token of the prompt stands for its picture, so where it is read "
-                "cannot be told"
-            )
+        token_positions = self._token_positions(model, encoding, "image")
         pixels_by_picture = [self._boxes.pixels(picture.image) for picture in pictures]
-        has_pixels = PIXELS in encoding.extra_inputs
-        all_pixels = encoding.extra_inputs[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
-        pixels_match = has_pixels and all_pixels.size == sum(pixels.size for pixels in pixels_by_picture)
-        pixels_match = pixels_match and np.allclose(
-            all_pixels, np.concatenate([pixels.ravel() for pixels in pixels_by_picture]), atol=1e-5
-        )
+        alone = np.concatenate([pixels.ravel() for pixels in pixels_by_picture])
+        all_pixels = encoding.extra_inputs.get(PIXELS, torch.zeros(0)).float().numpy().ravel()
+        pixels_match = 0 < all_pixels.size == alone.size and np.allclose(all_pixels, alone, atol=1e-5)
         counts = _token_counts(len(token_positions), pixels_by_picture)
         media, first_token, patches_before = [], 0, 0
         for index, picture in enumerate(pictures):
@@ -290,6 +280,14 @@ class MultimodalLM(CausalLM):
             media.append(EncodedMedium("picture", name, own_tokens, by_token, by_part, *picture.size_and_details()))
             first_token += count
         return media
+
+    def _token_positions(self, model: TaskModel, encoding: Encoding, modality: str) -> list[int]:
+        """Return the tokens of a prompt that stand for its pictures or sounds."""
+        own_token = placeholder_token(self.processor, model.config, modality)
+        positions = [place for place, token_id in enumerate(encoding.ids) if token_id == own_token]
+        if not positions:
+            raise UnsupportedModelError(NO_TOKENS.format(type(model.module).__name__, modality))
+        return positions
 
     def _entry(self, model: TaskModel, encoding: Encoding, name: str) -> SignalEntry | None:
         """Return where an input of a processor enters the model, found once for each shape."""
@@ -328,11 +326,6 @@ class AudioText(MultimodalLM):
     )
 
 
-def _as_floats(value: Tensor, model: TaskModel) -> Tensor:
-    """Return a processor's output in the precision of the model."""
-    return value.to(model.module.dtype) if value.is_floating_point() else value
-
-
 def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:
     """Return each picture's number of tokens: in proportion to its pixels, or equal if that gives fractions."""
     total_pixels = max(sum(pixels.size for pixels in pixels_by_picture), 1)
@@ -343,10 +336,7 @@ def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:
 
 
 def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
-    """Return the token id that stands for a picture ("image") or a sound ("audio") in a prompt.
-
-    It is what configuration or processor name it.
-    """
+    """Return the token id that stands for a picture ("image") or a sound ("audio") in a prompt, as it is named."""
     names = ((config, f"{modality}_token_id"), (config, f"{modality}_token_index"), (processor, f"{modality}_token_id"))
     return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
 
@@ -354,13 +344,7 @@ def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
 def _align_offsets(
     text_ids: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the offsets of tokens, empty for those that a processor inserted among a text's tokens.
-
-    Args:
-        text_ids: The token ids of the text alone.
-        offsets: Their characters.
-        ids: The token ids with what the processor has put among them.
-    """
+    """Return the offsets of tokens, empty for those that a processor inserted among a text's tokens."""
     spans: list[tuple[int, int]] = []
     for change, start, end, first_id, last_id in SequenceMatcher(None, text_ids, ids, autojunk=False).get_opcodes():
         if change == "equal":
@@ -376,11 +360,6 @@ def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[Enc
 
     Tokens are aligned with the text by what they read like. Placeholders of adjacent pictures all read alike, so the
     tokens of one may have got the characters of the next.
-
-    Args:
-        encoding: The prompt.
-        placeholder: What stands in the text for a picture or a sound.
-        media: The pictures or sounds, with their tokens.
     """
     spans = [match.span() for match in re.finditer(re.escape(placeholder), encoding.text or "")]
     if len(spans) != len(media):
@@ -393,23 +372,14 @@ def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[Enc
 
 
 def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
-    """Return the layout of a picture's tokens in it, if each token is a square block of patches.
-
-    Returns:
-        None if the patches do not form one square block for each token.
-    """
+    """Return the layout of a picture's tokens in it; None unless the patches form one square block for each token."""
     if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
         return None
     height, width = grid or (count * side, side)  # without a grid, patches in the order of blocks
     if height % side or width % side:
         return None
     merged = merged_boxes(boxes, (height, width), side)
-    if grid is None and np.nanmax(_areas(merged)) > 1.5 * side**2 * np.nanmedian(_areas(boxes)):
+    areas_merged, areas = (np.prod(of[:, 2:] - of[:, :2], -1) for of in (merged, boxes))
+    if grid is None and np.nanmax(areas_merged) > 1.5 * side**2 * np.nanmedian(areas):
         return None  # the patches of a token do not follow each other: their boxes span more than a block
     return grid_layout(merged, size)
-
-
-def _areas(boxes: Floats) -> Floats:
-    """Return the areas of boxes, (N,), from their edges, (N, 4)."""
-    areas: Floats = np.prod(boxes[:, 2:] - boxes[:, :2], -1)
-    return areas

@@ -29,7 +29,7 @@ from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification
 from ..inputs.items import media_items
-from ..inputs.signals import Signal, signal_of
+from ..inputs.signals import Signal
 
 MASK_INPUT = "signal_mask"
 """The name of a feature extractor's mask in a batch; `_call_without_tokens` passes it on as `attention_mask`."""
@@ -42,8 +42,6 @@ LONGEST_PATH = 1000
 
 NAMED = 60
 """An error that begins with this many characters of an input names that input already."""
-
-TEXTS_ONLY = "long_text= is for texts; pictures and sounds are read whole"
 
 PatchGrid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
@@ -81,7 +79,7 @@ class SignalTask(Classification):
                 f"{part}"
             )
         super().__init__(model, self.processor_of(tokenizer), labels)
-        self._templates: dict[tuple[tuple[int, ...], ...], Encoding] = {}
+        self._templates: dict[tuple[tuple[int, ...], ...], tuple[Encoding, PatchGrid]] = {}
         self._patches: LayerOutput | None = None
 
     @classmethod
@@ -107,7 +105,11 @@ class SignalTask(Classification):
         without a hidden state for each patch has no headpiece: only its patch embedding is returned.
         """
         if self._patches is not None:
-            return Parts(head_error=_no_states(model), embedding_output=self._patches, unverified=parts.unverified)
+            error = (
+                f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its "
+                "last, which its head could read"
+            )
+            return Parts(head_error=error, embedding_output=self._patches, unverified=parts.unverified)
         width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
         if width is None or parts.headpiece is None:
             return parts
@@ -132,14 +134,9 @@ class SignalTask(Classification):
     def encode(
         self, model: TaskModel, inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
-        """Return the encodings of pictures or sounds, and whether there was a single one.
-
-        Args:
-            inputs: One as its processor takes it, several in any container, or the processor's output.
-            long_text: Not for signals, and refused.
-        """
+        """Return the encodings of one or several pictures or sounds, or of the processor's output for them."""
         if long_text is not None:
-            raise InputError(TEXTS_ONLY)
+            raise InputError("long_text= is for texts; pictures and sounds are read whole")
         inputs = collected(inputs)
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
@@ -157,10 +154,7 @@ class SignalTask(Classification):
         raise NotImplementedError
 
     def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
-        """Return an input for the processor, the processor's options, the duration in seconds, and notes.
-
-        The duration is that of the part that the model reads; None for pictures.
-        """
+        """Return an input for the processor, its options, the seconds that the model reads of a sound, and notes."""
         raise NotImplementedError
 
     def _encode_item(self, model: TaskModel, item: Any) -> Encoding:
@@ -174,11 +168,7 @@ class SignalTask(Classification):
                 f"the processor gives no {name}; pass the model's own image processor or feature extractor"
             )
         if "spatial_shapes" in processed:
-            raise UnsupportedModelError(
-                "the model reads patches of any number with a mask and their places besides "
-                f"({', '.join(other for other in processed if other != name)}); pictures are explained for models that "
-                f"read {name} alone"
-            )
+            raise UnsupportedModelError(f"the model reads patches with their places, and not {name} alone")
         inputs = {name: processed[name][0].to(model.module.dtype)}
         mask = processed.get("attention_mask")
         if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
@@ -199,17 +189,14 @@ class SignalTask(Classification):
         shapes = tuple(tuple(value.shape) for value in inputs.values())
         if shapes not in self._templates:
             count, grid = self._count_and_grid(model, inputs)
-            rows, columns, first_token = grid
-            names = [
-                f"{index // columns},{index % columns}" if rows else str(index) for index in range(count - first_token)
-            ]
-            tokens = (*(f"[{index}]" for index in range(first_token)), *names)
-            special = tuple(index < first_token for index in range(count))
+            rows, columns, first = grid
+            names = [f"{index // columns},{index % columns}" if rows else str(index) for index in range(count - first)]
+            tokens = (*(f"[{index}]" for index in range(first)), *names)
+            special = (True,) * first + (False,) * (count - first)
             sequences = tuple(None if is_special else 0 for is_special in special)
             template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
-            self._templates[shapes] = replace(template, signal=Signal(shapes, {}, grid))
-        template = self._templates[shapes]
-        grid = NO_GRID if (signal := signal_of(template)) is None else signal.grid
+            self._templates[shapes] = template, grid
+        template, grid = self._templates[shapes]
         times = self._times(model, inputs, grid, len(template), seconds)
         return replace(template, signal=Signal(shapes, inputs, grid, times))
 
@@ -225,17 +212,18 @@ class SignalTask(Classification):
             length = int(count(torch.tensor(len(waveform))))
             return length, _patch_grid(model, inputs, length)
         batch = {name: value[None].to(model.device) for name, value in inputs.items()}
+        module, name = private_clone(model.module), type(model.module).__name__
         if self._patches is None:
-            with torch.inference_mode(), _naming_reader(type(model.module).__name__):
-                states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
+            with torch.inference_mode(), _naming_reader(name):
+                states = module(**batch, output_hidden_states=True).get("hidden_states")
             if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
                 return states[-1].shape[1], _patch_grid(model, inputs, states[-1].shape[1])
-            self._patches = patch_embedding(private_clone(model.module), batch, model.module.main_input_name)
+            self._patches = patch_embedding(module, batch, model.module.main_input_name)
         site = Site(self._patches.path, self._patches.call)
-        with torch.inference_mode(), _naming_reader(type(model.module).__name__):
-            state = tensor_of(run(private_clone(model.module), batch, record=[site], stop=site).last(site))
+        with torch.inference_mode(), _naming_reader(name):
+            state = tensor_of(run(module, batch, record=[site], stop=site).last(site))
         if state is None:
-            raise UnsupportedModelError(f"{type(model.module).__name__} does not read every picture in the same way")
+            raise UnsupportedModelError(f"{name} does not read every picture in the same way")
         shape = [state.shape[axis] for axis in self._patches.axes[1:-1]]
         if len(shape) == 1:
             return shape[0], _patch_grid(model, inputs, shape[0])
@@ -251,28 +239,13 @@ def _naming_reader(reader: str) -> Iterator[None]:
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        reason = reason_of(error)
-        raise InputError(f"{reader} cannot read it: {reason}") from error
-
-
-def _no_states(model: TaskModel) -> str:
-    """Return the error for the head of a model without a hidden state for each patch."""
-    return (
-        f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its last, which "
-        "its head could read"
-    )
+        raise InputError(f"{reader} cannot read it: {reason_of(error)}") from error
 
 
 def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], bool] | None:
-    """Return the signals in a processor's output, and whether it is the output for a single input.
+    """Return the signals in a processor's output, or in rows of it, and whether there is a single one; else None.
 
     Frames that its attention mask hides, such as padding, are cut off.
-
-    Args:
-        inputs: A processor's output, a data set of such rows or a list of them, or anything else.
-
-    Returns:
-        None for anything else.
     """
     name = model.module.main_input_name
     if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) and name in row for row in inputs):
@@ -286,12 +259,11 @@ def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], 
     single = np.ndim(next(iter(values), np.zeros([1] * axes_of_one))) < axes_of_one
     if single:
         values, masks = [values], None if masks is None else [masks]
-    rows = [_as_tensor(row) for row in values]
-    dtype, signals = model.module.dtype, []
-    for index, row in enumerate(rows):
+    signals = []
+    for index, row in enumerate(map(_as_tensor, values)):
         mask = None if masks is None else _as_tensor(masks[index]).bool()
         is_cut = mask is not None and len(mask) == len(row) and not mask.all()
-        signals.append({name: (row[mask] if is_cut else row).to(dtype)})
+        signals.append({name: (row[mask] if is_cut else row).to(model.module.dtype)})
     return signals, single
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -62,12 +62,8 @@ class Spectrum:
     def moments_of_parts(self, sound: Sound, entry: SignalEntry) -> ScoreSpread | None:
         """Return the time of each part of a sound, such as a patch, that the model's first layer makes of it.
 
-        Args:
-            entry: The first layer that reads the sound. Parts of one moment, such as the bands of a spectrum, all get
-                the time of that moment.
-
-        Returns:
-            The times of the parts; None if no axis of the layer's input is that of the frames.
+        Parts of one moment, such as the bands of a spectrum, all get its time. None if no axis of the layer's input is
+        that of the frames.
         """
         part_axes = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
         time_axis = next((axis for axis in part_axes if entry.input_shape[axis] == self.frames), None)
@@ -89,7 +85,6 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
-        sound: The sound, at the rate that the model reads.
         reader: The feature extractor, which says how many samples there are from one frame to the next.
         token: The placeholder token of a sound.
     """
@@ -105,8 +100,8 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
     name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
     axis = 1 if values.shape[2] == bins else 2  # of frames: the other one is that of frequencies
     rows, frames = values.shape[0], values.shape[axis]
-    whole, half = _counts(processed, name, axis, token), _counts(of_half, name, axis, token)
-    read, kept, tolerance = min(length / hop, rows * frames), whole.frames[0], MAX_PADDING * rows  # a long sound is cut
+    (tokens, counts), (half_tokens, half_counts) = (_counts(of, name, axis, token) for of in (processed, of_half))
+    read, kept, tolerance = min(length / hop, rows * frames), counts[0], MAX_PADDING * rows  # a long sound is cut
     if kept < read - tolerance or read + tolerance < kept < rows * frames:
         raise UnsupportedModelError(
             f"{type(reader).__name__} makes {kept} frames of {length} samples, and not one every {hop} "
@@ -115,39 +110,20 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
     # The tokens belong to those frames whose number halves as theirs does.
     frames_of_tokens = (
         count
-        for count, count_of_half in zip(whole.frames, half.frames, strict=True)
-        if abs(whole.tokens * count_of_half / count - half.tokens) <= MAX_ROUNDING
+        for count, count_of_half in zip(counts, half_counts, strict=True)
+        if abs(tokens * count_of_half / count - half_tokens) <= MAX_ROUNDING
     )
-    return Spectrum(name, rows, frames, next(frames_of_tokens, None), hop / reader.sampling_rate, whole.tokens)
+    return Spectrum(name, rows, frames, next(frames_of_tokens, None), hop / reader.sampling_rate, tokens)
 
 
-class _Counts(NamedTuple):
-    """How many tokens and frames a processor makes of a sound.
+def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | None) -> tuple[int, tuple[int, ...]]:
+    """Return the number of placeholder tokens of a sound, and the numbers of frames that they may belong to.
 
-    Attributes:
-        tokens: The placeholder tokens in the prompt.
-        frames: The numbers of frames that the tokens may belong to: the frames that the processor's mask keeps, if it
-            returns a mask, and all frames.
-    """
-
-    tokens: int
-    frames: tuple[int, ...]
-
-
-def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | None) -> _Counts:
-    """Count the tokens and frames in a processor's output.
-
-    Args:
-        processed: The output.
-        name: The name of the spectrum in it.
-        axis: The axis of frames of the spectrum.
-        token: The id of the placeholder token of a sound.
+    These are the frames that the processor's mask keeps, if it returns a mask, and all frames, on an axis of the
+    spectrum of a name.
     """
     shape = (processed[name].shape[0], processed[name].shape[axis])
-    tensors = [
-        value for input_name, value in processed.items() if input_name not in OF_TEXT and isinstance(value, Tensor)
-    ]
+    tensors = [value for key, value in processed.items() if key not in OF_TEXT and isinstance(value, Tensor)]
     masks = [value for value in tensors if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
     kept_frames = [max(int(mask.sum()), 1) for mask in masks[:1]]
-    tokens = int((np.asarray(processed["input_ids"]) == token).sum())
-    return _Counts(tokens, (*kept_frames, shape[0] * shape[1]))
+    return int((np.asarray(processed["input_ids"]) == token).sum()), (*kept_frames, shape[0] * shape[1])

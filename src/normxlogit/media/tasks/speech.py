@@ -11,8 +11,9 @@ from transformers import AutoProcessor
 
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.encoding import Batch, Encoding
+from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
+from ...results.targets import Prediction
 from ...tasks.answers import AnswerPosition, Outputs
 from ...tasks.base import Generates, ModelClasses, Task, TaskName
 from ...tasks.seq2seq import Seq2Seq, encoder_output
@@ -146,51 +147,29 @@ class CTC(SpeechTask, AudioClassification):
         """Return the vocabulary index of the blank."""
         return int(model.config.pad_token_id or 0)
 
-    def emitted(self, logits: Tensor, model: TaskModel) -> list["EmittedToken"]:
-        """Return the emitted tokens: one for each run of frames with the same most likely token, without blanks.
+    def emitted(self, logits: Tensor, model: TaskModel) -> list[tuple[int, Prediction]]:
+        """Return the emitted tokens, each with the frame at which it is most likely, of logits (T, V).
 
-        Args:
-            logits: (T, V).
+        They are one for each run of frames with the same most likely token, without blanks.
         """
-        blank_id = self.blank_id(model)
-        best = logits.argmax(-1).tolist()  # (T,)
         probabilities = logits.float().softmax(-1)  # (T, V)
         tokens, start = [], 0
-        for index, run in groupby(best):
+        for index, run in groupby(logits.argmax(-1).tolist()):
             end = start + len(list(run))
-            if index != blank_id:
+            if index != self.blank_id(model):
                 frame = start + int(probabilities[start:end, index].argmax())
-                tokens.append(
-                    EmittedToken(index, frame, float(logits[frame, index]), float(probabilities[frame, index]))
-                )
+                (name,) = readable_tokens(model.tokenizer, [index])
+                numbers = float(logits[frame, index]), float(probabilities[frame, index])
+                tokens.append((frame, Prediction(name, index, *numbers)))
             start = end
         return tokens
 
 
 @dataclass(frozen=True)
-class EmittedToken:
-    """A token that a CTC model emits.
-
-    Attributes:
-        index: Its entry of the vocabulary.
-        frame: The frame of its run at which it is most likely.
-    """
-
-    index: int
-    frame: int
-    logit: float
-    probability: float
-
-
-@dataclass(frozen=True)
 class Emitted(BatchTargets):
-    """The logits of emitted tokens at their frames, each minus its mean over the vocabulary or minus the contrast's.
+    """The logits of emitted tokens at their frames, each minus its mean over the vocabulary."""
 
-    Attributes:
-        frames: The frame of each, (B, K).
-    """
-
-    frames: Tensor
+    frames: Tensor  # (B, K)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the quantities, (B, K), of logits at every frame, (B, T, V)."""
@@ -198,8 +177,6 @@ class Emitted(BatchTargets):
         frames = self.frames.to(logits.device)
         frame_logits = logits[rows, frames]  # (B, K, V)
         target_logits = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
-        if self.contrast is not None:
-            return target_logits - frame_logits[..., self.contrast.to(logits.device)][..., 0]
         return target_logits - mean_logit(frame_logits)[..., 0]
 
 

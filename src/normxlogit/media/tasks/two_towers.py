@@ -25,11 +25,7 @@ from .image import ImageClassification
 
 
 class Tower(PreTrainedModel):
-    """One of two towers as a task model: its answer is the vector of a text or a picture, in the space of both.
-
-    Args:
-        towers: The model with both; it stays the caller's own.
-    """
+    """One of the caller's two towers as a task model, which answers with the vector of a text or a picture."""
 
     base_model_prefix = "towers"
 
@@ -57,11 +53,7 @@ class Tower(PreTrainedModel):
         return cast(Any, self.towers).text_model.get_input_embeddings()  # type: ignore[no-any-return]
 
     def forward(self, **inputs: Any) -> SequenceClassifierOutput:
-        """Embed texts or pictures, without normalising the vectors.
-
-        Args:
-            inputs: The inputs of the tower.
-        """
+        """Embed texts or pictures, without normalising the vectors."""
         towers = cast(Any, self.towers)
         embed = towers.get_text_features if self.side == "text" else towers.get_image_features
         output = embed(**inputs)
@@ -95,18 +87,11 @@ class PictureTower(ImageClassification):
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode pictures, with the places of their patches."""
-        items = list(items)
-        encodings = self.encode(model, items)[0]
+        encodings = self.encode(model, list(items))[0]
         return [self._with_places(model, *pair) for pair in zip(encodings, items, strict=True)]
 
     def _with_places(self, model: TaskModel, encoding: Encoding, item: Any) -> Encoding:
-        """Return a picture's encoding with the layout of its patches; unchanged if they form no grid.
-
-        Args:
-            model: The model of the picture tower.
-            encoding: The encoding of the picture.
-            item: The picture as the caller gave it.
-        """
+        """Return a picture's encoding with the layout of its patches; unchanged if they form no grid."""
         signal = signal_of(encoding)
         try:
             picture = read_picture(item)

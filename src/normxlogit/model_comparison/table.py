@@ -1,0 +1,151 @@
+"""Two models compared over a table of texts: rows of Parquet, a page, and what carries the changes most often."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+from ..long_runs.tables import SUFFIXES, check_columns, source_of_file
+from ..pipeline.progress import progress_bar
+from ..render.blocks import Block, Card, Column, Paragraph, Table, cell
+from ..render.cards import cards
+from ..render.html import page as drawn_page
+from ..results.collection import Attributions
+from ..results.storage.files import write_text
+from .compare import compare_models
+from .result import ModelDifference
+from .sides import opened
+
+AT_ONCE = 1024
+"""Texts that are compared and written at once."""
+
+FIRST = 3
+"""How many of a text's words carry its change: those of the highest scores."""
+
+SHOWN, LISTED = 200, 20
+"""Most texts on a page, and most words in its table."""
+
+
+@dataclass
+class Summary:
+    """Counts over texts, which are added one by one.
+
+    Attributes:
+        changes: How many texts have which two answers, where these differ.
+        verified: How many of these were verified.
+        agreeing: In how many of those the models agree without the words that were left out.
+        carried: In how many texts with which two answers a word carries the change.
+        scores: The word's scores in all texts with these two answers.
+    """
+
+    texts: int = 0
+    changes: Counter[str] = field(default_factory=Counter)
+    verified: int = 0
+    agreeing: int = 0
+    carried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    scores: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+
+    def add(self, differences: Sequence[ModelDifference]) -> None:
+        """Add texts."""
+        self.texts += len(differences)
+        for d in differences:
+            if not d.changed:
+                continue
+            answers, scores = d.prediction.label, dict[str, float]()
+            self.changes[answers] += 1
+            if d.verified is not None:
+                self.verified += 1
+                self.agreeing += d.verified.together.changed
+            for text, score in ((word.text.casefold(), word.score) for word in d.words()):
+                if any(map(str.isalnum, text)):
+                    scores[text] = scores.get(text, 0.0) + float(score)
+            strongest = sorted(scores, key=lambda word: -scores[word])[:FIRST]
+            self.carried.update((word, answers) for word in strongest if scores[word] > 0)
+            for word, score in scores.items():
+                self.scores.setdefault((word, answers), []).append(score)
+
+    def blocks(self) -> list[Block]:
+        """Return how many answers differ and how, and the words that carry the changes."""
+        told = f"The answer differs in {sum(self.changes.values())} of {self.texts} texts"
+        tested = f"; the models agree on {self.agreeing} of these without the words that carry the change"
+        changes = [[cell(change), cell(str(count), count)] for change, count in self.changes.most_common()]
+        words = []
+        for (word, answers), count in self.carried.items():
+            scores = self.scores[word, answers]
+            words.append((word, answers, count, len(scores), sum(scores) / len(scores)))
+        rows = [
+            [cell(word), cell(answers), *(cell(f"{number:.4g}", number) for number in numbers)]
+            for word, answers, *numbers in sorted(words, key=lambda row: (-row[2], -row[4]))[:LISTED]
+        ]
+        names = ("carries it in", "changed texts with it", "mean score")
+        columns = [Column("word"), Column("answers"), *(Column(name, numbers=True) for name in names)]
+        tables: list[Block] = [
+            Table([Column("answers"), Column("texts", numbers=True)], changes, "Answers that differ"),
+            Table(columns, rows, "Words that carry the changes most often", sortable=True),
+        ]
+        return [Paragraph(told + (tested if self.verified else "") + "."), *(tables if self.changes else [])]
+
+
+def compare_table(
+    before: Any,
+    after: Any,
+    table: Path,
+    output: Path,
+    columns: Sequence[str] = ("text",),
+    *,
+    verify: Any = 3,
+    **options: Any,
+) -> Summary:
+    """Compare two models on a table of texts, and write what was found.
+
+    Args:
+        before: As in `compare_models`, and so are `after` and the options.
+        table: A Parquet, CSV, TSV, JSONL, Arrow or text file.
+        output: A new folder, for `page.html` and `rows-00000000.parquet` and so on, named by their first rows, which
+            `normxlogit.load` reads.
+        columns: The column of texts, or the two of pairs.
+        verify: As in `compare_models`, of the texts whose answers differ.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise DataError(f"{output} is not an empty folder; give another")
+    models, texts = (opened(before), opened(after)), _texts(table, columns)
+    output.mkdir(parents=True, exist_ok=True)
+    summary, shown = Summary(), list[ModelDifference]()
+    with progress_bar(len(texts), None, "comparing") as update:
+        for start in range(0, len(texts), AT_ONCE):
+            some = texts[start : start + AT_ONCE]
+            found: list[ModelDifference] = list(compare_models(*models, some, **options))
+            changed = [place for place, d in enumerate(found) if d.changed]
+            if verify and changed:
+                verified = compare_models(*models, [some[place] for place in changed], verify=verify, **options)
+                for place, d in zip(changed, verified, strict=True):
+                    found[place] = d
+            Attributions(found).save(output / f"rows-{start:08}.parquet")
+            summary.add(found)
+            shown = _by_change([*shown, *found])[:SHOWN]
+            update(len(some))
+    all_cards = [Card(summary.blocks(), "All texts", result=False), *cards(Attributions(shown))]
+    write_text(drawn_page(all_cards, shown[0].title), output / "page.html")
+    return summary
+
+
+def _by_change(differences: Iterable[ModelDifference]) -> list[ModelDifference]:
+    """Return differences, first those whose answers differ, then by how much the models differ."""
+    return sorted(differences, key=lambda d: (not d.changed, -abs(d.measured[1] - d.measured[0])))
+
+
+def _texts(table: Path, columns: Sequence[str]) -> list[Any]:
+    """Return the texts of a table, or pairs of them."""
+    source = source_of_file(lambda: table.open("rb"), str(table), SUFFIXES[table.suffix])
+    check_columns(source.names(), columns)
+    texts: list[Any] = []
+    for block in source.blocks(columns):
+        for problem, *cells in zip(block.problems, *map(block.cells, columns), strict=True):
+            if problem is not None or not all(isinstance(cell, str) and cell.strip() for cell in cells):
+                raise DataError(f"{table}, row {len(texts)}: {problem or 'no text'}")
+            texts.append(tuple(cells) if len(cells) > 1 else cells[0])
+    if not texts:
+        raise DataError(f"{table}: no rows")
+    return texts
