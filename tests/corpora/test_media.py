@@ -98,13 +98,10 @@ def test_whatever_holds_a_picture_it_is_the_same(tmp_path, vit, photos):
     (tmp_path / "list.txt").write_text("\n".join(map(str, paths)) + "\n")
     forms = {
         "a data set of paths": dataset,
-        "a data set of bytes": inside.cast_column("image", datasets.Image()),
-        "a stream": inside.cast_column("image", datasets.Image()).to_iterable_dataset(),
+        "a stream of bytes": inside.cast_column("image", datasets.Image()).to_iterable_dataset(),
         "parquet of bytes": tmp_path / "bytes.parquet",
         "a text file": tmp_path / "list.txt",
-        "pillow": [{"image": Image.open(p)} for p in paths],
         "arrays": [{"image": np.asarray(Image.open(p))} for p in paths],
-        "files": list(map(str, paths)),
         "a pattern": str(photos / "0[0-3].*"),
     }
     for number, (name, form) in enumerate(forms.items()):
@@ -115,23 +112,15 @@ def test_whatever_holds_a_picture_it_is_the_same(tmp_path, vit, photos):
 
 def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, photos, monkeypatch):
     good = files(photos)[1]
-    content = good.read_bytes()
-    broken, text = tmp_path / "broken.png", tmp_path / "text.png"
-    broken.write_bytes(content[: len(content) // 2])
-    text.write_text("no picture")
+    (tmp_path / "text.png").write_text("no picture")
     monkeypatch.chdir(tmp_path)
     expected = {
         str(good): None,
         "none.png": "No such file",
-        str(broken): "cannot be read as a picture",
         "text.png": "cannot be read as a picture",
         str(photos): "Is a directory",
-        "a\0b.png": "cannot be read as a picture",
-        "x" * 5000: "File name too long",
         "https://example.org/a.png": "pictures are not fetched",
         None: "a NoneType; expected",
-        3: "the input is a int; expected",
-        b"": "cannot be read as a picture",
         "\ud800.png": "cannot be read as a picture",
     }
     rows = [*({"path": value} for value in expected), {"path": str(good)}]
@@ -139,10 +128,7 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
     assert results("out")["row"].to_pylist() == [0, len(expected)]
     reasons = errors("out")
     assert sorted(reasons) == list(range(1, len(expected)))
-    for row, reason in enumerate(expected.values()):
-        if reason is not None:
-            assert reason in reasons[row]
-            assert "\n" not in reasons[row]
+    assert all(reason is None or reason in reasons[row] for row, reason in enumerate(expected.values())), reasons
 
 
 def test_questions_about_pictures(tmp_path, photos):
@@ -184,11 +170,3 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):
     path.write_bytes(files(photos)[3].read_bytes())
     with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
         attribute(vit, rows, tmp_path / "out")
-
-
-def test_a_picture_in_memory_that_changed_is_noticed(tmp_path, vit):
-    levels = np.zeros((16, 16, 3), np.uint8)
-    attribute(vit, [{"image": levels}], tmp_path / "out")
-    assert attribute(vit, [{"image": levels.copy()}], tmp_path / "out").fresh == 0
-    with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
-        attribute(vit, [{"image": levels + np.uint8(1)}], tmp_path / "out")

@@ -96,7 +96,6 @@ def test_the_fused_backward_is_the_weights_transposed(case):
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
 
 
-LINE, PICTURE, VOLUME = (2, 3, 8), (1, 2, 4, 5), (1, 2, 2, 4, 2)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from normxlogit import InputError
 from normxlogit.inputs.token_ids import read_token_ids
 from tests import tiny
 
-MASK = [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
 
 
 def read(encoded, vocabulary=tiny.SIZE):

@@ -126,11 +126,5 @@ def test_fragment_styles_nothing_outside_itself():
     assert all(one.startswith((".nxl", "div.nxl")) for one in selectors)
 
 
-def luminance(color) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in color)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one, other) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
