@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -19,9 +20,8 @@ TEXT = "the movie is not good"
 def load(name):
     if name == "none":
         raise InputError("none: no such model folder")
-    kind = {"writer": ("llama", "CausalLM"), "masked": ("bert", "MaskedLM")}.get(
-        name, ("bert", "SequenceClassification")
-    )
+    kinds = {"writer": ("llama", "CausalLM"), "masked": ("bert", "MaskedLM")}
+    kind = kinds.get(name, ("bert", "SequenceClassification"))
     tokenizer = tiny.tokenizer_for(kind[0])
     tokenizer.model_max_length = 400
     return Explainer(tiny.model(*kind, max_position_embeddings=400), tokenizer, name=name or "own")
@@ -68,15 +68,12 @@ def test_generation_and_citation(app):
     [
         (lambda app: app.explain("  "), InputError, "the text is empty"),
         (lambda app: app.explain("a" * 301), InputError, "300"),
-        (lambda app: app.explain("\ud800"), InputError, "half of a character"),
         (lambda app: app.explain(TEXT, "b" * 301), InputError, "second text"),
         (lambda app: app.explain(TEXT, methods=[]), MethodError, "at least one"),
         (lambda app: app.explain(TEXT, methods=["logat", "random", "normxlogit", "lime"]), MethodError, "4 methods"),
         (lambda app: app.explain(TEXT, methods=["lime:samples=51"]), MethodError, "up to 50, not samples=51"),
-        (lambda app: app.explain(TEXT, targets=["no such"]), TargetError, "no label"),
         (lambda app: app.explain(TEXT, targets=["no such"], methods=["logat", "random"]), TargetError, "^no label"),
         (lambda app: app.explain(TEXT, model="none"), InputError, "no such model folder"),
-        (lambda app: app.generate("once", model=""), UnsupportedModelError, "causal language model"),
         (lambda app: app.generate("once", model="masked"), UnsupportedModelError, "masked does not generate"),
         (lambda app: app.generate("once", model="writer", new_tokens=6), InputError, "1 to 5 tokens"),
         (lambda app: app.cite("who ?", "\n---\n", model="writer", new_tokens=3), InputError, "document"),
@@ -108,22 +105,17 @@ def test_few_models_are_kept_and_each_is_loaded_once():
 
     models = LoadedModels("first", 2, slow)
     assert models("") is models(None) is models(" first ")
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(models("slow"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    assert models("b") is models("b")  # others do not wait for a slow one
-    wait.set()
-    for thread in threads:
-        thread.join()
-    assert len({id(one) for one in found}) == 1
-    assert loaded == ["first", "slow", "b"] or loaded == ["first", "b", "slow"]
+    with ThreadPoolExecutor(4) as threads:
+        found = [threads.submit(models, "slow") for _ in range(4)]
+        assert models("b") is models("b")  # others do not wait for a slow one
+        wait.set()
+    assert len({id(one.result()) for one in found}) == 1
+    assert sorted(loaded) == ["b", "first", "slow"]
     models("b")
     models("c")
     assert len(models) == 3
     models("slow")  # was asked for longest ago, and has gone
-    assert sorted(loaded) == ["b", "c", "first", "slow", "slow"]
     for _ in range(2):
         with pytest.raises(InputError):
             models("none")
-    assert loaded.count("none") == 2
+    assert sorted(loaded) == ["b", "c", "first", "none", "none", "slow", "slow"]

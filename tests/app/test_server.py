@@ -6,7 +6,6 @@ import pytest
 
 from normxlogit import InputError
 from normxlogit.app.server import LOOPBACK, Guard, listen
-from tests.commands import run
 
 
 def ask(path, *, hosts=LOOPBACK, method="GET", chunks=(b"",), **headers):
@@ -32,18 +31,10 @@ def ask(path, *, hosts=LOOPBACK, method="GET", chunks=(b"",), **headers):
     return sent[0]["status"], dict(sent[0]["headers"]), chunks_left
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/", 200),
-        ("/assets/index.js", 200),
-        ("/gradio_api/queue/join", 200),
-        ("/gradio_api/file=/etc/passwd", 404),
-        ("/gradio_api/upload", 404),
-        ("/gradio_api/proxy=https://example.com", 404),
-        ("/monitoring", 404),
-    ],
-)
+@pytest.mark.parametrize(("path", "status"), [
+    ("/", 200), ("/assets/index.js", 200), ("/gradio_api/queue/join", 200), ("/monitoring", 404),
+    ("/gradio_api/file=/etc/passwd", 404), ("/gradio_api/upload", 404), ("/gradio_api/proxy=https://a.example", 404),
+])  # fmt: skip
 def test_only_the_page_is_there(path, status):
     assert ask(path)[0] == status
 
@@ -78,13 +69,8 @@ def test_a_body_that_is_refused_is_read_before_the_answer_so_that_the_sender_see
     assert endless[2] > 0
 
 
-def test_an_address_that_is_taken_is_an_error(capsys):
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(InputError, match="choose another --port"):
-            listen("127.0.0.1", port)
-        code, out, err = run(capsys, "app", "--no-open", "--port", port)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "choose another --port" in err
+def test_an_address_that_is_taken_is_an_error():
+    with listen("127.0.0.1", 0) as taken, pytest.raises(InputError, match="choose another --port"):
+        listen("127.0.0.1", taken.getsockname()[1])
     with pytest.raises(InputError, match="cannot listen at no such host"):
         listen("no such host", 0)

@@ -106,8 +106,3 @@ def test_the_changed_result_of_a_tool_makes_the_answer_wrong(monkeypatch):
         value, right = (set(re.findall(r"[\w:]+", row[name])) for name in ("completion", "contrast"))
         assert value - right <= set(re.findall(r"[\w:]+", changed))
         assert not any((right - value) <= set(re.findall(r"[\w:]+", str(m["content"]))) for m in row["messages"])
-
-
-def test_sets_of_language_models_need_one(tmp_path):
-    with pytest.raises(InputError, match="--model"):
-        known_rows("sums", None, tmp_path, 1, 0)

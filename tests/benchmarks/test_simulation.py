@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import r2_score, recall_score, roc_auc_score
 
+from benchmarks import simulation
 from benchmarks.simulation import (
     PREDICTION,
-    SURE,
     Deletions,
     delete_each_word,
     evaluate_simulation,
     judge,
-    log_odds,
     table,
 )
-from normxlogit import DataError, Explainer, UnsupportedModelError
+from normxlogit import DataError, Explainer
 from tests import plain, tiny
 
 WORDS = [word for word in tiny.WORDS if word.isalpha()]
@@ -67,10 +67,6 @@ def test_scores_that_are_the_change_tell_everything_and_shuffled_ones_nothing(li
 
 
 def test_figures_and_intervals_are_those_of_scikit_learn_on_drawn_texts():
-    from sklearn.metrics import r2_score, recall_score, roc_auc_score
-
-    import benchmarks.simulation as simulation
-
     draw = np.random.default_rng(1)
     text = np.repeat(np.arange(12), 9)
     whole = np.repeat(draw.uniform(0.1, 0.5, 12), 9)
@@ -90,13 +86,6 @@ def test_figures_and_intervals_are_those_of_scikit_learn_on_drawn_texts():
     assert result.auroc[1:] == pytest.approx((low, high), abs=0.03)
 
 
-def test_log_odds_of_certainty_are_finite():
-    assert np.isfinite(log_odds(np.array([0.0, 1.0]))).all()
-    assert log_odds(np.array([SURE])) == pytest.approx(np.log(SURE / (1 - SURE)))
-
-
-def test_texts_that_nothing_changes_and_other_tasks_are_refused(linear):
+def test_texts_that_nothing_changes_are_refused(linear):
     with pytest.raises(DataError, match="5 are needed"):
         evaluate_simulation(linear, ["good good good"] * 6, ["random"])
-    with pytest.raises(UnsupportedModelError, match="classifiers of texts"):
-        evaluate_simulation(tiny.writer(), ["the cat"], ["random"])

@@ -32,10 +32,8 @@ def mutations() -> list[tuple[str, str]]:
 def mutated(name: str, how: str) -> Iterator[None]:
     """Make one rule wrong inside the block.
 
-    Args:
-        name: Of the operation.
-        how: "removed" for torch's own gradient in its place, or no rule where that is right; "doubled" for twice the
-            gradient; "swapped" to hold what moves and let move what is held.
+    "removed": torch's own gradient in its place, or no rule where that is right; "doubled": twice the gradient;
+    "swapped": what moves is held, and what is held moves.
     """
     table, factors, row = dict(rules.RULES), set(rules.PRODUCTS), rules.RULES[name]
     held_factor = backward.held_factor
@@ -62,7 +60,6 @@ def mutated(name: str, how: str) -> Iterator[None]:
 
 
 def the_other(held_factor: Any, *args: Any) -> int:
-    """Return the factor that is not held."""
     return 1 - int(held_factor(*args))
 
 

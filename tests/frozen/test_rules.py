@@ -21,8 +21,7 @@ def diagonal(ratio):
 @pytest.mark.parametrize(
     "function",
     [
-        F.relu, F.gelu, F.silu, F.mish, F.elu, F.softplus, F.relu6, F.leaky_relu, F.hardswish, F.logsigmoid, F.softsign,
-        torch.tanh, torch.sigmoid, torch.erf, torch.abs,
+        F.relu, F.gelu, F.mish, F.relu6, F.softsign, torch.tanh,
         lambda x: F.gelu(x, approximate="tanh"), lambda x: x * torch.sigmoid(1.702 * x), lambda x: x * torch.sigmoid(x),
         lambda x: 0.5 * x * (1 + torch.tanh(0.8 * (x + 0.044 * torch.pow(x, 3)))), lambda x: F.relu(x).square(),
         lambda x: F.relu(x) ** 2, lambda x: x.clone().relu_(), lambda x: F.relu(x.clone(), inplace=True),
@@ -96,15 +95,11 @@ def test_the_fused_backward_is_the_weights_transposed(case):
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
 
 
-
-
 @pytest.mark.parametrize(
     "below",
     [
-        F.relu, torch.tanh, F.normalize, lambda x: F.layer_norm(x, (8,)), lambda x: F.group_norm(x, 3),
-        lambda x: F.pad(x, (1, 1), mode="reflect"), lambda x: F.max_pool1d(x, 2), nn.Conv1d(3, 3, 3),
-        nn.BatchNorm1d(3).eval(), lambda x: F.scaled_dot_product_attention(x, x, x), lambda x: F.log_softmax(x, -1),
-        lambda x: F.rms_norm(x, (8,)), lambda x: x * torch.sigmoid(x),
+        F.relu, torch.tanh, F.normalize, lambda x: F.layer_norm(x, (8,)), nn.Conv1d(3, 3, 3), nn.BatchNorm1d(3).eval(),
+        lambda x: F.scaled_dot_product_attention(x, x, x), lambda x: F.log_softmax(x, -1),
     ],
 )  # fmt: skip
 def test_no_map_hides_what_is_not_linear_above_it(below):

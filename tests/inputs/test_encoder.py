@@ -8,14 +8,7 @@ from normxlogit.inputs.encoder import Encoder, private_tokenizer
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5
-PAIRS = [
-    ("the cat sat", LONG),
-    (LONG, "the cat sat"),
-    (LONG, LONG),
-    ("a", "the " * 60),
-    ("the " * 21, "a " * 20),
-    ("a " * 21, "the " * 21),
-]
+PAIRS = [("the cat sat", LONG), (LONG, "the cat sat"), (LONG, LONG), ("the " * 21, "a " * 20), ("a " * 21, "the " * 21)]
 
 
 def encoder(tokenizer=None, limit=40, **changes):

@@ -11,10 +11,7 @@ from tools.survey.base import build
 
 CLASSIFIER, MASKED, CAUSAL = "sequence-classification", "masked-lm", "causal-lm"
 BOUNDED = {
-    CLASSIFIER: (
-        "bert roberta mpnet ibert canine layoutlmv3 perceiver yoso mra nystromformer roformer "
-        "openai-gpt biogpt gptj ctrl"
-    ),
+    CLASSIFIER: "bert roberta mpnet ibert canine layoutlmv3 perceiver yoso mra nystromformer openai-gpt biogpt ctrl",
     MASKED: "mbart xlm",
     CAUSAL: "opt bart pegasus whisper codegen gpt2 reformer",
 }

@@ -51,20 +51,13 @@ class NoHead(nn.Module):
         return input_ids
 
 
-class Needy(nn.Module):
-    def forward(self, input_ids, image):
-        return input_ids, image
-
-
 REFUSED = [
     (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
-    (plain.Transformer, {"task": "fortune-telling"}, InputError, "task must be one of"),
     (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "cannot be explained for multiple-choice"),
     (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
     (plain.Tagger, {}, UnsupportedModelError, "needs logits for the whole text"),
     (plain.Transformer, {"labels": ["no", "yes"]}, InputError, "3 outputs and 2 labels"),
     (NoHead, {}, UnsupportedModelError, r"returns a tensor of shape \(1, 3\) and type int64"),
-    (Needy, {}, UnsupportedModelError, "forward of Needy needs image"),
 ]
 
 

@@ -39,12 +39,8 @@ def test_what_the_model_pads_itself_keeps_its_own_embeddings():
     ("look", "times"), [(lambda words, ids: words(ids + 1), 0), (lambda words, ids: (words(ids), words(ids)), 2)]
 )
 def test_ids_are_looked_up_once(look, times):
-    model = Table(look)
-    said = f"Table looks its token ids up {times} times"
-    with (
-        pytest.raises(UnsupportedModelError, match=said),
-        WordEmbeddings(model).replaced(VECTORS, IDS) as words,
-    ):
+    model, refused = Table(look), pytest.raises(UnsupportedModelError, match=f"looks its token ids up {times} times")
+    with refused, WordEmbeddings(model).replaced(VECTORS, IDS) as words:
         run(model, {"ids": IDS}, replace=words)
 
 

@@ -3,10 +3,7 @@
 import pytest
 import torch
 
-from normxlogit.parts.proofs import (
-    largest_difference,
-    tolerance_for,
-)
+from normxlogit.parts.proofs import largest_difference, tolerance_for
 
 
 def test_tolerance_grows_with_the_logits_and_the_rounding():

@@ -114,17 +114,3 @@ def test_layers_have_one_sentence_and_their_own_scales():
     strongest = [text for attrs, text in drawn.find("td", "nxl-for") if strength(attrs) == 1.0]
     assert strongest == ["+3.00", "+30.0", "+300"]
     assert "each layer by its own largest score" in drawn.find("div", "nxl-notes")[0][1]
-
-
-def test_fragment_styles_nothing_outside_itself():
-    style = Page(fragment(make_attribution())).find("style")[0][1]
-    rules = [
-        part.split("{")[-2] if "@media" in part else part.split("{")[0] for part in style.split("}") if "{" in part
-    ]
-    selectors = [one.strip() for rule in rules for one in rule.split(",")]
-    assert len(selectors) > 20
-    assert all(one.startswith((".nxl", "div.nxl")) for one in selectors)
-
-
-
-
