@@ -40,6 +40,5 @@ def test_a_model_that_was_asked_for_hidden_states_can_be_sent(request):
     sent = pickle.loads(pickle.dumps(explainer))
     assert sum(len(module._forward_hooks) for module in model.modules()) == hooks > 0
     assert sent.model.training
-    again = sent.model(**ids, output_hidden_states=True).hidden_states
-    assert len(again) == len(asked)
+    assert len(sent.model(**ids, output_hidden_states=True).hidden_states) == len(asked)
     np.testing.assert_allclose(sent(TEXT).scores, explainer(TEXT).scores, atol=1e-6)

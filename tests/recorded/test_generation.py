@@ -56,9 +56,10 @@ def test_outputs_that_do_not_fit_are_refused():
         explainer.from_outputs({"input_ids": inputs["input_ids"].flip(0)}, outputs)
     with pytest.raises(InputError, match="beams"):
         explainer.from_outputs(inputs, outputs | {"hidden_states": outputs.hidden_states[:-1]})
-    steps = [tuple(state + (place == 3) for place, state in enumerate(step)) for step in outputs.hidden_states]
-    with pytest.raises(HeadMismatchError, match="differ from these outputs"):
-        explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})
-    steps = [tuple(state + (place == 0) for place, state in enumerate(step)) for step in outputs.hidden_states]
-    with pytest.raises(InputError, match="do not come from these inputs"):
-        explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})
+    for place, error, says in (
+        (3, HeadMismatchError, "differ from these outputs"),
+        (0, InputError, "do not come from these inputs"),
+    ):
+        steps = [tuple(state + (i == place) for i, state in enumerate(step)) for step in outputs.hidden_states]
+        with pytest.raises(error, match=says):
+            explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})

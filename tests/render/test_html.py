@@ -96,12 +96,10 @@ def test_tokens_carry_sign_strength_and_score():
 
 def test_a_word_has_a_colour_on_a_page_where_it_has_a_mark_on_a_terminal():
     a = make_attribution(tuple("abcdef"), (10.0, 1.1, 0.9, -0.9, -1.1, 0.3), text="a b c d e f", special=False)
-    coloured = [
-        text for attrs, text in Page(fragment(a)).find("span", "nxl-mark") if "title" in attrs and "style" in attrs
-    ]
+    marks = Page(fragment(a)).find("span", "nxl-mark")
+    coloured = [text for attrs, text in marks if "title" in attrs and "style" in attrs]
     assert "a(+++) b(+) c d e(-) f" in str(a)
     assert coloured == ["a", "b", "e"]
-    assert "closer to 0 than 1.0" in fragment(a)
     assert "closer to 0 than 1.0" in str(a)
 
 
