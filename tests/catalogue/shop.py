@@ -106,14 +106,12 @@ def fill(root: Path) -> None:
     files = {
         "texts.txt": b"the cat\nbad\n",
         "latin.txt": b"fine\ncaf\xe9\n",
-        "empty.txt": b"",
         "rows.jsonl": b'{"text": "the cat"}\n{"text": "bad"}\n',
         "labelled.jsonl": b'{"sentence": "the cat", "label": 0}\n{"sentence": "bad", "label": 1}\n',
         "junk.parquet": b"PAR1 and nothing more",
         "list.json": b"[1, 2]",
         "chat.json": b'[{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]',
         "future.json": b'{"format_version": 99, "kind": "text"}',
-        "deep.json": b"[" * 100_000,
     }
     for name, content in files.items():
         (root / name).write_bytes(content)

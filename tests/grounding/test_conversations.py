@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from normxlogit.errors import DataError, InputError
+from normxlogit.errors import InputError
 from normxlogit.grounding.documents.conversations import read_conversation
 
 ARGUMENTS = '{"location": "Paris, France"}'
@@ -90,35 +90,6 @@ def test_data_of_a_tool_is_not_taken_for_parts():
     assert read([{"role": "tool", "name": "search", "content": rows}]) == [("tool result", "search", json.dumps(rows))]
     for data in ({"a": 1}, [1, 2], 0, False):
         assert read([{"role": "tool", "name": "f", "content": data}]) == [("tool result", "f", json.dumps(data))]
-
-
-def test_turns_are_the_texts_of_the_assistant():
-    said = [("user", "One?"), ("assistant", "One."), ("user", "Two?"), ("assistant", "Two."), ("user", "Thanks.")]
-    messages = [{"role": role, "content": text} for role, text in said]
-    conversation = read_conversation(messages)
-    before, answer = conversation.until()
-    assert (answer.text, [m.text for m in before.messages]) == ("Two.", ["One?", "One.", "Two?"])
-    assert before.notes == ("messages after the answer are not read (1)",)
-    assert conversation.until(0)[1].text == conversation.until(-2)[1].text == "One."
-    for turn in (2, -3, "0", True):
-        with pytest.raises(InputError, match="turn"):
-            conversation.until(turn)
-    unanswered = read_conversation(messages[:1])
-    assert unanswered.until() == (unanswered, None)
-    with pytest.raises(InputError, match="first message"):
-        read_conversation(messages[1:3]).until()
-
-
-def test_files_of_json(tmp_path):
-    path = tmp_path / "messages.json"
-    for text in (json.dumps(OPENAI, indent=2), json.dumps({"messages": OPENAI})):
-        path.write_text(text, encoding="utf-8")
-        assert read(path) == SAID
-    path.write_text("\n".join(map(json.dumps, OPENAI)), encoding="utf-8")
-    with pytest.raises(DataError, match="not JSON"):
-        read(path)
-    with pytest.raises(DataError, match="cannot read"):
-        read(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,6 @@ def test_labels_layers_and_batches():
         np.testing.assert_allclose(a[2].layer(3).scores, alone.scores[0], rtol=1e-4, atol=1e-5)
     last = explainer(images[0], target=2, method="normxlogit")
     np.testing.assert_allclose(last.scores, together[0][2].layer(3).scores, rtol=1e-4, atol=1e-5)
-    encoded = explainer({"pixel_values": torch.cat([pixels(i) for i in images])}, target=2, method="normxlogit")
-    np.testing.assert_allclose(encoded[0].scores, last.scores, rtol=1e-4, atol=1e-5)
     contrast = explainer(images[0], target=2, contrast=0, method="normxlogit")
     other = explainer(images[0], target=0, method="normxlogit")
     np.testing.assert_allclose(contrast.scores, last.scores - other.scores, rtol=1e-3, atol=1e-4)

@@ -56,22 +56,14 @@ def tokenizer(*special: str, **named: str) -> PreTrainedTokenizerFast:
     vocabulary = {word: i for i, word in enumerate(dict.fromkeys(every))}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        pad_token="<pad>",
-        unk_token="<unk>",
-        eos_token="</s>",
-        bos_token="<s>",
-        extra_special_tokens=dict(named),
-        additional_special_tokens=[*special, *named.values()],
-    )
-    made.padding_side = "left"
-    return made
+    named_here = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>", "bos_token": "<s>"}
+    extra = {"extra_special_tokens": dict(named), "additional_special_tokens": [*special, *named.values()]}
+    return PreTrainedTokenizerFast(tokenizer_object=words, padding_side="left", **named_here, **extra)
 
 
-def stirred(model: Any, seed: int = 0) -> Any:
+def stirred(model: Any) -> Any:
     """Give a model weights whose answers depend on what it reads, and let nothing be zero."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             noise = torch.randn(weight.shape, generator=generator)
@@ -88,22 +80,11 @@ def llava() -> Vlm:
     words = tokenizer(image_token=IMAGE)
     vision = transformers.CLIPVisionConfig(image_size=32, patch_size=8, projection_dim=24, **VISION)
     text = transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0, eos_token_id=2, bos_token_id=3)
-    config = transformers.LlavaConfig(
-        vision_config=vision,
-        text_config=text,
-        image_token_index=words.convert_tokens_to_ids(IMAGE),
-        image_seq_length=16,
-        vision_feature_layer=-1,
-    )
+    tokens = {"image_token_index": words.convert_tokens_to_ids(IMAGE), "image_seq_length": 16}
+    config = transformers.LlavaConfig(vision_config=vision, text_config=text, vision_feature_layer=-1, **tokens)
     pictures = CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
-    processor = transformers.LlavaProcessor(
-        pictures,
-        words,
-        patch_size=8,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=TEMPLATE.replace("IMAGE", IMAGE),
-    )
+    options = {"vision_feature_select_strategy": "default", "num_additional_image_tokens": 1, "patch_size": 8}
+    processor = transformers.LlavaProcessor(pictures, words, chat_template=TEMPLATE.replace("IMAGE", IMAGE), **options)
     model = stirred(transformers.LlavaForConditionalGeneration(config))
     model.generation_config.suppress_tokens = [config.image_token_id]  # what it writes must be a text that it reads
     return Vlm(model, processor)
@@ -113,14 +94,9 @@ def paligemma() -> Vlm:
     words = tokenizer(image_token=IMAGE)
     vision = transformers.SiglipVisionConfig(image_size=32, patch_size=8, **VISION, vision_use_head=False)
     text = transformers.GemmaConfig(vocab_size=len(words) + 1100, head_dim=8, **TEXT, pad_token_id=0)
-    config = transformers.PaliGemmaConfig(
-        vision_config=vision,
-        text_config=text,
-        image_token_index=words.convert_tokens_to_ids(IMAGE),
-        projection_dim=32,
-        hidden_size=32,
-        pad_token_id=0,
-    )
+    sizes = {"projection_dim": 32, "hidden_size": 32, "pad_token_id": 0}
+    token = words.convert_tokens_to_ids(IMAGE)
+    config = transformers.PaliGemmaConfig(vision_config=vision, text_config=text, image_token_index=token, **sizes)
     pictures = SiglipImageProcessorPil(size={"height": 32, "width": 32})
     pictures.image_seq_length = 16
     processor = transformers.PaliGemmaProcessor(pictures, words, chat_template=TEMPLATE.replace("IMAGE", IMAGE))
@@ -131,13 +107,10 @@ def qwen2_vl() -> Vlm:
     words = tokenizer("<|vision_start|>", "<|vision_end|>", "<|video_pad|>", image_token="<|image_pad|>")
     ids = words.convert_tokens_to_ids
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "patch_size": 8, "mlp_ratio": 2}
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
     config = transformers.Qwen2VLConfig(
         vision_config=vision | {"spatial_merge_size": 2, "temporal_patch_size": 2},
-        text_config={
-            "vocab_size": len(words),
-            **TEXT,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
-        },
+        text_config={"vocab_size": len(words), **TEXT, "rope_parameters": rope},
         image_token_id=ids("<|image_pad|>"),
         video_token_id=ids("<|video_pad|>"),
         vision_start_token_id=ids("<|vision_start|>"),
@@ -150,21 +123,13 @@ def qwen2_vl() -> Vlm:
 
 
 def idefics3() -> Vlm:
-    words = tokenizer(
-        "<fake_token_around_image>",
-        "<global-img>",
-        "<end_of_utterance>",
-        *(f"<row_{r}_col_{c}>" for r in range(1, 5) for c in range(1, 5)),
-        image_token=IMAGE,
-    )
+    special = ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>"]
+    special += [f"<row_{r}_col_{c}>" for r in range(1, 5) for c in range(1, 5)]
+    words = tokenizer(*special, image_token=IMAGE)
     vision = {**VISION, "image_size": 32, "patch_size": 8}
-    config = transformers.Idefics3Config(
-        vision_config=vision,
-        text_config=transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0),
-        image_token_id=words.convert_tokens_to_ids(IMAGE),
-        scale_factor=2,
-        pad_token_id=0,
-    )
+    text = transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0)
+    tokens = {"image_token_id": words.convert_tokens_to_ids(IMAGE), "scale_factor": 2, "pad_token_id": 0}
+    config = transformers.Idefics3Config(vision_config=vision, text_config=text, **tokens)
     pictures = Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
     processor = transformers.Idefics3Processor(
         pictures, words, image_seq_len=4, chat_template=TEMPLATE.replace("IMAGE", IMAGE)
@@ -177,14 +142,9 @@ def gemma3() -> Vlm:
     ids = words.convert_tokens_to_ids
     vision = {**VISION, "image_size": 32, "patch_size": 4, "vision_use_head": False}
     text = {**TEXT, "vocab_size": len(words), "head_dim": 8, "pad_token_id": 0, "sliding_window": 64}
-    config = transformers.Gemma3Config(
-        vision_config=vision,
-        text_config=text,
-        mm_tokens_per_image=16,
-        image_token_index=ids("<image_soft_token>"),
-        boi_token_index=ids("<start_of_image>"),
-        eoi_token_index=ids("<end_of_image>"),
-    )
+    names = {"image_token_index": "<image_soft_token>", "boi_token_index": "<start_of_image>"}
+    tokens = {name: ids(token) for name, token in (names | {"eoi_token_index": "<end_of_image>"}).items()}
+    config = transformers.Gemma3Config(vision_config=vision, text_config=text, mm_tokens_per_image=16, **tokens)
     pictures = Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
     processor = transformers.Gemma3Processor(
         pictures, words, image_seq_length=16, chat_template=TEMPLATE.replace("IMAGE", "<start_of_image>")

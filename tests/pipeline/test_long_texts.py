@@ -124,17 +124,6 @@ def test_of_a_pair_the_longer_text_is_cut(explainer):
         explainer((LONG, LONG), long_text="window")
 
 
-def test_nothing_is_cut_in_silence(explainer):
-    with pytest.warns(UserWarning, match="long_text='window' reads them whole"):
-        assert "only the first 40 were read" in explainer(LONG).notes[0]
-    encoded = tiny.tokenizer_for("bert")([LONG], return_tensors="pt", verbose=False)
-    with pytest.raises(InputError, match="128 tokens and the model reads 40"):
-        explainer(encoded)
-    np.testing.assert_allclose(
-        explainer(encoded, long_text="window")[0].scores, explainer(LONG, long_text="window").scores, rtol=1e-4
-    )
-
-
 def test_a_mask_is_read_in_the_window_around_it():
     explainer = tiny.explainer("bert", "MaskedLM")
     place = 70
