@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from benchmarks import evidence
-from benchmarks.evidence import SENTENCES, SUMS, known_rows, known_sums
+from benchmarks.evidence import SUMS, known_rows, known_sums
 from normxlogit.errors import InputError
 from normxlogit.results.targets import Prediction
 
@@ -74,22 +74,6 @@ def test_planted_words_are_those_that_alone_turn_the_answer(tmp_path):
     ]
     with pytest.raises(InputError, match="planted words"):
         known_rows("planted", fooled, tmp_path, 9, 0, tmp_path / "sst2-length-long-1000")
-
-
-def test_answering_sentences_are_those_without_which_the_question_is_not_answered(tmp_path):
-    rows = [{"question": f"Q{i}?", "sentence": f"S{i}.", "label": i % 2} for i in range(12)]
-    write(tmp_path / "qnli" / "validation.jsonl", rows)
-
-    def answered(pair):
-        number = pair[0][1:-1]
-        return "entailment" if number == "2" or f"S{number}." in pair[1].split() else "not_entailment"
-
-    made = known_rows("answers", Answering(answered), tmp_path, 99, 0)
-    assert sorted(row["text"] for row in made) == ["Q0?", "Q10?", "Q4?", "Q6?", "Q8?"], "Q2 is always answered"
-    for row in made:
-        assert row["evidence"] == [row["text"].replace("Q", "S").replace("?", ".")]
-        assert row["among"] == [row["text_pair"]]
-        assert len(row["text_pair"].split()) == SENTENCES
 
 
 def test_the_changed_result_of_a_tool_makes_the_answer_wrong(monkeypatch):

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import soundfile
-import torch
 import transformers
 from PIL import Image
 
@@ -22,26 +21,16 @@ RATE = 1000
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """Folders of an image classifier and an audio classifier."""
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("models")
-    signals.vit(image_size=16, **OPTIONS).save_pretrained(folder / "vit")
-    transformers.ViTImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder / "vit")
+def vit():
+    processor = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16})
+    return Explainer(signals.vit(image_size=16, **OPTIONS), processor, name="vit")
+
+
+@pytest.fixture(scope="module")
+def wav2vec2():
     convolutions = {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 4), "num_feat_extract_layers": 2}
-    signals.wav2vec2(**convolutions, **OPTIONS).save_pretrained(folder / "wav2vec2")
-    transformers.Wav2Vec2FeatureExtractor(sampling_rate=RATE).save_pretrained(folder / "wav2vec2")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def vit(models):
-    return Explainer.from_pretrained(models / "vit")
-
-
-@pytest.fixture(scope="module")
-def wav2vec2(models):
-    return Explainer.from_pretrained(models / "wav2vec2")
+    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=RATE)
+    return Explainer(signals.wav2vec2(**convolutions, **OPTIONS), extractor, name="wav2vec2")
 
 
 @pytest.fixture(scope="module")

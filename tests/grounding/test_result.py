@@ -117,29 +117,20 @@ def with_test(cited, losses, *, without=(5.0, 5.0)):
 
     def removal(sources, lost):
         values = tuple(-8.0 - nats for nats in lost)
-        names = tuple(cited.names[source] for source in sources)
-        units = tuple(cited.sources[source] for source in sources)
-        return Removal(names, units, None, sum(values), False, "log-probability", -16.0, values)
+        named = [tuple(each[source] for source in sources) for each in (cited.names, cited.sources)]
+        return Removal(*named, None, sum(values), False, "log-probability", -16.0, values)
 
-    verified = Verification(
-        target="the answer",
-        quantity="log-probability",
-        unit="source",
-        removed_by="deleted",
-        original=removal([], (0.0, 0.0)),
-        single=tuple(removal([source], lost) for source, lost in losses.items()),
-        together=removal(range(len(cited.sources)), without),
-    )
+    original, together = removal([], (0.0, 0.0)), removal(range(len(cited.sources)), without)
+    single = tuple(removal([source], lost) for source, lost in losses.items())
+    measured = {"original": original, "single": single, "together": together}
+    verified = Verification("the answer", "log-probability", unit="source", removed_by="deleted", **measured)
     return replace(cited, attribution=replace(cited.attribution, verified=verified))
 
 
 def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
-    c = citations()
+    c, expected = citations(), [(1, "a.txt:2", "A dog ran.", 5.25), (2, "a.txt:1", "The cat sat.", None)]
     assert c.cited == ((1,), (1, 0))
-    assert [(x.number, x.name, x.text, x.nats) for x in c.citations()] == [
-        (1, "a.txt:2", "A dog ran.", 5.25),
-        (2, "a.txt:1", "The cat sat.", None),
-    ]
+    assert [(x.number, x.name, x.text, x.nats) for x in c.citations()] == expected
     c.save(tmp_path / "c.json")
     assert normxlogit.load(tmp_path / "c.json") == c
     sentence = c.to_dict()["sentences"][1]

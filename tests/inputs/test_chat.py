@@ -61,15 +61,3 @@ def test_parts_are_one_text_for_a_template_that_would_write_them_as_code():
         prompt = read(PLAIN, [{"role": "user", "content": content}])
         assert prompt.text == "<user>ok\nit is good</><a>"
         assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok\nit is good"]
-
-
-PARTS = PLAIN.replace("{{ m['content'] }}", "{% for part in m['content'] %}{{ part['text'] }}{% endfor %}")
-
-
-def test_each_text_of_a_message_is_found():
-    parts = [{"type": "text", "text": " ok "}, {"type": "text", "text": "ok"}]
-    other = {"role": "system", "content": [{"type": "text", "text": "good"}]}
-    prompt = read(PARTS, [{"role": "user", "content": parts}, other])
-    assert prompt.text == "<user> ok ok</><system>good</><a>"
-    assert [(c.message, c.start, c.first) for c in prompt.contents] == [(0, 7, 1), (0, 10, 5), (1, 23, 0)]
-    assert prompt.notes == ()
