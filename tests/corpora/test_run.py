@@ -51,11 +51,6 @@ def test_a_target_for_each_row(tmp_path, bert):
     assert results(tmp_path)["target"].to_pylist() == [["LABEL_1"], ["LABEL_0"], ["LABEL_1"]]
     assert errors(tmp_path)[3] == "no target"
     assert "nope" in errors(tmp_path)[4]
-    run(bert, rows[:3], tmp_path / "differences", Predictions(target_column="gold", contrast="LABEL_1"))
-    assert results(tmp_path / "differences")["row"].to_pylist() == [1]
-    reasons = errors(tmp_path / "differences")
-    assert sorted(reasons) == [0, 2]
-    assert all("also the contrast" in reason for reason in reasons.values())
 
 
 def test_a_text_that_breaks_the_method_costs_no_other(tmp_path):

@@ -2,12 +2,10 @@
 
 import io
 import json
-from pathlib import Path
 
 import pytest
 
 import normxlogit.cli  # whose commands are those of the wings
-from normxlogit.grounding import read_documents
 from tests import tiny
 from tests.commands import run
 
@@ -16,14 +14,6 @@ def write(folder, files):
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
-
-
-def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
-    write(tmp_path, {"x.txt": "one", "a/x.txt": "two", "a/y.txt": "three"})
-    monkeypatch.chdir(tmp_path)
-    assert read_documents([Path("a/x.txt"), Path("x.txt")])[0] == {"a/x.txt": "two", "x.txt": "one"}
-    assert read_documents([Path("x.txt"), Path("a")])[0] == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
-    assert read_documents(tmp_path)[0] == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
 
 
 def test_a_conversation_in_a_file(tmp_path, capsys, monkeypatch):

@@ -54,23 +54,3 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
         monkeypatch.setattr(alignment_runs, measure, lambda *_, **__: pytest.fail("measured again"))
     monkeypatch.setattr(matplotlib_figure, "FORMATS", ())
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
-
-
-def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypatch):
-    monkeypatch.setattr(matplotlib_figure, "FORMATS", ())  # drawn in another test
-    out = models / "out"
-    command = ["figure-alignment", "--base", f"BERT={models / 'bert'}", "--data-dir", data]
-    command += ["--output", out, "--methods", "normxlogit globenc:rollout=false random"]
-    code, text, err = run(capsys, *command)
-    assert code == 0, err
-    assert (out / "models" / "bert-blimp" / "config.json").is_file()
-    state = json.loads((out / "alignment-bert" / "results.json").read_text())
-    assert [s["name"] for s in state["studies"]] == ["pretrained", "fine-tuned"]
-    before, after = (s["alignments"][0]["figures"] for s in state["studies"])
-    assert before != after
-    tuned = ["figure-alignment", "--checkpoint", f"BERT:blimp={out / 'models' / 'bert-blimp'}"]
-    code, text, _ = run(capsys, *tuned, *command[3:-1], "logat", "--words", "good bad")
-    assert code == 0
-    assert [f"| fine-tuned | `logat({word})` |" in text for word in ("good", "bad", "plural")] == [True, True, False]
-    assert "| fine-tuned |" in text
-    assert "| pretrained |" not in text

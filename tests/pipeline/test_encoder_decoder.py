@@ -112,22 +112,6 @@ def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attent
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_sources_add_up_with_the_rest_the_answers_own_words_and_the_bias(family):
-    explainer = shared(family)
-    g = explainer.explain_completion(DOCUMENT, ANSWER)
-    found = g.sources("sentence", parts="token")
-    assert found.units.text[:3] == ("The movie is good.", "The cat sat on the mat.", "A plot with charm!")
-    totals = found.scores.sum(1) + found.bias
-    np.testing.assert_allclose(totals, total(g), atol=1e-4)
-    earlier = found.scores[:, found.units.kind.index("answer")]
-    np.testing.assert_allclose(earlier[0], 0, atol=1e-6)  # the first token has no earlier one
-    assert np.abs(earlier[1:]).min() > 1e-6
-    named = explainer.explain_completion(DOCUMENT, ANSWER, sources={"first": (0, 18), "rest": (19, 60)})
-    assert named.units.name[:2] == ("first", "rest")
-    assert named.scores[0, 0] == pytest.approx(found.scores[:, 0].sum(), abs=1e-4)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
     explainer = shared(family)
     cited = explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=6, method="occlusion")

@@ -7,7 +7,6 @@ import pytest
 
 from normxlogit import Attributions
 from normxlogit.errors import DataError
-from normxlogit.render.cards import results_page
 from normxlogit.results import Prediction
 from tests.factories import all_labels, labels_and_layers, make_attribution
 from tests.makers import MAKERS
@@ -63,14 +62,3 @@ def test_csv_is_the_same_table(tmp_path):
     assert [r["unit"] for r in rows] == table["unit"].tolist()
     text = make_attribution(("a\x1b[31m\u202e", 'b,"\n'), (1, 2), text='a\x1b[31m\u202e b,"\n').to_csv()
     assert [row["unit"] for row in csv.DictReader(io.StringIO(text))] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]
-
-
-def test_methods_that_explain_other_labels_of_one_text_have_one_index_and_are_not_compared():
-    first = make_attribution()
-    target = first.target._replace(name="other", id=7)
-    second = dataclasses.replace(first, method="logat", targets=(target,))
-    (group,) = Attributions([first, second]).by_text()
-    assert {row["text_index"] for row in csv.DictReader(io.StringIO(Attributions(group).to_csv()))} == {"0"}
-    assert not group.comparable
-    assert Attributions([first, dataclasses.replace(first, method="logat")]).comparable
-    assert 'id="result-2"' in results_page(group)

@@ -70,20 +70,6 @@ def test_own_states_are_normxlogits_form():
     )
 
 
-def test_occlusion_masks_tokens_of_one_text_while_the_other_stays():
-    s = made().similarity(A, B, method="occlusion")
-    model, tokenizer = bare(), tiny.tokenizer_for("bert")
-    inputs = tokenizer(A, return_tensors="pt")
-    inputs["input_ids"][0, 2] = tokenizer.mask_token_id
-    with torch.inference_mode():
-        masked = model(**inputs).last_hidden_state[0].mean(0)
-    other = vector_of(model, tokenizer, B, "mean")
-    assert s.scores[2] == pytest.approx(
-        s.prediction.value - float(torch.cosine_similarity(masked, other, dim=0)), abs=1e-5
-    )
-    assert s.bias is None
-
-
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_many_documents_are_explained_as_each_alone(family):
     explainer = made(family, "last" if family == "llama" else "mean")
