@@ -11,7 +11,6 @@ from benchmarks.pointing_peers import signal_answer
 from normxlogit import Explainer
 from tests.media import vlm
 
-METHODS = ("frozen-gradient:read_at=0", "occlusion")
 EVERYWHERE = ((-1e3, -1e3, 1e3, 1e3),)
 
 

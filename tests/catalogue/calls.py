@@ -9,20 +9,9 @@ from typing import Any
 import torch
 
 import normxlogit
-from normxlogit import (
-    ALL,
-    DataError,
-    Explainer,
-    InputError,
-    MethodError,
-    NormXLogitError,
-    Predictions,
-    TargetError,
-    UnsupportedModelError,
-    attribute,
-    summarize,
-)
+from normxlogit import ALL, Explainer, Predictions, attribute, summarize
 from normxlogit.decompositions import IntegratedGradients
+from normxlogit.errors import DataError, InputError, MethodError, NormXLogitError, TargetError, UnsupportedModelError
 from tests import tiny
 
 from .shop import explainer
