@@ -1,11 +1,6 @@
-"""What autograd keeps of a pass, and the factors of the frozen gradient held by hand."""
+"""The factors of the frozen gradient held by hand."""
 
-from contextlib import contextmanager
-
-import torch
 from torch.nn import functional as F
-
-
 
 
 def hold_factors(monkeypatch):

@@ -1,5 +1,3 @@
-"""The notebooks of `examples/` run from top to bottom."""
-
 import ast
 import contextlib
 import io

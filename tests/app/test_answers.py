@@ -1,5 +1,3 @@
-"""What the app answers, without a browser."""
-
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor

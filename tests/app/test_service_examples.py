@@ -1,5 +1,3 @@
-"""The web services of `examples/`."""
-
 import asyncio
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Methods on the next token, against a loop with the caller's own model."""
-
 import numpy as np
 import pytest
 import torch

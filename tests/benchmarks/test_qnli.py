@@ -1,5 +1,3 @@
-"""Questions with documents that are made of QNLI's rows."""
-
 import pytest
 
 from benchmarks.qnli import qnli_questions

@@ -1,5 +1,3 @@
-"""How methods rank the tokens of two texts, on scores known beforehand."""
-
 from types import SimpleNamespace
 
 import numpy as np

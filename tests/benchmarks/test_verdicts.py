@@ -1,5 +1,3 @@
-"""The coefficients of verdicts, and the figures on how often they are right, are printed by one command."""
-
 import json
 from pathlib import Path
 

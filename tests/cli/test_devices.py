@@ -1,5 +1,3 @@
-"""--device: where the model of each command runs."""
-
 import json
 
 import pytest

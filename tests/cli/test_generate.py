@@ -1,5 +1,3 @@
-"""`generate`: what is said where a model trained on chats continues a plain question with nothing."""
-
 import numpy as np
 
 from normxlogit import Explainer, load

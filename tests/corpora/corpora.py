@@ -1,5 +1,3 @@
-"""Small corpora and what a run made of them."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""A corpus of answers or conversations: cited and tested as one by one, in columns, and summed up."""
-
 import functools
 import json
 from collections import Counter

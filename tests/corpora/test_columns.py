@@ -1,5 +1,3 @@
-"""Columns: which there are, what they are called, and tables in memory."""
-
 import io
 
 import pyarrow as pa

@@ -1,5 +1,3 @@
-"""Pictures and sounds as a corpus: the same as one by one, whatever holds them, and every row once."""
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

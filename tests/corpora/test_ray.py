@@ -1,5 +1,3 @@
-"""The Ray engine gives what the local engine gives, also when a worker is killed."""
-
 import os
 import signal
 from pathlib import Path

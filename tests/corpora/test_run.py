@@ -1,5 +1,3 @@
-"""A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
-
 import pytest
 
 from normxlogit import Predictions

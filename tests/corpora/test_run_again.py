@@ -1,5 +1,3 @@
-"""A corpus run that goes on, is started again, or finds its folder changed."""
-
 import pytest
 
 from normxlogit import Predictions

@@ -1,5 +1,3 @@
-"""A summary against the same sums in Python."""
-
 import json
 from collections import defaultdict
 

@@ -44,8 +44,6 @@ def test_start_and_end_of_an_answer_are_each_read_at_their_own_place(family):
         close(alone.scores, both_ends.scores[index], 1e-5)
 
 
-
-
 def test_regression_takes_the_norm_of_the_shares_unless_asked_for_the_head():
     model, explainer = both("bert", num_labels=1)
     found = explainer(tiny.TEXTS[0], method="decompx")

@@ -1,5 +1,3 @@
-"""How many words are deleted until the prediction changes, counted with the model itself."""
-
 import numpy as np
 import pytest
 import torch

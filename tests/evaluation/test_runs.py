@@ -1,5 +1,3 @@
-"""Runs that stop and go on, N/A, and what is kept of them."""
-
 import pytest
 
 from normxlogit import Explainer, Method, UnsupportedModelError, register

@@ -1,4 +1,4 @@
-"""The frozen backward pass of whole models: against a network written out by hand, and what it refuses."""
+"""The frozen backward pass of heads with all kinds of operations, and what it refuses."""
 
 import pytest
 import torch

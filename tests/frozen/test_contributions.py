@@ -1,5 +1,3 @@
-"""Contributions from a frozen pass, against the head's own weights and the owner's own states."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""The command that cites: which documents are read and what they are called; and conversations."""
-
 import io
 import json
 

@@ -1,5 +1,3 @@
-"""Conversations in the one form, and what is not one."""
-
 import json
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""Sources: token scores summed to sentences, words, messages and spans of the prompt, for parts of the answer."""
-
 from dataclasses import replace
 
 import numpy as np

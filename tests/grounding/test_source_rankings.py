@@ -1,5 +1,3 @@
-"""The measurement of sources: its definitions on known numbers, what is kept, and the command on a tiny model."""
-
 import json
 from contextlib import nullcontext
 

@@ -1,5 +1,3 @@
-"""Batches of models that see padding."""
-
 import pytest
 import torch
 

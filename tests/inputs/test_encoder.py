@@ -1,5 +1,3 @@
-"""Texts to encodings, and the tokenizer as it was."""
-
 import pytest
 from tokenizers import Tokenizer, models
 

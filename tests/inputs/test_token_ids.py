@@ -1,5 +1,3 @@
-"""Inputs that the user has tokenised."""
-
 import pytest
 from transformers import BatchEncoding
 

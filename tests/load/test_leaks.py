@@ -1,5 +1,3 @@
-"""Many calls leave no memory, no objects and no hooks behind."""
-
 import json
 from pathlib import Path
 

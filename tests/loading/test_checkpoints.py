@@ -1,5 +1,3 @@
-"""From a folder to a model with its head, and one line for what cannot be loaded."""
-
 import pytest
 import torch
 

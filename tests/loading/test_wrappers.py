@@ -1,5 +1,3 @@
-"""Models that are wrapped or reduced: the scores are those of the model as it answers, and it stays as it was."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""Results of pictures and sounds for tests, made without a model."""
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The tiny models that read pictures or sounds beside words, each made once, with an explainer of it."""
-
 from functools import cache
 
 from normxlogit import Explainer

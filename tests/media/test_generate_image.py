@@ -1,5 +1,3 @@
-"""`generate` beside a picture or a sound."""
-
 import json
 
 import numpy as np

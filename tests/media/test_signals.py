@@ -1,5 +1,3 @@
-"""Pictures and sounds: patches and frames against plain loops over the model's own parts."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""The base of all methods: what a class must be, what its objects say of themselves, and what may come out."""
-
 import numpy as np
 import pytest
 import torch

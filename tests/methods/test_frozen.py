@@ -1,5 +1,3 @@
-"""The frozen gradient against sum rules, DecompX without biases, loops by hand, and itself asked another way."""
-
 import numpy as np
 import pytest
 import torch

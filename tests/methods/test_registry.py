@@ -1,5 +1,3 @@
-"""The registry: what is there, how others add to it, and what it says when something is not there."""
-
 import importlib
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Batches that a model can take: padded where that changes nothing, smaller where memory runs out."""
-
 import numpy as np
 import pytest
 

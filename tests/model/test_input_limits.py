@@ -1,5 +1,3 @@
-"""How many tokens a model reads, against what its forward pass takes."""
-
 import pytest
 import torch
 from torch import nn

@@ -1,5 +1,3 @@
-"""Which way to take a model apart, and any module that maps token ids to logits."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""What a model is proved on, and on which side texts are padded."""
-
 import pytest
 import torch
 

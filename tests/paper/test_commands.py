@@ -1,5 +1,3 @@
-"""The alignment commands from end to end on tiny models, with spaCy's parser."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Fine-tuning learns, leaves a folder that anything can load, and goes on where it was stopped."""
-
 import json
 import random
 from functools import partial

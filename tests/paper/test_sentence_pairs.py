@@ -1,5 +1,3 @@
-"""Pairs become what a model reads: any tokenizer, masked and causal, and every row is accounted for."""
-
 import re
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""The paper's tables: published figures beside their own settings, and tables from checkpoints."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The table of word embeddings: which it is, and that vectors take the place of its rows once in a pass."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""The head-on-top by itself gives what the model gives, on every family."""
-
 import random
 from dataclasses import replace
 

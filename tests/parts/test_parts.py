@@ -1,5 +1,3 @@
-"""Where the parts of a model are, and that what is found is proved."""
-
 import pickle
 
 import pytest

@@ -1,5 +1,3 @@
-"""How far apart two answers may be, and what each comparison makes of it."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""Generated text: the array against plain loops over the model's own logits, the causal mask, chat, and the text."""
-
 import numpy as np
 import pytest
 import torch

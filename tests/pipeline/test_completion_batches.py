@@ -1,5 +1,3 @@
-"""Many prompts at once: each has the tokens and the scores that it has alone."""
-
 import pytest
 import transformers
 

@@ -1,5 +1,3 @@
-"""Encoder-decoder models: what an answer rests on in the source and in itself, against the caller's own model."""
-
 import functools
 
 import numpy as np

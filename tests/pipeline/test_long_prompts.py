@@ -1,5 +1,3 @@
-"""Long prompts in bounded memory, grouped heads, sliding windows, quantised weights: the same scores, or an error."""
-
 import warnings
 
 import numpy as np

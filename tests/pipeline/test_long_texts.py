@@ -1,5 +1,3 @@
-"""Texts beyond the model's length, in windows: against a merge written out by hand."""
-
 import numpy as np
 import pytest
 import torch

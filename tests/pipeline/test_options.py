@@ -1,5 +1,3 @@
-"""What a caller may ask of an explanation, how it may be written, and what is refused."""
-
 import numpy as np
 import pytest
 import torch

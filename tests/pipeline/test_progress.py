@@ -1,5 +1,3 @@
-"""The progress display of long calls: on a terminal, in the main thread, unless a caller shows its own."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

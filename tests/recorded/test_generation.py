@@ -1,5 +1,3 @@
-"""What the caller's own generate wrote, explained from the states that it left."""
-
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,3 @@
-"""Several methods on one text, and many results in a table."""
-
 from dataclasses import replace
 
 import pytest

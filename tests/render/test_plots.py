@@ -1,5 +1,3 @@
-"""Plots: what they show, and that they leave matplotlib as they found it."""
-
 import dataclasses
 import io
 

@@ -1,5 +1,3 @@
-"""The table of one row for each text."""
-
 import warnings
 
 from normxlogit import Explainer

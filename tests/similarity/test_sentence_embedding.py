@@ -1,5 +1,3 @@
-"""The steps from a trunk's states to a vector: each on numbers worked out by hand, and read from files and modules."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""Cosines of embedded texts: shares that sum to them, on every way to pool, against the model with tokens masked."""
-
 import numpy as np
 import pytest
 import torch

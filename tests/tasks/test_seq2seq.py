@@ -1,5 +1,3 @@
-"""Encoder-decoder language models: the decoder's tokens by the methods that read its states alone."""
-
 import numpy as np
 import pytest
 import torch

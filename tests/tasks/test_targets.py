@@ -1,5 +1,3 @@
-"""What a caller asks for, as outputs of the head."""
-
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers

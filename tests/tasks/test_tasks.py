@@ -1,5 +1,3 @@
-"""Positions, choices and answers: against plain loops over the model's own code and on logits written by hand."""
-
 import math
 from dataclasses import replace
 

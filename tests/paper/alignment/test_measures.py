@@ -1,5 +1,3 @@
-"""The metrics against plain enumerations, the scores against the explainer's, and what is left out."""
-
 import math
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The check of the record finds figures that are wrong, that have no command, and commands that fail or cannot run."""
-
 from importlib.resources import files
 from pathlib import Path
 
