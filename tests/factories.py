@@ -75,7 +75,6 @@ COLUMNS = {"tokens": "text", "token_ids": "ids", "offsets": "spans", "special_to
 
 
 def _with(values: dict[str, Any], changes: dict[str, Any]) -> Attribution:
-    """Return a result with some fields, or columns of its units, set to something else."""
     for name in ("prediction", "target"):
         if name in changes:
             changes[name + "s"] = (changes.pop(name),)
@@ -87,7 +86,6 @@ def _with(values: dict[str, Any], changes: dict[str, Any]) -> Attribution:
 
 
 def all_labels() -> Attribution:
-    """Scores of both labels, opposite in sign."""
     base = make_attribution()
     scores = np.stack([base.scores, -0.5 * base.scores])
     return make_attribution(scores=scores[:, 1:-1], targets=BOTH)
@@ -101,13 +99,11 @@ def all_layers(count: int = 3) -> Attribution:
 
 
 def labels_and_layers() -> Attribution:
-    """Scores of two labels at three layers."""
     layered = all_layers().scores[:, 1:-1]
     return make_attribution(scores=np.stack([layered, -0.5 * layered]), targets=BOTH, layers=(1, 2, 3))
 
 
 def pair() -> Attribution:
-    """A premise and a hypothesis."""
     return make_attribution(
         ("A", "man", "sleeps", "."),
         (0.1, 0.2, 1.0, 0.0, 0.1, -0.3, -2.0, 0.0),

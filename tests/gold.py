@@ -24,7 +24,6 @@ def explainer(*labels, kind="SequenceClassification"):
 
 @pytest.fixture(scope="module")
 def results():
-    """Results of models by their labels."""
     made = {}
 
     def of(*labels):

@@ -57,7 +57,6 @@ class Operations(TorchDispatchMode):
         return found
 
     def rows_of(self, width):
-        """The most rows of this width that anything computed has."""
         return max((shape.numel() // width for shape in self.shapes if width in shape), default=0)
 
 

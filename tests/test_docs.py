@@ -159,7 +159,6 @@ def reviews():
 
 
 def blocks(page, language):
-    """The code blocks of a page, indented ones too."""
     text = (ROOT / page).read_text(encoding="utf-8")
     found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", text, re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(code) for _, code in found]
@@ -186,7 +185,6 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, few_examples):
 
 
 def installed(name, own=importlib.util.find_spec):
-    """Find a package that brings a model, by the name that has a stand-in."""
     return SimpleNamespace(submodule_search_locations=[name]) if name in STAND_INS else own(name)
 
 

@@ -35,7 +35,6 @@ OTHERWISE = {
 
 
 def printed_by(cell):
-    """What a cell printed when it was kept."""
     return "".join("".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream")
 
 

@@ -86,7 +86,6 @@ def tokenizer(*, specials: bool = True, padding_side: str = "right", cls_last: b
 
 
 def as_fast(backend: Tokenizer, padding_side: str = "right") -> PreTrainedTokenizerFast:
-    """A tokenizer of transformers with the special tokens of this file."""
     special = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "pad", "cls", "sep", "mask")}
     special |= {"eos_token": "[SEP]", "model_input_names": ["input_ids", "attention_mask"]}
     return PreTrainedTokenizerFast(tokenizer_object=backend, padding_side=padding_side, model_max_length=40, **special)
@@ -104,7 +103,6 @@ def letters() -> PreTrainedTokenizerFast:
 
 
 def tokenizer_for(family: str) -> PreTrainedTokenizerFast:
-    """The tokenizer that goes with a family of CONFIGS."""
     made = tokenizer(
         specials=family not in CAUSAL_LMS,
         padding_side="left" if family == "xlnet" else "right",
@@ -166,7 +164,6 @@ def logits_of(model: PreTrainedModel, ids) -> torch.Tensor:
 
 
 def writer(*, length: int = 300, template: str | None = None, name: str | None = None) -> Explainer:
-    """The explainer of a language model that reads long prompts, and chats by a template."""
     made = tokenizer_for("llama")
     made.chat_template, made.model_max_length = template, length
     return Explainer(model("llama", "CausalLM", max_position_embeddings=length), made, name=name)

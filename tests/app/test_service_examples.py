@@ -15,7 +15,6 @@ TEXTS = [
 
 
 def names_of(example):
-    """The names of an example's code, with models of random weights."""
     file, names = EXAMPLES / example, {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(normxlogit.explainer, "load", lambda name, **_: STAND_INS[name]())
@@ -24,8 +23,6 @@ def names_of(example):
 
 
 def run(service, scenario):
-    """Run an asynchronous scenario with a client while the service is up."""
-
     async def running():
         app = service["app"]
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)

@@ -27,8 +27,6 @@ def test_phrases_are_the_words_that_were_labelled_as_the_sentence(tmp_path):
 
 
 class Answering:
-    """Answers what a rule says of a text, or of a pair."""
-
     def __init__(self, rule):
         self.rule = rule
 

@@ -16,8 +16,6 @@ SIDES = {"ab": "x000x1111x", "cd": "x00x1x", "ef": "x01x"}
 
 
 class Known:
-    """An explainer whose scores are known."""
-
     def __init__(self):
         self.calls = []
 

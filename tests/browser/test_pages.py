@@ -35,7 +35,6 @@ def explainer():
 
 @pytest.fixture(scope="module")
 def writer():
-    """A causal language model that reads a few hundred tokens."""
     return tiny.writer(length=400, name="a tiny llama")
 
 

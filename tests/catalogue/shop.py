@@ -82,7 +82,6 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes] | bytes | None]] = {
 
 
 def fill(root: Path) -> None:
-    """Write everything that the rows name into a folder."""
     whole = saved(root, "bert")
     saved(root, "gpt")
     saved(root, "masked")

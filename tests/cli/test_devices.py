@@ -17,7 +17,6 @@ LOADING = [n for n, c in COMMANDS.items() if {p.name for p in c.params} & {"mode
 
 @pytest.fixture
 def no_device_yet(monkeypatch):
-    """A machine whose accelerator holds no values."""
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("meta"))
 

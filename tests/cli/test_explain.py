@@ -25,7 +25,6 @@ def three(tmp_path_factory):
 
 
 def explained(run, *arguments):
-    """Run `explain` for JSON, and return its results."""
     code, out, err = run("explain", *arguments, "--format", "json")
     assert (code, err) == (0, "")
     return [Attribution.from_dict(state) for state in json.loads(out)["attributions"]]

@@ -14,7 +14,6 @@ TEXT = "the movie is good"
 
 @pytest.fixture
 def nothing_built(monkeypatch):
-    """A process that has built no model yet."""
     monkeypatch.setattr(output_capturing, "_CAN_RECORD_REGISTRY", type(output_capturing._CAN_RECORD_REGISTRY)())
 
 

@@ -84,7 +84,6 @@ def cited_row(reader, row, verify):
 
 
 def same_citations(result, cited, row):
-    """Compare what was loaded and the columns of its row with what is cited of the row alone."""
     assert type(result) is type(cited)
     np.testing.assert_allclose(result.attribution.scores, cited.attribution.scores, atol=1e-5)
     assert (result.question, result.messages, result.notes) == (cited.question, cited.messages, cited.notes)

@@ -33,7 +33,6 @@ def wav2vec2():
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """A folder with files of pictures of three sizes and two formats."""
     folder, chance = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
     for i in range(11):
         levels = chance.integers(0, 256, [(20, 24, 3), (16, 16, 3), (9, 31, 3)][i % 3], dtype=np.uint8)
@@ -43,7 +42,6 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def talks(tmp_path_factory):
-    """A folder with sounds of three lengths."""
     folder, chance = tmp_path_factory.mktemp("talks"), np.random.default_rng(1)
     for i in range(7):
         soundfile.write(folder / f"{i}.wav", chance.normal(size=300 + 90 * (i % 3)).astype(np.float32) * 0.1, RATE)

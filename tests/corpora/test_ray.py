@@ -21,7 +21,6 @@ COUNT = 160
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    """A cluster of this machine whose workers find the tests."""
     import ray
 
     root = str(Path(__file__).parents[2])

@@ -14,7 +14,6 @@ from .corpora import explainer, results, rows_of, texts
 
 
 def places(folder):
-    """Scores of each token by label, with the rows they are in."""
     found = defaultdict(list)
     for row in results(folder).to_pylist():
         for token, score, sequence in zip(row["units"], row["scores"], row["sequence_ids"], strict=True):

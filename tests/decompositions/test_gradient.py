@@ -25,7 +25,6 @@ def gradient_at(model, inputs, read, words):
 
 
 def integrated(model, inputs, read, steps, baseline, words):
-    """Gauss-Legendre quadrature as a plain loop."""
     points, weights = np.polynomial.legendre.leggauss(steps)
     total = torch.zeros_like(words)
     for point, weight in zip((points + 1) / 2, weights / 2, strict=True):

@@ -23,13 +23,11 @@ def close(a, b, tolerance=1e-4):
 
 
 def bert(text, **options):
-    """The explainer of a random BERT, and what its tokenizer makes of a text or a pair."""
     e = tiny.explainer("bert", **options)
     return e, e.tokenizer(*text if isinstance(text, tuple) else (text,), return_tensors="pt")
 
 
 def masked_logits(e, inputs, gone):
-    """The caller's model's logits with tokens masked, by plain transformers."""
     ids = inputs["input_ids"].clone()
     ids[0, list(gone)] = MASK
     with torch.no_grad():

@@ -17,8 +17,6 @@ def measure(explainer, examples, methods, **options):
 
 @pytest.fixture
 def refusing():
-    """A method that works on no model."""
-
     @register("refusing", paper="none")
     class Refusing(Method):
         def score(self, request):

@@ -21,8 +21,6 @@ HELD = "held values"
 
 
 class LookedUp(TorchFunctionMode):
-    """Makes leaves of the vectors that are looked up in tables."""
-
     def __init__(self, vectors: list[Tensor]) -> None:
         super().__init__()
         self.vectors = vectors

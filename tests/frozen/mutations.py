@@ -76,7 +76,6 @@ def doubled(apply: Any, node: Any, row: rules.Row, *args: Any) -> Any:
 
 
 def check_rule(name: str) -> None:
-    """Run what is run for an operation: its functions, or its rule beside that of its twin."""
     if name in ONE_ARGUMENT or name in TWO_FACTORS:
         check(name)
         return
@@ -86,7 +85,6 @@ def check_rule(name: str) -> None:
 
 
 def noticed(name: str, how: str) -> str:
-    """Return the error that a wrong rule ends in, "" if nothing notices it."""
     with mutated(name, how):
         try:
             check_rule(name)
@@ -125,7 +123,6 @@ _WANTED: dict[str, Any] = {
 
 
 def _on_a_stub(kind: str, name: str) -> tuple[Any, ...]:
-    """Return the gradients that a rule gives for a node that cannot be made here."""
     row = rules.RULES[name]
     held = row.held(STUB) if callable(row.held) else row.held
     return tuple(backward._apply(STUB, row, held, None, GRADIENTS, GRADIENTS[:1]))

@@ -43,7 +43,6 @@ def as_complex(x: torch.Tensor) -> torch.Tensor:
 
 
 def written(x: torch.Tensor) -> torch.Tensor:
-    """Write a part of x over a part of it."""
     copy = x.clone() * 1.5
     copy[:, :, :3].mul_(2.0)
     return copy
@@ -379,7 +378,6 @@ def nodes_of(value: torch.Tensor) -> set[str]:
 
 
 def check(name: str) -> None:
-    """Check that all contributions to the functions of an operation add up, and that the right factor moves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of sparse tensors and triangular_solve
         if name in ONE_ARGUMENT:

@@ -84,7 +84,6 @@ def overwritten(x):
 
 
 def with_saved_overwritten(x):
-    """Write on what the backward pass needs, as recurrent models write on their state."""
     gate = torch.sigmoid(x)
     y = x * gate
     gate.mul_(2.0)

@@ -11,7 +11,6 @@ from tests import tiny
 
 
 def layers(*numbers):
-    """The places of a text's layers."""
     return tuple(Place(Side.TEXT, number) for number in numbers)
 
 

@@ -18,7 +18,6 @@ MADE_ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def operations():
-    """Return the names of the nodes that torch makes, on any device, without `Backward0`."""
     listed = Path(torchgen.__file__).parent / "packaged" / "autograd" / "derivatives.yaml"
     names = re.findall(r"^- name: (\w+)[.(]", listed.read_text(encoding="utf-8"), re.MULTILINE)
     return {"".join(word.title() for word in name.split("_")).removesuffix("Forward") for name in names}

@@ -61,7 +61,6 @@ def silu(z):
 
 
 def gated(x, gate, up, down, a, b):
-    """Return the slope of one expert, sum_c down_ac silu(gate_c x) up_cb: the gate is held, the other factor moves."""
     found = 0.0
     for c in range(len(up)):
         held = silu(sum(gate[c][d] * x[d] for d in range(H)))

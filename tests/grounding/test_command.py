@@ -34,7 +34,6 @@ def test_a_conversation_in_a_file(tmp_path, capsys, monkeypatch):
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
-    """A folder with a model, two documents and an answer."""
     tiny.save(tmp_path / "model", "llama", "CausalLM", length=300, chats=True)
     write(tmp_path, {"a.txt": "The cat is here.", "b.txt": "The keys are there."})
     monkeypatch.chdir(tmp_path)

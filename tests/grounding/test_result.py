@@ -25,7 +25,6 @@ def result(**changes):
 
 
 def table(s):
-    """Return the scores of the sources, without the rest of the prompt and the answer's own words."""
     return s.scores[:, [kind not in ("rest", "answer") for kind in s.units.kind]]
 
 

@@ -19,7 +19,6 @@ TEXT = tiny.TEXTS[2]
 
 
 def by_hand(wrapped, explainer: Explainer) -> np.ndarray:
-    """Norm times logit at each token, from the wrapped model's own outputs and its own head module."""
     ids = torch.tensor([explainer(TEXT).token_ids])
     with torch.no_grad():
         out = wrapped(input_ids=ids, output_hidden_states=True)

@@ -21,7 +21,6 @@ TOWER |= {"num_mel_bins": 8, "max_source_positions": 100}
 
 
 def features() -> Any:
-    """A feature extractor that reads two seconds at a time."""
     return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=2, sampling_rate=RATE)
 
 
@@ -73,7 +72,6 @@ def fixed_length() -> Vlm:
 
 
 def sound(seconds: float = 1.0, seed: int = 0) -> np.ndarray:
-    """A sound of noise that gets louder."""
     count = round(RATE * seconds)
     noise = np.random.default_rng(seed).normal(0, 0.1, count)
     return (noise * np.linspace(0.1, 1, count)).astype(np.float32)

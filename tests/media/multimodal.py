@@ -11,11 +11,9 @@ QUESTION = "what is on the left ?"
 
 @cache
 def made(name: str) -> vlm.Vlm:
-    """A model with its processor."""
     return MODELS[name]()
 
 
 @cache
 def explainer(name: str) -> Explainer:
-    """The explainer of a model."""
     return Explainer(*made(name))

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 
 
 def asked(name, text=QUESTION):
-    """Messages with the picture or the sound that a model reads, and a question."""
     return audio_lm.question(audio_lm.sound(), text=text) if name in SOUNDS else vlm.question(vlm.picture(), text=text)
 
 

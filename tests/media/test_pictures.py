@@ -41,7 +41,6 @@ def test_a_file_cannot_make_a_page_load_something_else(preview):
 
 
 def only_sound():
-    """Return a result whose words rest on the sound alone."""
     g = make_media()
     kept = [*range(7), *range(11, 14)]
     sound = replace(g.media[1], first=7)

@@ -25,7 +25,6 @@ def own_cosine(model, tokenizer, text, image):
 
 
 def side(result, sequence):
-    """Return the scores of one of the two inputs."""
     return result.scores[np.array(result.units.sequence) == sequence]
 
 

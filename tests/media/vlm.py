@@ -36,14 +36,11 @@ class WithoutVideos(transformers.Qwen2VLProcessor):
 
 
 class Vlm(NamedTuple):
-    """A model with its processor."""
-
     model: Any
     processor: Any
 
 
 def tokenizer(*special: str, **named: str) -> transformers.PreTrainedTokenizerFast:
-    """A tokenizer of whole words; spaces separate them."""
     every = ["<pad>", "<unk>", "</s>", "<s>", *special, *named.values(), "user", "assistant", ":", *WORDS]
     vocabulary = {word: i for i, word in enumerate(dict.fromkeys(every))}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -145,12 +142,10 @@ def gemma3() -> Vlm:
 
 
 def picture(width: int = 48, height: int = 40, seed: int = 0) -> Image.Image:
-    """A picture of noise."""
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
 
 
 def question(*media: Any, text: str = "what is on the left ?", kind: str = "image") -> list[dict[str, Any]]:
-    """Chat messages with pictures, or parts of another kind, before a question."""
     parts = [*({"type": kind, kind: medium} for medium in media), {"type": "text", "text": text}]
     return [{"role": "user", "content": parts}]
 
@@ -177,8 +172,6 @@ def explained(logits: torch.Tensor, written: torch.Tensor) -> np.ndarray:
 
 
 class Forced(transformers.LogitsProcessor):
-    """Lets a model write given tokens."""
-
     def __init__(self, ids: list[int], prompt: int) -> None:
         self.ids, self.prompt = ids, prompt
 

@@ -10,7 +10,6 @@ from tests import tiny
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    """Forget what a test registers."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
 
 

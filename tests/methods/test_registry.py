@@ -18,7 +18,6 @@ DOCS = ROOT / "docs" / "methods"
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """A registry that forgets what a test adds."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
 
@@ -63,7 +62,6 @@ OTHERS |= {"samples": 10, "alpha": 1e-05, "sink_threshold": 5.0, "rollout": Fals
 
 
 def changed(info):
-    """A method with all settings changed that may be together."""
     settings = {name: OTHERS[name] for name in info.settings if name in OTHERS}
     return info.cls(**settings | ({"aggregate": "head"} if info.name == "decompx" else {}))
 

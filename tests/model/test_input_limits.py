@@ -21,7 +21,6 @@ def pairs(names):
 
 
 def reads(model, count):
-    """Whether the model takes a text of so many tokens."""
     ids = torch.full((1, count), 7)
     ids[0, -1] = 3
     try:

@@ -13,7 +13,6 @@ def explainer(module, task="sequence-classification", labels=None, **options):
 
 
 def by_hand(module, ids, label):
-    """Norm of what the first layer is given times the head on each final state."""
     with torch.no_grad():
         ids = torch.tensor([ids])
         if isinstance(module, plain.Transformer):

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer and PEFT warn of th
 
 
 def write_reviews(folder):
-    """Write sentences whose label is whether they hold the word good."""
     rng = random.Random(0)
     folder.mkdir()
     for split, count in (("train", 160), ("validation", 40)):

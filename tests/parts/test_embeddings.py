@@ -12,8 +12,6 @@ VECTORS = torch.arange(12.0).view(2, 3, 2)
 
 
 class Table(torch.nn.Module):
-    """A model that looks ids up as it is told."""
-
     def __init__(self, look):
         super().__init__()
         self.words, self.look = torch.nn.Embedding(9, 2), look

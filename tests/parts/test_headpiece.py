@@ -14,8 +14,6 @@ from tests import tiny
 
 
 class Peeking(transformers.BertForSequenceClassification):
-    """Its head reads what a hook kept of the first layer."""
-
     def keep(self, _, __, output):
         self.kept = output[0] if isinstance(output, tuple) else output
 

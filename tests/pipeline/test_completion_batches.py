@@ -28,8 +28,6 @@ def test_settings_that_see_padding_are_asked_one_prompt_at_a_time(options, monke
 
 
 class Blind(transformers.GPT2LMHeadModel):
-    """Attends to padding."""
-
     def forward(self, input_ids=None, attention_mask=None, **inputs):
         return super().forward(input_ids=input_ids, **inputs)
 

@@ -43,7 +43,6 @@ def explainer_for(family):
 
 
 def logits_of(explainer, source, written):
-    """Return what the caller's own model says after each of its tokens, (T, V)."""
     ids = torch.tensor([list(source)])
     with torch.inference_mode():
         return explainer._model.caller_model(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits[0]

@@ -13,12 +13,10 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
 def fragment(a, **options):
-    """Draw tokens unless a test asks for words."""
     return html.fragment(attribution_blocks(a, **({"words": False} | options)))
 
 
 def page(results, title="Token attributions", *, words=False):
-    """Draw tokens unless a test asks for words."""
     return html.page(cards(Attributions(results), words=words), title)
 
 

@@ -11,7 +11,6 @@ from tests.factories import MOVIE, make_attribution
 
 
 def to_text(a, *, words=False, color=False):
-    """Draw tokens unless a test asks for words."""
     return text_of_blocks(attribution_blocks(a, words=words), color=color)
 
 

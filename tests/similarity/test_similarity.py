@@ -22,7 +22,6 @@ def made(family="bert", pooling="mean"):
 
 
 def first_tokens(s):
-    """Return how many units are of the first text."""
     return s.units.sequence.count(0)
 
 
@@ -31,7 +30,6 @@ def state_cosines(s):
 
 
 def vector_of(model, tokenizer, text, pooling):
-    """The pooled vector by hand, of one text without padding."""
     with torch.inference_mode():
         states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
     return {"mean": states.mean(0), "first": states[0], "last": states[-1]}[pooling]
