@@ -8,7 +8,7 @@ from normxlogit.app.server import LOOPBACK, Guard
 
 
 def ask(path, *, hosts=LOOPBACK, method="GET", chunks=(b"",), **headers):
-    """Send a request through the guard; returns status and headers."""
+    """Send a request through the guard; returns the status and how many chunks of the body are not read."""
     sent = []
     body = list(chunks)
 
@@ -26,8 +26,7 @@ def ask(path, *, hosts=LOOPBACK, method="GET", chunks=(b"",), **headers):
     raw = [(name.encode(), value.encode()) for name, value in found.items()]
     scope = {"type": "http", "method": method, "path": path, "headers": raw}
     asyncio.run(Guard(page, hosts, 1000)(scope, receive, send))
-    chunks_left = len(body)
-    return sent[0]["status"], dict(sent[0]["headers"]), chunks_left
+    return sent[0]["status"], len(body)
 
 
 @pytest.mark.parametrize(("host", "hosts", "status"), [
@@ -46,9 +45,9 @@ def test_a_request_has_a_bound(length, status):
 
 def test_a_body_that_is_refused_is_read_before_the_answer_so_that_the_sender_sees_it():
     for path in ("/gradio_api/queue/join", "/gradio_api/upload"):
-        status, _, chunks_left = ask(path, method="POST", chunks=[b"x" * 600] * 5, content_length="3000")
+        status, chunks_left = ask(path, method="POST", chunks=[b"x" * 600] * 5, content_length="3000")
         assert status in (404, 413)
         assert chunks_left == 0
     endless = ask("/gradio_api/queue/join", method="POST", chunks=[b"x" * 2**22] * 9, content_length=str(9 * 2**22))
     assert endless[0] == 413
-    assert endless[2] > 0
+    assert endless[1] > 0

@@ -95,10 +95,7 @@ RECURRENT = nn.GRU(32, 32, batch_first=True).requires_grad_(False).eval()
 
 CONSTANTS = {
     "a cube": lambda x: x.pow(3),
-    "a difference": lambda x: 1 - x,
     "chosen": lambda x: torch.where(x > 0, x, 1.0),
-    "rounded": lambda x: x.round() + x,
-    "softmax": lambda x: x.softmax(-1) + x,
     "normaliser": lambda x: x.log_softmax(-1),
     "written on": overwritten,
     "recurrent": lambda x: RECURRENT(x[:, None])[0][:, 0],

@@ -46,8 +46,6 @@ def test_outputs_that_do_not_fit_are_refused():
         explainer.from_outputs(inputs, several)
     repeated = {name: values.repeat_interleave(2, 0) for name, values in inputs.items()}
     assert len(explainer.from_outputs(repeated, several)) == 2 * len(PROMPTS)
-    with pytest.raises(InputError, match="position= is for a forward pass"):
-        explainer.from_outputs(inputs, outputs, position=1)
     with pytest.raises(InputError, match="output_logits=True"):
         explainer.from_outputs(inputs, {"sequences": outputs.sequences})
     with pytest.raises(InputError, match="begin with these inputs"):
