@@ -7,8 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from normxlogit import UnsupportedModelError
-from normxlogit.methods import FrozenGradient, NormXLogit
+from normxlogit.methods import NormXLogit
 from normxlogit.results.attribution import Attribution
 from tests import tiny
 
@@ -37,20 +36,6 @@ def test_explain_draws_the_sentence_with_its_test(run):
     assert "\x1b" not in out
     assert out == str(loaded(None)(TEXT, verify=5)) + "\n"
     assert 'Without "mediocre" and "bad": positive' in " ".join(out.split())
-
-
-def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, monkeypatch):
-    def refusing(self, *_, **__):
-        raise UnsupportedModelError("sin is not linear")
-
-    monkeypatch.setattr(FrozenGradient, "forward", refusing)
-    code, out, err = run("explain", "a", "b")
-    assert (code, err) == (0, "")
-    assert out.count("method      normxlogit") == 2
-    assert out.count("frozen-gradient, the default, does not work on this model: sin is not linear") == 2
-    code, _, err = run("explain", "a", "--method", "normxlogit", "--method", "frozen-gradient")
-    assert code == 2
-    assert "sin is not linear" in err
 
 
 def test_options_reach_the_explainer(run, three):

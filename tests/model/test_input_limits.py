@@ -40,18 +40,6 @@ def test_the_limit_is_the_last_length_that_works(task, family):
     assert not reads(model, limit + 1)
 
 
-@pytest.mark.parametrize(("task", "family"), [(CAUSAL, "opt"), (CLASSIFIER, "yoso"), (CLASSIFIER, "roberta")])
-def test_a_longer_text_is_cut_with_a_note(task, family):
-    tokenizer = tiny.tokenizer(specials=False)
-    tokenizer.model_max_length = 10**30
-    explainer = Explainer(build(task, family), tokenizer)
-    limit = explainer._model.encoder.limit
-    fits, longer = explainer(["the " * limit, "the " * (limit + 1)], target=1, long_text="truncate")
-    assert (len(fits.units), fits.notes) == (limit, ())
-    assert len(longer.units) == limit
-    assert f"only the first {limit} were read" in longer.notes[0]
-
-
 def test_the_smallest_of_the_limits_counts():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     for declared, wanted in ((12, 12), (40, 40), (100, 40), (10**30, 40)):
