@@ -1,23 +1,6 @@
-"""What autograd keeps of a pass, and the factors of the frozen gradient held by hand."""
+"""The factors of the frozen gradient held by hand."""
 
-from contextlib import contextmanager
-
-import torch
 from torch.nn import functional as F
-
-
-@contextmanager
-def shapes_kept(weights=()):
-    """Collect the shapes of the tensors that autograd keeps of the passes inside, some weights left out."""
-    left_out, shapes = {weight.untyped_storage().data_ptr() for weight in weights}, []
-
-    def pack(tensor):
-        if tensor.untyped_storage().data_ptr() not in left_out:
-            shapes.append(tensor.shape)
-        return tensor.detach()  # an output that holds its own node is never freed
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield shapes
 
 
 def hold_factors(monkeypatch):

@@ -33,7 +33,6 @@ def _determiner(adjective: str) -> list[str]:
 
 
 def write(folder: Path) -> Path:
-    """Write the five paradigms into a folder."""
     anaphors = []
     for plural, subjects in SUBJECTS.items():
         target, foil = ("themselves", "himself") if plural else ("himself", "themselves")

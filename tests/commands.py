@@ -20,7 +20,6 @@ def run(capsys, *arguments, program=cli):
 
 
 def commands_of(group, names=()):
-    """Yield every command of a group with the words that call it."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands_of(command, (*names, name))

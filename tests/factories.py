@@ -33,17 +33,9 @@ def make_attribution(
     special_score: float = 9.0,
     **changes: Any,
 ) -> Attribution:
-    """Build a result from the tokens of a text, found in it one after the other.
+    """Build a result from the tokens of a text, found in it one after the other, and those of a second text.
 
-    Args:
-        pieces: Tokens as they stand in the text, a leading space included.
-        scores: Their scores, leading axes allowed, without the special tokens'.
-        text: The text; None for an input that was already encoded.
-        text_pair: The second text.
-        pair_pieces: Its tokens; their scores follow the first text's.
-        special: Whether [CLS] and [SEP] are put around.
-        special_score: Their score.
-        changes: Fields to set to something else.
+    Scores are those of both, leading axes allowed; [CLS] and [SEP] are put around with a score of their own.
     """
     array = np.asarray(scores, dtype=np.float32)
     rows: list[tuple[str, tuple[int, int], int | None]] = [("[CLS]", (0, 0), None)] if special else []
@@ -60,17 +52,11 @@ def make_attribution(
     tokens, offsets, sequence_ids = zip(*rows, strict=True)
     is_special = np.array([s is None for s in sequence_ids])
     every = np.full((*array.shape[:-1], len(rows)), special_score, np.float32)
-    assert (~is_special).sum() == array.shape[-1]
+    ids = range(100, 100 + len(tokens))
     every[..., ~is_special] = array
     values: dict[str, Any] = {
         "scores": every,
-        "units": units_of_tokens(
-            tokens,
-            special=is_special.tolist(),
-            sequence=sequence_ids,
-            spans=offsets,
-            ids=range(100, 100 + len(tokens)),
-        ),
+        "units": units_of_tokens(tokens, is_special.tolist(), ids, sequence=sequence_ids, spans=offsets),
         "text": text,
         "text_pair": text_pair,
         "predictions": (Prediction("negative", 0, 3.25, 0.982),),
@@ -89,7 +75,6 @@ COLUMNS = {"tokens": "text", "token_ids": "ids", "offsets": "spans", "special_to
 
 
 def _with(values: dict[str, Any], changes: dict[str, Any]) -> Attribution:
-    """Return a result with some fields, or columns of its units, set to something else."""
     for name in ("prediction", "target"):
         if name in changes:
             changes[name + "s"] = (changes.pop(name),)
@@ -101,7 +86,6 @@ def _with(values: dict[str, Any], changes: dict[str, Any]) -> Attribution:
 
 
 def all_labels() -> Attribution:
-    """Scores of both labels, opposite in sign."""
     base = make_attribution()
     scores = np.stack([base.scores, -0.5 * base.scores])
     return make_attribution(scores=scores[:, 1:-1], targets=BOTH)
@@ -115,13 +99,11 @@ def all_layers(count: int = 3) -> Attribution:
 
 
 def labels_and_layers() -> Attribution:
-    """Scores of two labels at three layers."""
     layered = all_layers().scores[:, 1:-1]
     return make_attribution(scores=np.stack([layered, -0.5 * layered]), targets=BOTH, layers=(1, 2, 3))
 
 
 def pair() -> Attribution:
-    """A premise and a hypothesis."""
     return make_attribution(
         ("A", "man", "sleeps", "."),
         (0.1, 0.2, 1.0, 0.0, 0.1, -0.3, -2.0, 0.0),
@@ -135,25 +117,14 @@ GENERATED = ("<s>", "the", " cat", "'s", " mat", " is", " red.")
 
 
 def make_generation(pieces: Sequence[str] = GENERATED, prompt: int = 4, **changes: Any) -> Attribution:
-    """Build a result of the tokens generated after a prompt: three after four, unless others are given.
-
-    Args:
-        pieces: All tokens, the first of them a special one.
-        prompt: How many of them are the prompt's.
-        changes: Fields to set to something else: scores and diagnostics with other pieces.
-    """
-    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    """Build a result of the tokens generated after a prompt, the first of all a special one."""
+    ids, ends = range(100, 100 + len(pieces)), np.cumsum([len(piece) for piece in pieces]).tolist()
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
     scores = np.array([[9, 0.5, -1, 2, 0, 0, 0], [9, 0.25, 1, 0, -3, 0, 0], [9, 0, 0, 0, 0, 1, 0]], np.float32)
     generated = tuple(Prediction(piece.strip(), 100 + i, 2.0, 0.5) for i, piece in enumerate(pieces) if i >= prompt)
     values: dict[str, Any] = {
         "scores": scores,
-        "units": units_of_tokens(
-            pieces,
-            special=[place == 0 for place in range(len(pieces))],
-            spans=spans,
-            ids=range(100, 100 + len(pieces)),
-        ),
+        "units": units_of_tokens(pieces, [place == 0 for place in range(len(pieces))], ids, spans=spans),
         "text": "".join(pieces),
         "completion": "".join(pieces[prompt:]),
         "prompt_tokens": prompt,

@@ -6,7 +6,6 @@ NUMBER = re.compile(r"[+−-]?\d+(?:\.\d+)?(?:e[+-]\d+)?%?")
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two texts agree, numbers as far as machines round alike."""
     if NUMBER.sub("0", one) != NUMBER.sub("0", other):
         return False
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)

@@ -1,5 +1,3 @@
-"""What holds for all of the code: values that cannot be changed, and arguments that can be given by name."""
-
 import json
 from pathlib import Path
 

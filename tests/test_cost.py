@@ -57,7 +57,6 @@ class Operations(TorchDispatchMode):
         return found
 
     def rows_of(self, width):
-        """The most rows of this width that anything computed has."""
         return max((shape.numel() // width for shape in self.shapes if width in shape), default=0)
 
 
@@ -87,23 +86,6 @@ def test_one_trunk_call_for_a_generated_text(layer_calls):
     calls = layer_calls(e._model.module.model.layers)
     e.explain_completion("the cat sat", " on the mat .", layers=ALL, method="normxlogit")
     assert len(calls) == 3
-
-
-@pytest.mark.parametrize(
-    ("family", "kind", "method", "most"),
-    [("gpt2", "CausalLM", "frozen-gradient", 3), ("llama", "CausalLM", "frozen-gradient", 3),
-     ("bert", "SequenceClassification", "normxlogit", 4), ("bert", "SequenceClassification", "frozen-gradient", 3)],
-)  # fmt: skip
-def test_the_first_call_with_its_proofs_takes_few_passes(family, kind, method, most, monkeypatch):
-    """Forward passes are counted in texts, one over two is two; the frozen gradient has a backward pass, too."""
-    e = explainer(family, kind)
-    module = e._model.module
-    first = module.base_model.encoder if family == "bert" else module.base_model
-    layer = type(next(m for m in first.modules() if isinstance(m, torch.nn.ModuleList))[0])
-    texts, forward = [], layer.forward
-    monkeypatch.setattr(layer, "forward", lambda self, x, *a, **k: texts.append(len(x)) or forward(self, x, *a, **k))
-    e("the cat sat", method=method)
-    assert sum(texts) == most * 3, "three layers"
 
 
 def test_from_outputs_runs_the_embeddings_and_no_attention(layer_calls):

@@ -1,5 +1,3 @@
-"""The notebooks of `examples/` run from top to bottom."""
-
 import ast
 import contextlib
 import io
@@ -37,7 +35,6 @@ OTHERWISE = {
 
 
 def printed_by(cell):
-    """What a cell printed when it was kept."""
     return "".join("".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream")
 
 

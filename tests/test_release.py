@@ -1,33 +1,23 @@
 """What is released: a wheel that holds the package, and an sdist whose tests can run."""
 
-import importlib.util
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("build")
-ROOT = Path(__file__).parent.parent
+from scripts import release
 
 
 @pytest.fixture(scope="module")
-def release():
-    spec = importlib.util.spec_from_file_location("release", ROOT / "scripts" / "release.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def built(release, tmp_path_factory):
+def built(tmp_path_factory):
     return release.build(tmp_path_factory.mktemp("dist"), "--no-isolation")
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(release, built, tmp_path):
+def test_the_wheel_holds_the_package_and_nothing_else(built, tmp_path):
     wheel, _ = built
     assert release.wheel_problems(wheel) == []
     worse = tmp_path / wheel.name
@@ -42,7 +32,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(release, built, tmp_path):
     ]
 
 
-def test_the_sdist_holds_what_its_tests_read(release, built, tmp_path):
+def test_the_sdist_holds_what_its_tests_read(built, tmp_path):
     _, sdist = built
     assert release.sdist_problems(sdist) == []
     with tarfile.open(sdist) as archive:

@@ -71,13 +71,7 @@ CONFIGS |= {"xlm-roberta": CONFIGS["roberta"], "camembert": CONFIGS["roberta"]}
 
 
 def tokenizer(*, specials: bool = True, padding_side: str = "right", cls_last: bool = False) -> PreTrainedTokenizerFast:
-    """A WordPiece tokenizer of fifty pieces.
-
-    Args:
-        specials: Put [CLS] and [SEP] around the text, as encoders do.
-        padding_side: Side of padding.
-        cls_last: XLNet's order, the class token at the end.
-    """
+    """A WordPiece tokenizer of fifty pieces: with [CLS] and [SEP] around the text, or [CLS] last, as XLNet has it."""
     backend = Tokenizer(models.WordPiece(VOCABULARY, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -92,19 +86,9 @@ def tokenizer(*, specials: bool = True, padding_side: str = "right", cls_last: b
 
 
 def as_fast(backend: Tokenizer, padding_side: str = "right") -> PreTrainedTokenizerFast:
-    """A tokenizer of transformers with the special tokens of this file."""
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        eos_token="[SEP]",
-        padding_side=padding_side,
-        model_max_length=40,
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    special = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "pad", "cls", "sep", "mask")}
+    special |= {"eos_token": "[SEP]", "model_input_names": ["input_ids", "attention_mask"]}
+    return PreTrainedTokenizerFast(tokenizer_object=backend, padding_side=padding_side, model_max_length=40, **special)
 
 
 def letters() -> PreTrainedTokenizerFast:
@@ -119,7 +103,6 @@ def letters() -> PreTrainedTokenizerFast:
 
 
 def tokenizer_for(family: str) -> PreTrainedTokenizerFast:
-    """The tokenizer that goes with a family of CONFIGS."""
     made = tokenizer(
         specials=family not in CAUSAL_LMS,
         padding_side="left" if family == "xlnet" else "right",
@@ -133,14 +116,9 @@ def tokenizer_for(family: str) -> PreTrainedTokenizerFast:
 def model(
     family: str, kind: str = "SequenceClassification", *, seed: int = 0, scale: float = 4.0, **options
 ) -> PreTrainedModel:
-    """A random model of a family.
+    """A random model of a family, of one of transformers' auto classes.
 
-    Args:
-        family: A key of CONFIGS.
-        kind: "SequenceClassification", "MaskedLM", "CausalLM" or another of transformers' auto classes.
-        seed: Of the weights.
-        scale: Weights are this much larger than usual, so that layers and positions really differ.
-        **options: Further configuration, such as `num_labels`.
+    Its weights are `scale` times larger than usual, so that layers and positions really differ.
     """
     torch.manual_seed(seed)
     settings = CONFIGS[family] | options
@@ -167,21 +145,11 @@ def random_model(kind: type[PreTrainedModel], config, scale: float = 4.0) -> Pre
 
 
 def explainer(family: str = "bert", kind: str = "SequenceClassification", **options) -> Explainer:
-    """The explainer of a random model of a family with its tokenizer; arguments as of `model`."""
     return Explainer(model(family, kind, **options), tokenizer_for(family))
 
 
 def save(folder, family: str, kind: str = "SequenceClassification", *, length: int = 40, chats=False, **options):
-    """Write a random model of a family and its tokenizer to a folder, and return the folder.
-
-    Args:
-        folder: Where to.
-        family: As of `model`, as are kind and options.
-        kind: Of the model.
-        length: How many tokens the tokenizer says that the model reads.
-        chats: Give the tokenizer a chat template.
-        **options: Further configuration of the model.
-    """
+    """Write a random model and its tokenizer, which says that it reads so many tokens, and return the folder."""
     model(family, kind, **options).save_pretrained(folder)
     made = tokenizer_for(family)
     made.model_max_length, made.chat_template = length, CHAT_TEMPLATE if chats else None
@@ -196,22 +164,13 @@ def logits_of(model: PreTrainedModel, ids) -> torch.Tensor:
 
 
 def writer(*, length: int = 300, template: str | None = None, name: str | None = None) -> Explainer:
-    """The explainer of a language model that reads long prompts, and chats by a template."""
     made = tokenizer_for("llama")
     made.chat_template, made.model_max_length = template, length
     return Explainer(model("llama", "CausalLM", max_position_embeddings=length), made, name=name)
 
 
 def task_run(family: str, kind: str = "SequenceClassification", texts=TEXTS, *, layers: bool = False, **options):
-    """Read texts with the task model of a random model: the task model, the batch and its forward pass.
-
-    Args:
-        family: As of `model`, as are kind and options.
-        kind: Of the model.
-        texts: What is read, in one batch.
-        layers: Keep the hidden states of the layers.
-        **options: Further configuration of the model.
-    """
+    """Read texts in one batch with the task model of a random model: the task model, the batch, its forward pass."""
     task = TaskModel(model(family, kind, **options), tokenizer_for(family))
     batch = task.batch(task.encoder(list(texts)), list(range(len(texts))))
     with torch.no_grad():

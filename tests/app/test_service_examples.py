@@ -1,5 +1,3 @@
-"""The web services of `examples/`."""
-
 import asyncio
 from pathlib import Path
 
@@ -7,7 +5,6 @@ import httpx
 import pytest
 
 import normxlogit.explainer
-from normxlogit import InputError
 from tests.test_docs import STAND_INS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -18,7 +15,6 @@ TEXTS = [
 
 
 def names_of(example):
-    """The names of an example's code, with models of random weights."""
     file, names = EXAMPLES / example, {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(normxlogit.explainer, "load", lambda name, **_: STAND_INS[name]())
@@ -26,34 +22,7 @@ def names_of(example):
     return names
 
 
-@pytest.fixture(scope="module")
-def explaining():
-    return names_of("service.py")
-
-
-@pytest.fixture(scope="module")
-def citing():
-    return names_of("citing_service.py")
-
-
-@pytest.fixture
-def service(explaining, monkeypatch):
-    """The names of the example, with the calls of the explainer counted; what a test changes is restored."""
-    real, calls = explaining["explainer"], []
-
-    def counting(texts):
-        calls.append(list(texts))
-        return real(texts)
-
-    monkeypatch.setitem(explaining, "explainer", counting)
-    explaining["calls"], explaining["real"] = calls, real
-    yield explaining
-    del explaining["calls"], explaining["real"]
-
-
 def run(service, scenario):
-    """Run an asynchronous scenario with a client while the service is up."""
-
     async def running():
         app = service["app"]
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
@@ -66,30 +35,29 @@ def run(service, scenario):
     return asyncio.run(running())
 
 
-async def explain(client, text):
-    return await client.post("/explain", json={"text": text})
+def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores():
+    service, calls = names_of("service.py"), []
+    explainer = service["explainer"]
+    service["explainer"] = lambda texts: calls.append(len(texts)) or explainer(texts)
 
-
-def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores(service):
     async def scenario(client):
-        return await asyncio.gather(*(explain(client, text) for text in TEXTS * 4))
+        return await asyncio.gather(*(client.post("/explain", json={"text": text}) for text in TEXTS * 4))
 
     answers = run(service, scenario)
     assert {answer.status_code for answer in answers} == {200}
-    assert sum(map(len, service["calls"])) == len(answers)
-    assert len(service["calls"]) <= 5
-    assert max(map(len, service["calls"])) == service["AT_ONCE"]
+    assert sum(calls) == len(answers)
+    assert len(calls) <= 5
+    assert max(calls) == service["AT_ONCE"]
     for text, answer in zip(TEXTS * 4, answers, strict=True):
-        alone = service["real"](text)
+        alone = explainer(text)
         state = answer.json()
         assert state["label"] == alone.prediction.label
         assert [word["text"] for word in state["words"]] == [word.text for word in alone.words()]
-        assert [word["score"] for word in state["words"]] == pytest.approx(
-            [w.score for w in alone.words()], rel=1e-4, abs=1e-5
-        )
+        scores = [word.score for word in alone.words()]
+        assert [word["score"] for word in state["words"]] == pytest.approx(scores, rel=1e-4, abs=1e-5)
 
 
-def test_conversations_are_cited_one_at_a_time(citing):
+def test_conversations_are_cited_one_at_a_time():
     messages = [
         {"role": "user", "content": "is the cat here ?"},
         {"role": "tool", "name": "search", "content": "the cat is here . the keys are here ."},
@@ -100,11 +68,9 @@ def test_conversations_are_cited_one_at_a_time(citing):
         both = await asyncio.gather(*(client.post("/cite", json=messages) for _ in range(2)))
         return [*both, await client.post("/cite", json=messages[2:])]
 
-    answer, busy, bad = run(citing, scenario)
+    answer, busy, bad = run(names_of("citing_service.py"), scenario)
     assert (answer.status_code, busy.status_code, bad.status_code) == (200, 503, 422)
     assert "the first message" in bad.json()["detail"]
     state = answer.json()
     assert state["answer"] == "the cat is here ."
     assert state["sentences"][0]["support"]["verdict"]
-    with pytest.raises(InputError, match="first message"):
-        citing["reader"].cite(messages=messages[2:])

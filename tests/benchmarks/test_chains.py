@@ -3,7 +3,6 @@
 import random
 import re
 
-import numpy as np
 import pytest
 
 from benchmarks import chain_reader, chains
@@ -39,11 +38,3 @@ def test_the_tokenizer_of_the_reader_keeps_every_text():
         ids = tokenizer(text)["input_ids"]
         assert tokenizer.unk_token_id not in ids
         assert tokenizer.decode(ids) == text
-
-
-def test_equal_scores_are_ranked_as_they_stand():
-    chain = chains.write_chains(1, seed=0)[0]
-    best = np.zeros(len(chain.facts))
-    best[chain.right[1]] = 1
-    assert chains.ranked("best", chain, best).first
-    assert chains.ranked("none", chain, np.zeros(len(chain.facts))).first == (0 in chain.right)

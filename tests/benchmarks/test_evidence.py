@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from benchmarks import evidence
-from benchmarks.evidence import SENTENCES, SUMS, known_rows, known_sums
+from benchmarks.evidence import known_rows
 from normxlogit.errors import InputError
 from normxlogit.results.targets import Prediction
 
@@ -26,37 +26,7 @@ def test_phrases_are_the_words_that_were_labelled_as_the_sentence(tmp_path):
     assert [(row["target"], row["evidence"]) for row in rows] == [("negative", ["dull"]), ("positive", ["fine"])]
 
 
-def test_sums_are_those_that_are_right_whatever_number_is_changed():
-    class Adding:
-        """Adds what stands before the last sign, and now and then looks at the distractor."""
-
-        def __init__(self, wrong):
-            self.wrong, self.seen = wrong, 0
-
-        def __call__(self, texts, method):
-            self.seen += 1
-            answers = []
-            for text in texts:
-                a, _, b, _ = text.split()[-4:]
-                distracted = self.wrong and self.seen % 2 and text != texts[0] and text.count(a) == texts[0].count(a)
-                answers.append(
-                    type("Result", (), {"prediction": Prediction(str(int(a) + int(b) + distracted), 0, 0, 1)})
-                )
-            return answers
-
-    always, often = Adding(False), Adding(True)
-    rows = [next(known_sums(model, 0)) for model in (always, often)]
-    assert always.seen == 1
-    assert often.seen == 2, "the first sum is left out"
-    for row in rows:
-        a, b = row["evidence"]
-        assert row["text"].endswith(f"{a} + {b} = ")
-        assert any(row["text"].startswith(template[:7].format(a=a)) for template in SUMS)
-
-
 class Answering:
-    """Answers what a rule says of a text, or of a pair."""
-
     def __init__(self, rule):
         self.rule = rule
 
@@ -76,22 +46,6 @@ def test_planted_words_are_those_that_alone_turn_the_answer(tmp_path):
         known_rows("planted", fooled, tmp_path, 9, 0, tmp_path / "sst2-length-long-1000")
 
 
-def test_answering_sentences_are_those_without_which_the_question_is_not_answered(tmp_path):
-    rows = [{"question": f"Q{i}?", "sentence": f"S{i}.", "label": i % 2} for i in range(12)]
-    write(tmp_path / "qnli" / "validation.jsonl", rows)
-
-    def answered(pair):
-        number = pair[0][1:-1]
-        return "entailment" if number == "2" or f"S{number}." in pair[1].split() else "not_entailment"
-
-    made = known_rows("answers", Answering(answered), tmp_path, 99, 0)
-    assert sorted(row["text"] for row in made) == ["Q0?", "Q10?", "Q4?", "Q6?", "Q8?"], "Q2 is always answered"
-    for row in made:
-        assert row["evidence"] == [row["text"].replace("Q", "S").replace("?", ".")]
-        assert row["among"] == [row["text_pair"]]
-        assert len(row["text_pair"].split()) == SENTENCES
-
-
 def test_the_changed_result_of_a_tool_makes_the_answer_wrong(monkeypatch):
     def likelier_where_it_was_said(_, messages, answer):
         facts = " ".join(str(message["content"]) for message in messages if message["role"] == "tool")
@@ -106,8 +60,3 @@ def test_the_changed_result_of_a_tool_makes_the_answer_wrong(monkeypatch):
         value, right = (set(re.findall(r"[\w:]+", row[name])) for name in ("completion", "contrast"))
         assert value - right <= set(re.findall(r"[\w:]+", changed))
         assert not any((right - value) <= set(re.findall(r"[\w:]+", str(m["content"]))) for m in row["messages"])
-
-
-def test_sets_of_language_models_need_one(tmp_path):
-    with pytest.raises(InputError, match="--model"):
-        known_rows("sums", None, tmp_path, 1, 0)

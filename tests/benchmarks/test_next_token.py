@@ -1,5 +1,3 @@
-"""Methods on the next token, against a loop with the caller's own model."""
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,6 @@ def writer():
 
 
 def left_out(model, tokenizer, text):
-    """Leave-one-out by a plain loop."""
     ids = tokenizer(text)["input_ids"]
     with torch.no_grad():
         whole = model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)

@@ -1,5 +1,3 @@
-"""How methods rank the tokens of two texts, on scores known beforehand."""
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,8 +16,6 @@ SIDES = {"ab": "x000x1111x", "cd": "x00x1x", "ef": "x01x"}
 
 
 class Known:
-    """An explainer whose scores are known."""
-
     def __init__(self):
         self.calls = []
 

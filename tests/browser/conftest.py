@@ -20,15 +20,11 @@ def chromium() -> str | None:
 
 @dataclass
 class Seen:
-    """What a page did besides being shown."""
-
     requests: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 class Watched:
-    """Opens pages, and knows what they did."""
-
     def __init__(self, browser):
         self.browser = browser
 
@@ -53,7 +49,6 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched():
-    """Start the system's browser without a window."""
     path = chromium()
     if path is None:
         pytest.skip("no Chromium on this machine: install it, or name one in NORMXLOGIT_CHROMIUM")
@@ -84,7 +79,6 @@ def wider_than_its_window(page) -> int:
 
 
 def write(folder: Path, name: str, content: str) -> str:
-    """Write a page; return its address."""
     path = folder / f"{name}.html"
     path.write_text(content, encoding="utf-8")
     return path.as_uri()

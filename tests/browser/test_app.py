@@ -18,7 +18,6 @@ HOSTILE = "<script>alert(1)</script> ${1+1} {{value}} </iframe>\"'><img src=x on
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory):
-    """A folder with a causal language model."""
     folder = tmp_path_factory.mktemp("writer")
     return str(tiny.save(folder, "llama", "CausalLM", length=400, max_position_embeddings=400))
 
@@ -43,7 +42,6 @@ def address(tmp_path_factory, writer):
 
 
 def result(page, where):
-    """Wait for the frame of a tab, and return it."""
     page.locator(f"#{where} iframe").wait_for()
     return page.frame_locator(f"#{where} iframe")
 
@@ -59,7 +57,6 @@ def explained(page, text):
 
 
 def told(page, where):
-    """Wait for a message of a tab, and return it."""
     page.locator(f"#{where} [role=alert]").wait_for()
     return page.locator(f"#{where} [role=alert]").inner_text()
 

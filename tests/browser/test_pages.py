@@ -2,16 +2,14 @@
 
 import json
 
-import numpy as np
 import pytest
 
-from normxlogit import ALL, Attributions, Explainer, attribute, summarize
+from normxlogit import ALL, Explainer, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.render.cards import results_page
-from normxlogit.results.targets import Prediction, Target
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
-from tests.factories import make_attribution, pair
+from tests.factories import pair
 from tests.media.factories import make_image, make_media
 from tests.media.test_pictures import only_sound
 
@@ -28,7 +26,6 @@ CONVERSATION = [
     {"role": "tool", "name": "look", "content": json.dumps({f"key {i}": "here " * 9 for i in range(12)})},
     {"role": "assistant", "content": "The cat is here. The keys are there."},
 ]
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"& bad\u202e\u2028"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +35,6 @@ def explainer():
 
 @pytest.fixture(scope="module")
 def writer():
-    """A causal language model that reads a few hundred tokens."""
     return tiny.writer(length=400, name="a tiny llama")
 
 
@@ -138,27 +134,3 @@ def test_tables_sort_filter_and_open_cards(watched, pages):
         page.goto(pages["methods"])
         page.get_by_role("button", name="frozen-gradient").click()
         assert page.locator(".nxl-sort tbody th").first.inner_text() == "mediocre"
-
-
-def test_hostile_texts_stay_texts(watched, tmp_path):
-    """Scripts, quotes, line separators and bidi marks in every name that a page shows."""
-    pieces = ("</script><script>alert(1)</script><img", "src=x", "onerror='alert(2)'>\"&", "\u2028", "bad")
-    text = " ".join(pieces) + " \u202e"
-    named = (Target("label", HOSTILE, 0), Target("label", "<i>", 1))
-    said = Prediction(HOSTILE, 0, 3.0, 0.9)
-    base = {"text": text, "prediction": said, "model": HOSTILE, "notes": (HOSTILE,)}
-    one = make_attribution(pieces, np.arange(5.0) - 1.5, method=HOSTILE, **base)
-    layers = make_attribution(pieces, np.ones((2, 3, 5)), targets=named, layers=(1, 2, 3), method=HOSTILE, **base)
-    drawn = {
-        "one": one.to_html(),
-        "layers": layers.to_html(),
-        "batch": Attributions([one, layers]).to_html(title=HOSTILE),
-        "methods": results_page(Attributions([one, make_attribution(pieces, np.ones(5), **base)])),
-    }
-    with watched.page() as page:
-        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-        for name, content in drawn.items():
-            assert not {"\u202e", "\u2028"} & set(content.replace(text, ""))
-            page.goto(write(tmp_path, name, content))
-            assert page.locator("img, article b, article i, script[src]").count() == 0
-            assert "<script>alert(1)</script>" in page.locator("body").inner_text()

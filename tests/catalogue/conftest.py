@@ -1,5 +1,3 @@
-"""A folder with everything that the rows name."""
-
 import pytest
 
 from .shop import fill

@@ -1,5 +1,3 @@
-"""The catalogue of bad calls: the right error, short and safe to print, and everything left as it was."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""The catalogue of bad command lines: one line on standard error, exit code 2, and nothing else."""
-
 import io
 import os
 import subprocess

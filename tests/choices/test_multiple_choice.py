@@ -1,5 +1,3 @@
-"""Multiple choice, compared with the model's own rows and with heads that are written out."""
-
 import pytest
 import torch
 import transformers

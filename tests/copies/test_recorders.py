@@ -14,7 +14,6 @@ TEXT = "the movie is good"
 
 @pytest.fixture
 def nothing_built(monkeypatch):
-    """A process that has built no model yet."""
     monkeypatch.setattr(output_capturing, "_CAN_RECORD_REGISTRY", type(output_capturing._CAN_RECORD_REGISTRY)())
 
 
@@ -40,6 +39,5 @@ def test_a_model_that_was_asked_for_hidden_states_can_be_sent(request):
     sent = pickle.loads(pickle.dumps(explainer))
     assert sum(len(module._forward_hooks) for module in model.modules()) == hooks > 0
     assert sent.model.training
-    again = sent.model(**ids, output_hidden_states=True).hidden_states
-    assert len(again) == len(asked)
+    assert len(sent.model(**ids, output_hidden_states=True).hidden_states) == len(asked)
     np.testing.assert_allclose(sent(TEXT).scores, explainer(TEXT).scores, atol=1e-6)

@@ -1,5 +1,3 @@
-"""The models of most runs."""
-
 import pytest
 
 from tests import tiny

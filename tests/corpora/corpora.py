@@ -1,5 +1,3 @@
-"""Small corpora and what a run made of them."""
-
 import json
 from pathlib import Path
 
@@ -17,7 +15,6 @@ def explainer(family="bert", kind="SequenceClassification", **options):
 
 
 def texts(count):
-    """Different texts of different lengths."""
     return [
         " ".join(WORDS[(i + j) % len(WORDS)] for j in range(1 + i % 4)) + f" {tiny.WORDS[i % 50]}" for i in range(count)
     ]
@@ -29,20 +26,17 @@ def jsonl(path, rows):
 
 
 def results(folder):
-    """All results in the order of their shards."""
     files = sorted((Path(folder) / "shards").glob("*.parquet"))
     return pa.concat_tables([pq.read_table(file).replace_schema_metadata(None) for file in files])
 
 
 def errors(folder):
-    """Reasons by row."""
     files = sorted((Path(folder) / "errors").glob("*.parquet"))
     rows = [row for file in files for row in pq.read_table(file).to_pylist()]
     return {row["row"]: row["reason"] for row in rows}
 
 
 def run(explainer, rows, folder, job=None, **options):
-    """Explain rows in shards of a few."""
     return attribute(explainer, rows, folder, job, **{"shard_rows": 16, **options})
 
 

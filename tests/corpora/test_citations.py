@@ -1,5 +1,3 @@
-"""A corpus of answers or conversations: cited and tested as one by one, in columns, and summed up."""
-
 import functools
 import json
 from collections import Counter
@@ -24,23 +22,21 @@ ANSWERS = [
     {"question": "When?", "documents": DOCUMENTS, "answer": "Refunds are possible within 5 days. Built in 1974."},
     {"question": "How long?", "documents": DOCUMENTS, "answer": "It takes 30 days. Have a nice day!"},
     {"question": "When?", "documents": ["Opens at 9.", "Closes at 17."], "answer": "Opens at 17."},
-    {"question": "Why?", "documents": ["No value here."], "answer": "Nobody knows."},
     {"question": "Why?", "documents": [CAT], "answer": "the cat."},
     {"question": None, "documents": ["the cat"], "answer": "the cat."},
     {"question": "Why?", "documents": [], "answer": "the cat."},
     {"question": "Why?", "documents": ["the cat"], "answer": " "},
-    {"question": "Why?", "documents": ["the cat"], "answer": None},
     {"question": "When?", "documents": DOCUMENTS, "answer": "<think> It ships. In 5 days. </think> In 5 days. Yes!"},
 ]
 WITHOUT_ANSWER = {
-    5: "no text: column 'question' is null",
-    6: "there is no document with a text",
-    7: "the answer is empty",
-    8: "no text: column 'answer' is null",
+    4: "no text: column 'question' is null",
+    5: "there is no document with a text",
+    6: "the answer is empty",
 }
 
 
-def chat(question, answer, result='{"ships": "9 May", "order": 538}', tool="look_up"):
+def chat(question, answer, tool="look_up"):
+    result = '{"ships": "9 May", "order": 538}'
     call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": '{"order": 538}'}}
     return [
         {"role": "system", "content": "Memory: it ships on 2 May."},
@@ -51,35 +47,24 @@ def chat(question, answer, result='{"ships": "9 May", "order": 538}', tool="look
     ]
 
 
-ANTHROPIC = [
-    {"role": "user", "content": "Is it bad?"},
-    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "plot", "input": {"a": "the cat"}}]},
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "a bad plot."}]},
-    {"role": "assistant", "content": [{"type": "text", "text": "a bad plot."}]},
-]
 TWICE = [*chat("When does it ship?", "It ships."), *chat("Why?", "On 9 May.", tool="why")[1:]]
 CHATS = [
     {"messages": chat("When does it ship?", "It ships on 9 May.")},
     {"messages": chat("When does it ship?", "It ships on 2 May. Yes!")},
-    {"messages": chat("When?", "On 4 May.", "It ships on 4 May or on 7 May.")},
-    {"messages": ANTHROPIC},
     {"messages": TWICE},
-    {"messages": json.dumps(chat("Why?", "It ships."))},
     {"messages": json.dumps({"messages": chat("Why?", "On 9 May."), "tools": []})},
     {"messages": None},
     {"messages": [{"role": "user", "content": "When?"}]},
     {"messages": "no JSON"},
     {"messages": [{"role": "assistant", "content": "On 9 May."}]},
-    {"messages": [1, 2]},
     {"messages": chat("the cat " * 400, "On 9 May.")},
 ]
 WITHOUT_CITATION = {
-    7: "no conversation: column 'messages' is null",
-    8: "the assistant says nothing",
-    9: "expected a list of messages",
-    10: "the answer is the first message",
-    11: "expected",
-    12: "700",
+    4: "no conversation: column 'messages' is null",
+    5: "the assistant says nothing",
+    6: "expected a list of messages",
+    7: "the answer is the first message",
+    8: "700",
 }
 
 
@@ -91,11 +76,6 @@ def reader_of(template):
     return Explainer(model, tokenizer, name="reader")
 
 
-@pytest.fixture
-def reader():
-    return reader_of(None)
-
-
 def cited_row(reader, row, verify):
     if "messages" in row:
         messages = json.loads(row["messages"]) if isinstance(row["messages"], str) else row["messages"]
@@ -104,7 +84,6 @@ def cited_row(reader, row, verify):
 
 
 def same_citations(result, cited, row):
-    """Compare what was loaded and the columns of its row with what is cited of the row alone."""
     assert type(result) is type(cited)
     np.testing.assert_allclose(result.attribution.scores, cited.attribution.scores, atol=1e-5)
     assert (result.question, result.messages, result.notes) == (cited.question, cited.messages, cited.notes)
@@ -163,11 +142,8 @@ def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, temp
     done = attribute(reader, path, out, job(verify=verify), id_column="key", keep_text=True, shard_rows=2)
     assert (done.rows, done.errors) == (len(rows), len(wrong))
     reasons = errors(out)
-    if case == "answers":
-        assert reasons == wrong
-    else:
-        assert sorted(reasons) == sorted(wrong)
-        assert all(reason in reasons[row] for row, reason in wrong.items())
+    assert sorted(reasons) == sorted(wrong)
+    assert all(reason in reasons[row] for row, reason in wrong.items())
     files = [file for file in sorted((out / "shards").iterdir()) if len(pq.read_table(file))]
     loaded = [result for file in files for result in normxlogit.load(file)]
     written, good = results(out).to_pylist(), [row for i, row in enumerate(rows) if i not in wrong]
@@ -192,25 +168,21 @@ def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, temp
     else:
         assert (summary.resting, summary.contradicting) == (verdicts["rests"], verdicts["contradicts"])
         contradicting = [s for s in support if s.judgement == "contradicts"]
+        assert contradicting or case == "conversations"
         assert {(c.rather, c.text) for c in summary.contradictions} == {(s.rather, s.text) for s in contradicting}
     json.dumps(summary.to_dict())
     with pytest.raises(InputError, match="labels"):
         summarize(out, gold="key")
 
 
-def test_the_rows_hold_contradictions(reader):
-    rows, _, wrong = CASES["answers"]
-    cited = [cited_row(reader, row, "auto") for i, row in enumerate(rows) if i not in wrong]
-    assert {s.judgement for one in cited for s in one.support} >= {"contradicts"}
-
-
-def test_an_earlier_turn_is_explained(reader, tmp_path):
-    attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=1), shard_rows=2)
+def test_an_earlier_turn_is_explained(tmp_path):
+    reader = reader_of(None)
+    attribute(reader, CHATS[1:3], tmp_path / "out", Conversations(turn=1), shard_rows=2)
     assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on"}
     (row,) = results(tmp_path / "out").to_pylist()
     assert row["completion"].strip() == "On 9 May."
     with pytest.raises(DataError, match="turn"):
-        attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=0), shard_rows=2)
+        attribute(reader, CHATS[1:3], tmp_path / "out", Conversations(turn=0), shard_rows=2)
 
 
 def test_tools_may_stand_in_a_column_of_their_own(tmp_path):

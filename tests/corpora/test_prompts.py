@@ -1,5 +1,3 @@
-"""A corpus of prompts and completions: their sources in Parquet, as the explainer gives them one by one."""
-
 import numpy as np
 import pytest
 

@@ -1,11 +1,9 @@
-"""The Ray engine gives what the local engine gives, also when a worker is killed."""
-
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from normxlogit import Predictions, attribute
@@ -23,7 +21,6 @@ COUNT = 160
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    """A cluster of this machine whose workers find the tests."""
     import ray
 
     root = str(Path(__file__).parents[2])
@@ -36,20 +33,8 @@ def cluster():
 
 def workers():
     """Our own actors: descendants of this process that Ray calls so."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, IndexError):  # it has ended meanwhile
-            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
-            found[int(stat.parent.name)] = (parent, (stat.parent / "cmdline").read_bytes())
-
-    def ours(process):
-        while process in found:
-            process = found[process][0]
-            if process == os.getpid():
-                return True
-        return False
-
-    return [process for process, (_, name) in found.items() if b"Actor" in name and ours(process)]
+    children = psutil.Process().children(recursive=True)
+    return [process.pid for process in children if "Actor" in " ".join(process.cmdline())]
 
 
 def test_a_killed_worker_loses_nothing(tmp_path):
@@ -78,14 +63,6 @@ def test_a_killed_worker_loses_nothing(tmp_path):
 
 def test_errors_are_ours(tmp_path):
     path = jsonl(tmp_path / "in.jsonl", [{"text": "the movie is good"}] * 100)
+    options = {"shard_rows": 8, "max_errors": 1, "engine": "ray", "cluster": Cluster(1)}
     with pytest.raises(DataError, match="more than --max-errors 1"):
-        attribute(
-            explainer(),
-            path,
-            tmp_path / "a",
-            Predictions(long_text="error", target_column="text"),
-            shard_rows=8,
-            max_errors=1,
-            engine="ray",
-            cluster=Cluster(1),
-        )
+        attribute(explainer(), path, tmp_path / "a", Predictions(target_column="text"), **options)

@@ -28,11 +28,9 @@ def write(folder, kind):
         sink = io.BytesIO()
         pyarrow.csv.write_csv(table, sink)
         path.write_bytes(gzip.compress(sink.getvalue()) if kind == "csv.gz" else sink.getvalue())
-    elif kind == "arrow":
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-    elif kind == "feather":
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    elif kind in ("arrow", "feather"):
+        to = pa.ipc.new_stream if kind == "arrow" else pa.ipc.new_file
+        with pa.OSFile(str(path), "wb") as sink, to(sink, table.schema) as writer:
             writer.write_table(table)
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
@@ -103,13 +101,10 @@ def test_broken_rows_of_csv_keep_their_place(tmp_path):
     ("name", "content", "says"),
     [
         ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 50)[:30], "cut.jsonl.gz: Compressed file ended"),
-        ("cut.txt.gz", gzip.compress(b"a text\n" * 50)[:30], "cut.txt.gz: Compressed file ended"),
         ("wrong.jsonl.xz", b"hello", "cannot read .*wrong.jsonl.xz: Input format not supported"),
         ("wide.jsonl", '{"text": "a"}\n'.encode("utf-16-be"), "wide.jsonl: not jsonl: UTF-16"),
         ("wide.csv", "text\na\n".encode("utf-16-le"), "wide.csv: not csv: UTF-16"),
-        ("cut.csv", "text\na\n".encode("utf-16")[:-1], "cut.csv: not csv: .*utf-16"),
         ("cut.txt", "a\nb\n".encode("utf-16")[:-1], "cut.txt: not text: .*utf-16"),
-        ("wide.txt", "a\nb\n".encode("utf-16-le"), "wide.txt: not text: UTF-16"),
         ("twice.csv", b"text,text\na,b\n", "2 columns are called 'text'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -120,9 +115,8 @@ def test_broken_packing_and_other_encodings_are_refused(tmp_path, name, content,
         read(open_source(tmp_path / name))
 
 
-@pytest.mark.parametrize("rest", ['"open\nthree\nfour\n', '"open,x\nthree,y\n', 'two,"open\n'])
-def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path, rest):
-    (tmp_path / "in.csv").write_text(f"text,more\none,x\n{rest}")
+def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path):
+    (tmp_path / "in.csv").write_text('text,more\none,x\n"open,x\nthree,y\n')
     with pytest.raises(DataError, match=r"in\.csv: a quote is not closed"):
         read(open_source(tmp_path / "in.csv"))
 
@@ -143,30 +137,23 @@ def test_a_csv_file_of_any_spreadsheet_is_read_by_what_stands_between_its_values
         assert not any(row["problem"] for row in found)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "text\ngood; really\nbad; really\n",
-        "text,label\na; b,1\nc; d,0\n",
-        "text\n" + "one; two, three\n" * 3,
-        "text\n" + "a;b\n" * 40_000,
-    ],
-)
+@pytest.mark.parametrize("content", ["text,label\na; b,1\nc; d,0\n", "text\n" + "a;b\n" * 40_000])
 def test_semicolons_in_texts_do_not_cut_them(tmp_path, content):
     (tmp_path / "in.csv").write_text(content)
-    names, *expected = csv.reader(content.splitlines())
-    found = [
-        text
-        for block in open_source(tmp_path / "in.csv").blocks(names[:1])
-        for text in block.columns[names[0]].to_pylist()
-    ]
-    assert found == [row[0] if len(row) == len(names) else None for row in expected]
+    found = [row["text"] for row in rows(read(open_source(tmp_path / "in.csv"), 50_000))]
+    assert found == [row[0] for row in csv.reader(content.splitlines()[1:])]
 
 
-@pytest.mark.parametrize("content", ['text\tid\na\t1\n"b\t2\nc\t3\n"d\t4\n', 'text\tid\na\t"1\nb\t2\nc\t"3\n'])
-def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(tmp_path, content):
-    (tmp_path / "in.tsv").write_text(content)
-    with pytest.raises(DataError, match=r"in\.tsv: a cell of the column '(text|id)' reaches over several rows, from '"):
+def test_a_csv_file_may_hold_long_texts_quotes_empty_lines_and_any_line_ends(tmp_path):
+    long = "word " * 100_000  # beyond the limit that csv.reader has
+    (tmp_path / "in.csv").write_text(f'text,more\r{long},x\n\n"a ""b""\r\nc",y\r\n5" pipe,z', newline="")
+    found = [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))]
+    assert found == [long, "", 'a "b"\r\nc', '5" pipe']
+
+
+def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(tmp_path):
+    (tmp_path / "in.tsv").write_text('text\tid\na\t1\n"b\t2\nc\t3\n"d\t4\n')
+    with pytest.raises(DataError, match=r"in\.tsv: a cell of the column 'text' reaches over several rows, from '"):
         rows(read(open_source(tmp_path / "in.tsv")))
     (tmp_path / "in.tsv").write_text('text\tid\n"two\nlines"\t1\n"a ""tab""\tinside"\t2\n')
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in.tsv")))] == ["two\nlines", 'a "tab"\tinside']
@@ -180,17 +167,3 @@ def test_lines_of_utf_16_are_lines(tmp_path, kind):
     shards = read(open_source(tmp_path / f"in.{kind}"))
     assert [row["text"] for row in rows(shards)] == texts
     assert shards[-1].fraction == 1.0
-
-
-@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
-    (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")
-    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']
-
-
-def test_a_csv_file_may_hold_long_texts_empty_lines_and_any_line_ends(tmp_path):
-    long = "word " * 100_000  # beyond the limit that csv.reader has, which stays
-    limit = csv.field_size_limit()
-    (tmp_path / "in.csv").write_text(f'text,more\r{long},x\n\n"a\r\nb",y\r\n', newline="")
-    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == [long, "", "a\r\nb"]
-    assert csv.field_size_limit() == limit

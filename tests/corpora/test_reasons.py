@@ -7,7 +7,7 @@ import torch
 
 from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.corpora.summaries.reasons import LONGER, Phrase, joined
+from normxlogit.corpora.summaries.reasons import LONGER
 from tests import tiny
 
 from .corpora import explainer, rows_of
@@ -91,18 +91,3 @@ def test_nothing_is_called_wrong_in_a_model_that_no_word_turns(tmp_path):
         one.model.classifier.bias.copy_(torch.tensor([1.0, 0.0]))
     attribute(one, rows_of(texts(60)), tmp_path, Predictions(words=True))
     assert not any(reason.is_wrong for reason in summarize(tmp_path, verify=5, explainer=one).reasons)
-
-
-def test_words_are_put_where_they_stand_elsewhere_and_taken_out_wherever_they_stand():
-    example = (("say", " now", " or", " never"),)
-    assert Phrase("now").put((("a", " b", " c", " d", " e", " f"),), example) == (
-        ("a", " b", " now", " c", " d", " e", " f"),
-    )
-    assert Phrase("say").put((("a", " b"),), example) == (("say ", "a", " b"),)
-    together = Phrase("or never", 2).put((("a", " b"),), example)
-    assert together == (("a", " b", " or", " never"),)
-    assert Phrase("or never", 2).holds(together)
-    assert Phrase("b").without((("a", " B", " c", " b"),)) == (("a", " c"),)
-    assert Phrase("a b", 2).without((("a", " b", " b", " a"),)) == ((" b", " a"),)
-    assert Phrase("a").without((("a",),)) is None
-    assert joined([(("a", " b"), ("c",)), (("d",), ("e", " f"))]) == (("a", " b", " d"), ("c", " e", " f"))

@@ -1,25 +1,9 @@
-"""A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
-
-import numpy as np
 import pytest
 
 from normxlogit import Predictions
 from normxlogit.errors import DataError, TargetError
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
-
-
-def same(loaded, wanted):
-    """Whether two results agree in all that the files hold."""
-    for name in ("units", "targets", "layers", "method", "settings", "notes"):
-        assert getattr(loaded, name) == getattr(wanted, name), name
-    assert loaded.prediction.label == wanted.prediction.label
-    assert loaded.prediction.id == wanted.prediction.id
-    np.testing.assert_allclose(loaded.scores, wanted.scores, atol=2e-4, rtol=1e-4)
-    assert (loaded.bias is None) == (wanted.bias is None)
-    if wanted.bias is not None:
-        np.testing.assert_allclose(loaded.bias, wanted.bias, atol=2e-4, rtol=1e-4)
-    assert loaded.scores.shape == wanted.scores.shape
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
@@ -65,11 +49,6 @@ def test_a_target_for_each_row(tmp_path, bert):
     assert results(tmp_path)["target"].to_pylist() == [["LABEL_1"], ["LABEL_0"], ["LABEL_1"]]
     assert errors(tmp_path)[3] == "no target"
     assert "nope" in errors(tmp_path)[4]
-    run(bert, rows[:3], tmp_path / "differences", Predictions(target_column="gold", contrast="LABEL_1"))
-    assert results(tmp_path / "differences")["row"].to_pylist() == [1]
-    reasons = errors(tmp_path / "differences")
-    assert sorted(reasons) == [0, 2]
-    assert all("also the contrast" in reason for reason in reasons.values())
 
 
 def test_a_text_that_breaks_the_method_costs_no_other(tmp_path):

@@ -1,18 +1,10 @@
-"""A corpus run that goes on, is started again, or finds its folder changed."""
-
-from contextlib import nullcontext
-
 import pytest
 
-from normxlogit import ALL, Predictions
+from normxlogit import Predictions
 from normxlogit.corpora import folder as folders
 from normxlogit.errors import DataError
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
-
-
-def interrupt():
-    raise KeyboardInterrupt
 
 
 def test_a_run_that_is_turned_away_leaves_the_other_ones_files(tmp_path, bert):
@@ -35,9 +27,7 @@ def test_what_changed_is_refused_by_name(tmp_path, bert):
     for options, name in [
         ({"method": "logat"}, "method"),
         ({"job": Predictions(target=1)}, "target"),
-        ({"job": Predictions(layers=ALL)}, "layers"),
         ({"keep_text": False}, "keep_text"),
-        ({"shard_rows": 8}, "shard_rows"),
     ]:
         with pytest.raises(DataError, match=f"was made with {name}"):
             run(bert, path, out, **options)
@@ -53,16 +43,6 @@ def test_what_changed_is_refused_by_name(tmp_path, bert):
         run(bert, path, out)
 
 
-def test_rows_that_changed_under_the_same_name_are_refused(tmp_path, bert):
-    out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        run(bert, rows_of(texts(80)), out, watch=lambda now: now.rows > 16 and interrupt())
-    changed = rows_of(texts(80))
-    changed[3]["text"] = "another text"
-    with pytest.raises(DataError, match="rows 0 to 15 of the input have changed"):
-        run(bert, changed, out)
-
-
 def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, bert):
     wrong = [{"text": i, "body": text} for i, text in enumerate(texts(40))]
     for _ in range(2):  # when it is done already, too
@@ -72,10 +52,6 @@ def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, b
     assert run(bert, wrong[:20], tmp_path, Predictions("body")).errors == 0
     assert results(tmp_path)["row"].to_pylist() == list(range(20))
     assert errors(tmp_path) == {}
-    for rows in ([], [{"text": None}]):  # what is in memory has no name by which its change would be seen
-        with pytest.raises(DataError, match="none of 1 rows") if rows else nullcontext():
-            run(bert, rows, tmp_path / "memory")
-    assert run(bert, rows_of(texts(2)), tmp_path / "memory").errors == 0
 
 
 def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):
@@ -97,10 +73,3 @@ def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):
         with pytest.raises(DataError, match=says):
             run(bert, rows_of(changed), tmp_path)
     assert run(bert, rows_of(texts(32)), tmp_path).fresh == 0
-    large = jsonl(tmp_path / "in.jsonl", [{"text": "x" * 40_000} for _ in range(64)])  # 2.5 MB
-    run(bert, large, tmp_path / "files")
-    content = bytearray(large.read_bytes())
-    content[len(content) // 2] = ord("y")  # beyond what a digest of both ends sees
-    large.write_bytes(content)
-    with pytest.raises(DataError, match="rows 32 to 47 of the input have changed"):
-        run(bert, large, tmp_path / "files")

@@ -23,22 +23,15 @@ def close(a, b, tolerance=1e-4):
 
 
 def bert(text, **options):
-    """The explainer of a random BERT, and what its tokenizer makes of a text or a pair."""
     e = tiny.explainer("bert", **options)
     return e, e.tokenizer(*text if isinstance(text, tuple) else (text,), return_tensors="pt")
 
 
 def masked_logits(e, inputs, gone):
-    """The caller's model's logits with tokens masked, by plain transformers."""
     ids = inputs["input_ids"].clone()
     ids[0, list(gone)] = MASK
     with torch.no_grad():
         return e.model(**{**inputs, "input_ids": ids}).logits[0]
-
-
-def quantity(logits, target):
-    """What is explained of the logits of a vocabulary, (V,)."""
-    return logits[target] - logits.mean()
 
 
 def test_occlusion_equals_a_plain_loop():
@@ -66,22 +59,17 @@ def test_a_window_takes_out_neighbours():
 
 
 def test_occlusion_deletes_from_causal_models_and_keeps_what_begins_the_text():
-    model = tiny.model("llama", "CausalLM")
-    made = tiny.tokenizer()
-    made._tokenizer.post_processor = None
+    model, made = tiny.model("llama", "CausalLM"), tiny.tokenizer(specials=False)
     made.bos_token = "[CLS]"
-    text = "[CLS] " + tiny.TEXTS[0]
-    encoded = {"input_ids": torch.tensor([made(text)["input_ids"]])}
-    ids = encoded["input_ids"][0]
+    ids = made("[CLS] " + tiny.TEXTS[0])["input_ids"]
     assert ids[0] == made.bos_token_id
-    target = tiny.VOCABULARY["good"]
-    with torch.no_grad():
-        whole = quantity(model(input_ids=ids[None]).logits[0, -1], target)
-        expected = [0.0]
-        for i in range(1, len(ids)):
-            left = torch.cat((ids[:i], ids[i + 1 :]))
-            expected.append(float(whole - quantity(model(input_ids=left[None]).logits[0, -1], target)))
-    (found,) = Explainer(model, made)(encoded, method="occlusion", target="good")
+
+    def quantity(ids):
+        logits = tiny.logits_of(model, ids)[-1]
+        return float(logits[tiny.VOCABULARY["good"]] - logits.mean())
+
+    expected = [0.0] + [quantity(ids) - quantity(ids[:i] + ids[i + 1 :]) for i in range(1, len(ids))]
+    (found,) = Explainer(model, made)({"input_ids": [ids]}, method="occlusion", target="good")
     close(found.scores, expected)
 
 
@@ -93,14 +81,12 @@ def test_shapley_values_equal_enumeration():
         for size in range(5)
         for there in itertools.combinations(players, size)
     }
-    expected = []
-    for i in players:
-        total = 0.0
-        for there in value:
-            if i not in there:
-                share = math.factorial(len(there)) * math.factorial(3 - len(there)) / math.factorial(4)
-                total += share * (value[tuple(sorted((*there, i)))] - value[there])
-        expected.append(total)
+
+    def share(i, there):
+        weight = math.factorial(len(there)) * math.factorial(3 - len(there)) / math.factorial(4)
+        return weight * (value[tuple(sorted((*there, i)))] - value[there])
+
+    expected = [sum(share(i, there) for there in value if i not in there) for i in players]
     found = e(FOUR, method="kernel-shap", target=1)
     close(found.scores[1:-1], expected, 1e-4)
     close(found.scores.sum(), value[1, 2, 3, 4] - value[()], 1e-3)
@@ -133,15 +119,11 @@ def test_context_cite_fits_a_lasso_with_presence_standardised_to_the_log_odds():
     present = ContextCite(64, seed=3).subsets(4)
     assert 0.4 < present.mean() < 0.6
     logits = torch.stack([masked_logits(e, inputs, 1 + np.flatnonzero(~row)) for row in present])  # (N, C)
-    odds = logits.softmax(-1)[:, 2].logit().double()
     scaler = StandardScaler().fit(present)
-    expected = Lasso(alpha=0.01).fit(scaler.transform(present), odds).coef_ / scaler.scale_
-    found = e(FOUR, method="context-cite:samples=64,seed=3", target=2)
-    close(found.scores[1:-1], expected, 1e-3)
-    relative = (logits[:, 2] - logits[:, 0]).double()  # the log-odds of one of two labels
-    expected = Lasso(alpha=0.01).fit(scaler.transform(present), relative).coef_ / scaler.scale_
-    found = e(FOUR, method="context-cite:samples=64,seed=3", target=2, contrast=0)
-    close(found.scores[1:-1], expected, 1e-3)
+    for contrast, odds in ((None, logits.softmax(-1)[:, 2].logit()), (0, logits[:, 2] - logits[:, 0])):
+        expected = Lasso(alpha=0.01).fit(scaler.transform(present), odds.double()).coef_ / scaler.scale_
+        found = e(FOUR, method="context-cite:samples=64,seed=3", target=2, contrast=contrast)
+        close(found.scores[1:-1], expected, 1e-3)
 
 
 def test_lime_weighs_and_penalises_as_captum_does():

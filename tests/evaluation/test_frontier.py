@@ -19,11 +19,9 @@ def explainer():
 def point(name, passes, aopc, reason=""):
     if reason:
         return Point(name, Refused(name, reason))
-    curves = dict.fromkeys(("aopc", "sufficiency", "quality"), (aopc,) * 9)
-    result = faithfulness.Faithfulness(
-        name, aopc, (aopc - 0.05, aopc + 0.05), 0.1, (0.02, 0.2), 0.5, "accuracy", curves, 3, (aopc,) * 3
-    )
-    return Point(name, result, Cost(passes, (passes, passes), 1))
+    curves, interval = dict.fromkeys(("aopc", "sufficiency", "quality"), (aopc,) * 9), (aopc - 0.05, aopc + 0.05)
+    figures = (aopc, interval, 0.1, (0.02, 0.2), 0.5, "accuracy", curves, 3, (aopc,) * 3)
+    return Point(name, faithfulness.Faithfulness(name, *figures), Cost(passes, (passes, passes), 1))
 
 
 POINTS = [
@@ -74,9 +72,8 @@ def test_the_frontier_is_what_no_cheaper_setting_reaches():
     assert frontier(POINTS[-1:]) == []
     twins = [point("a", 1.0, 0.1), point("b", 1.0, 0.2), point("c", 2.0, 0.2), point("d", 3.0, -0.5)]
     assert [p.method for p in frontier(twins)] == ["b"], "of the same cost the better one, of the same AOPC the cheaper"
-    assert [p.method for p in frontier([*twins[3:], Point("e", twins[0].result)])] == ["d"], (
-        "what has no cost is left out"
-    )
+    without_cost = Point("e", twins[0].result)
+    assert [p.method for p in frontier([twins[3], without_cost])] == ["d"]
 
 
 def test_a_line_joins_what_no_other_setting_beats():
@@ -86,10 +83,6 @@ def test_a_line_joins_what_no_other_setting_beats():
     assert line.get_drawstyle() == "steps-post"
     assert line.get_zorder() < min(bar.lines[0].get_zorder() for bar in axes.containers), "it lies behind the points"
     assert not without.lines
-    heights = [
-        top - bottom
-        for bar in axes.containers
-        for lines in bar.lines[2]
-        for (_, bottom), (_, top) in lines.get_segments()
-    ]
+    segments = [segment for bar in axes.containers for lines in bar.lines[2] for segment in lines.get_segments()]
+    heights = [top - bottom for (_, bottom), (_, top) in segments]
     assert max(heights) == pytest.approx(0.1), "of intervals of 0.05 to both sides"

@@ -1,5 +1,3 @@
-"""Rankings compared with leave-one-out: the figures, their means and intervals, and the table."""
-
 import numpy as np
 import pytest
 from scipy.stats import rankdata

@@ -1,5 +1,3 @@
-"""Runs that stop and go on, N/A, and what is kept of them."""
-
 import pytest
 
 from normxlogit import Explainer, Method, UnsupportedModelError, register
@@ -13,14 +11,12 @@ from tests import tiny
 EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
 
 
-def run_all(*arguments, **options):
-    return list(run_methods(*arguments, **options))
+def measure(explainer, examples, methods, **options):
+    return list(run_methods(explainer, examples, methods, **options))
 
 
 @pytest.fixture
 def refusing():
-    """A method that works on no model."""
-
     @register("refusing", paper="none")
     class Refusing(Method):
         def score(self, request):
@@ -32,13 +28,13 @@ def refusing():
 
 def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing, monkeypatch):
     methods = [NormXLogit(), NormXLogit(norm_of="word_embedding"), method_named(refusing)]
-    first = run_all(explainer, EXAMPLES, methods, folder=tmp_path)
+    first = measure(explainer, EXAMPLES, methods, folder=tmp_path)
     assert first[2] == Refused(refusing, "no model will do"), "what a method cannot do is N/A, not an error"
     assert first[0].aopc != first[1].aopc
     assert len(list(tmp_path.iterdir())) == 3
     monkeypatch.setattr(NormXLogit, "score", lambda *_: pytest.fail("measured again"))
     told = []
-    again = run_all(
+    again = measure(
         explainer, EXAMPLES, methods, folder=tmp_path, on_progress=lambda name, done, total: told.append((name, done))
     )
     assert told == [(method.spec, len(EXAMPLES)) for method in methods], "each is told of once, or a bar would run over"
@@ -46,19 +42,19 @@ def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing, mo
 
 
 def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
-    run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)
-    run_all(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
-    run_all(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
+    measure(explainer, EXAMPLES, [Random()], folder=tmp_path)
+    measure(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
+    measure(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
     other = tiny.explainer("bert", seed=1)
-    run_all(other, EXAMPLES, [Random()], folder=tmp_path)
-    named = Explainer(explainer._model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
-    run_all(named, EXAMPLES, [Random()], folder=tmp_path)
+    measure(other, EXAMPLES, [Random()], folder=tmp_path)
+    named = Explainer(explainer.model, tiny.tokenizer_for("bert"), labels=["no", "yes"])
+    measure(named, EXAMPLES, [Random()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_cell_of_another_version_is_measured_anew(explainer, tmp_path, monkeypatch):
-    run_all(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
+    measure(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
     monkeypatch.setattr(runs, "__version__", "another")
-    run_all(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
+    measure(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2

@@ -5,8 +5,6 @@ from normxlogit.evaluation.timing import Timing, in_turn
 
 
 class Work:
-    """Sides that each take their seconds, one after the other, and the order in which they were called."""
-
     def __init__(self, monkeypatch, **seconds):
         self.now, self.order, self.left = 100.0, [], {name: iter(each) for name, each in seconds.items()}
         monkeypatch.setattr(timing.time, "perf_counter", lambda: self.now)

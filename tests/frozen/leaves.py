@@ -21,14 +21,11 @@ HELD = "held values"
 
 
 class LookedUp(TorchFunctionMode):
-    """Makes leaves of the vectors that are looked up in tables."""
-
     def __init__(self, vectors: list[Tensor]) -> None:
         super().__init__()
         self.vectors = vectors
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation."""
         found = func(*args, **(kwargs or {}))
         if func not in (torch.embedding, functional.embedding):
             return found
@@ -39,13 +36,7 @@ class LookedUp(TorchFunctionMode):
 def contributions_of_leaves(
     model: nn.Module, inputs: Mapping[str, Any], answer_of: Callable[[Any], Tensor]
 ) -> tuple[float, dict[str, float]]:
-    """Return an answer of a model, and what each of its leaves contributes to it.
-
-    Args:
-        model: A model of transformers that looks up word embeddings.
-        inputs: Its inputs.
-        answer_of: Chooses the answer, a scalar, from its outputs.
-    """
+    """Return an answer of a model, a scalar of its outputs, and what each of its leaves contributes to it."""
     model = copy.deepcopy(model).requires_grad_(False).eval()
     leaves: dict[str, Tensor] = {}
     for name, value in (*model.named_parameters(), *model.named_buffers()):

@@ -32,10 +32,8 @@ def mutations() -> list[tuple[str, str]]:
 def mutated(name: str, how: str) -> Iterator[None]:
     """Make one rule wrong inside the block.
 
-    Args:
-        name: Of the operation.
-        how: "removed" for torch's own gradient in its place, or no rule where that is right; "doubled" for twice the
-            gradient; "swapped" to hold what moves and let move what is held.
+    "removed": torch's own gradient in its place, or no rule where that is right; "doubled": twice the gradient;
+    "swapped": what moves is held, and what is held moves.
     """
     table, factors, row = dict(rules.RULES), set(rules.PRODUCTS), rules.RULES[name]
     held_factor = backward.held_factor
@@ -62,7 +60,6 @@ def mutated(name: str, how: str) -> Iterator[None]:
 
 
 def the_other(held_factor: Any, *args: Any) -> int:
-    """Return the factor that is not held."""
     return 1 - int(held_factor(*args))
 
 
@@ -79,7 +76,6 @@ def doubled(apply: Any, node: Any, row: rules.Row, *args: Any) -> Any:
 
 
 def check_rule(name: str) -> None:
-    """Run what is run for an operation: its functions, or its rule beside that of its twin."""
     if name in ONE_ARGUMENT or name in TWO_FACTORS:
         check(name)
         return
@@ -89,7 +85,6 @@ def check_rule(name: str) -> None:
 
 
 def noticed(name: str, how: str) -> str:
-    """Return the error that a wrong rule ends in, "" if nothing notices it."""
     with mutated(name, how):
         try:
             check_rule(name)
@@ -128,7 +123,6 @@ _WANTED: dict[str, Any] = {
 
 
 def _on_a_stub(kind: str, name: str) -> tuple[Any, ...]:
-    """Return the gradients that a rule gives for a node that cannot be made here."""
     row = rules.RULES[name]
     held = row.held(STUB) if callable(row.held) else row.held
     return tuple(backward._apply(STUB, row, held, None, GRADIENTS, GRADIENTS[:1]))

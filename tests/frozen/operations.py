@@ -27,34 +27,28 @@ ROW = torch.linspace(-1, 2, 8)
 
 
 def flat(x: torch.Tensor) -> torch.Tensor:
-    """Return (6, 8)."""
     return x.reshape(6, 8)
 
 
 def plane(x: torch.Tensor) -> torch.Tensor:
-    """Return (2, 3, 2, 4), as a picture."""
     return x.reshape(2, 3, 2, 4)
 
 
 def volume(x: torch.Tensor) -> torch.Tensor:
-    """Return (1, 3, 2, 4, 2)."""
     return x.reshape(1, 3, 2, 4, 2)
 
 
 def as_complex(x: torch.Tensor) -> torch.Tensor:
-    """Return (2, 3, 4), complex."""
     return torch.view_as_complex(x.reshape(2, 3, 4, 2))
 
 
 def written(x: torch.Tensor) -> torch.Tensor:
-    """Write a part of x over a part of it."""
     copy = x.clone() * 1.5
     copy[:, :, :3].mul_(2.0)
     return copy
 
 
 def unreal(x: torch.Tensor) -> torch.Tensor:
-    """Return real and imaginary parts, weighted."""
     return torch.view_as_real(x) * torch.tensor([1.0, -0.5])
 
 
@@ -289,22 +283,18 @@ Factors = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def gate(y: torch.Tensor) -> torch.Tensor:
-    """Return what is held where one factor is activated, (2, 3, 8)."""
-    return torch.sigmoid(y @ GATED)
+    return torch.sigmoid(y @ GATED)  # (2, 3, 8), held where one factor is activated
 
 
-def kernel(y: torch.Tensor) -> torch.Tensor:
-    """Return a matrix that is computed from the input, (8, 8), by an activation."""
+def kernel(y: torch.Tensor) -> torch.Tensor:  # (8, 8), computed from the input by an activation
     return torch.sigmoid(flat(y).mT @ flat(y) / 9) + 2 * torch.eye(8)
 
 
 def attend(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Attend with fused attention: queries and keys of y, values of x."""
     return F.scaled_dot_product_attention(*((z @ w)[:, None] for z, w in ((y, KERNEL), (y, GATED), (x, GATED))))
 
 
 def hash_attention(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Attend with YOSO's expected weights."""
     q, k = F.normalize(y @ KERNEL, dim=-1), F.normalize(y, dim=-1)
     if y.requires_grad:
         ones = torch.ones(2, 3)
@@ -313,7 +303,6 @@ def hash_attention(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def grouped(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Multiply with a matrix for each group of rows."""
     ends = torch.tensor([2, 6], dtype=torch.int32)
     return F.grouped_mm(flat(x), torch.stack((kernel(y), kernel(y) * 2)), offs=ends)
 
@@ -378,7 +367,6 @@ TWINS = {
 
 
 def nodes_of(value: torch.Tensor) -> set[str]:
-    """Return the names of the nodes in a graph."""
     names, waiting, seen = set(), [value.grad_fn], set()
     while waiting:
         node = waiting.pop()
@@ -390,7 +378,6 @@ def nodes_of(value: torch.Tensor) -> set[str]:
 
 
 def check(name: str) -> None:
-    """Check that all contributions to the functions of an operation add up, and that the right factor moves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of sparse tensors and triangular_solve
         if name in ONE_ARGUMENT:

@@ -1,78 +1,15 @@
-"""The frozen backward pass of whole models: against a network written out by hand, and what it refuses."""
+"""The frozen backward pass of heads with all kinds of operations, and what it refuses."""
 
 import pytest
 import torch
 from torch import nn
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
-from normxlogit.frozen import rules
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.forward import Recording
 from tests import tiny
 
-IDS = torch.tensor([[2, 5, 7, 8, 13, 11, 3], [2, 6, 20, 21, 15, 12, 3]])  # (2, 7)
 TEXT = "the movie is never bad"
-
-
-class _Layers(nn.Module):
-    """Written out with explicit constants: a BERT whose attention, norms and activations are where they were."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.bert, self.head = model.bert, model.classifier
-        self.heads = model.config.num_attention_heads
-
-    def norm(self, module, z, at):
-        spread = (at.var(-1, correction=0, keepdim=True) + module.eps).sqrt()
-        return (z - z.mean(-1, keepdim=True)) / spread * module.weight + module.bias
-
-    def forward(self, z, z0):
-        """Carry z through the network that was frozen at z0; (T, H)."""
-        embeddings, count = self.bert.embeddings, len(z)
-        more = embeddings.position_embeddings.weight[:count] + embeddings.token_type_embeddings.weight[0]
-        z, z0 = (self.norm(embeddings.LayerNorm, flowing + more, z0 + more) for flowing in (z, z0))
-        for layer in self.bert.encoder.layer:
-            own, out = layer.attention.self, layer.attention.output
-            both = []
-            for flowing in (z, z0):
-                parts = []
-                for head in range(self.heads):
-                    rows = slice(head * 8, head * 8 + 8)
-                    q = z0 @ own.query.weight[rows].T + own.query.bias[rows]
-                    k = z0 @ own.key.weight[rows].T + own.key.bias[rows]
-                    v = flowing @ own.value.weight[rows].T + own.value.bias[rows]
-                    parts.append(((q @ k.T) / 8**0.5).softmax(-1) @ v)
-                both.append(out.dense(torch.cat(parts, -1)) + flowing)
-            z, z0 = (self.norm(out.LayerNorm, flowing, both[1]) for flowing in both)
-            inner, inner0 = layer.intermediate.dense(z), layer.intermediate.dense(z0)
-            kept = nn.functional.gelu(inner0) / inner0
-            sums = [layer.output.dense(part * kept) + flowing for part, flowing in ((inner, z), (inner0, z0))]
-            z, z0 = (self.norm(layer.output.LayerNorm, flowing, sums[1]) for flowing in sums)
-        pooled, pooled0 = self.bert.pooler.dense(z[0]), self.bert.pooler.dense(z0[0])
-        return self.head(pooled * pooled0.tanh() / pooled0)
-
-
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_a_bert_written_out_with_constants(attention):
-    model = tiny.model("bert")
-    model.set_attn_implementation(attention)
-    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
-    with Recording():
-        logits = model(inputs_embeds=x).logits
-    with frozen_backward(logits, [x]):
-        (slope,) = torch.autograd.grad(logits[0, 1], x)
-    layers = _Layers(model)
-    with torch.no_grad():
-        x0 = x[0]
-        start = layers(x0, x0)[1]
-        assert start.item() == pytest.approx(logits[0, 1].item(), rel=1e-4)
-        for token in range(x0.shape[0]):
-            for unit in range(0, x0.shape[1], 5):
-                moved = x0.clone()
-                moved[token, unit] += 1.0  # affine: a step of any size
-                wanted = (layers(moved, x0)[1] - start).item()
-                assert slope[0, token, unit].item() == pytest.approx(wanted, rel=2e-3, abs=2e-5)
-        assert slope[1].abs().max() == 0  # the other text
 
 
 @pytest.mark.parametrize(
@@ -147,7 +84,6 @@ def overwritten(x):
 
 
 def with_saved_overwritten(x):
-    """Write on what the backward pass needs, as recurrent models write on their state."""
     gate = torch.sigmoid(x)
     y = x * gate
     gate.mul_(2.0)
@@ -158,20 +94,10 @@ torch.manual_seed(0)
 RECURRENT = nn.GRU(32, 32, batch_first=True).requires_grad_(False).eval()
 
 CONSTANTS = {
-    "a square": lambda x: x * x,
     "a cube": lambda x: x.pow(3),
-    "a sum": lambda x: x.tanh() + 2,
-    "a difference": lambda x: 1 - x,
-    "filled": lambda x: x.masked_fill(x < 0, 0.7),
     "chosen": lambda x: torch.where(x > 0, x, 1.0),
-    "at least": lambda x: torch.maximum(x, torch.tensor(0.1)),
-    "rounded": lambda x: x.round() + x,
-    "one over": lambda x: 1 / (x + 3) + x,
-    "softmax": lambda x: x.softmax(-1) + x,
     "normaliser": lambda x: x.log_softmax(-1),
-    "in place": lambda x: x.clone().add_(1.5),
     "written on": overwritten,
-    "clamped": lambda x: x.clamp(-0.5, 0.5),
     "recurrent": lambda x: RECURRENT(x[:, None])[0][:, 0],
 }
 
@@ -181,13 +107,6 @@ def test_a_head_of_powers_and_constants_adds_up(function):
     result, model = explain(function)
     logits = tiny.logits_of(model, result.token_ids)
     torch.testing.assert_close(torch.tensor(result.scores.sum(-1) + result.bias), logits, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("wrong", ["NativeLayerNorm", "Gelu", "Tanh"])
-def test_a_wrong_rule_is_found(wrong, monkeypatch):
-    monkeypatch.setitem(rules.RULES, wrong, rules.RULES["Add"])
-    with pytest.raises(UnsupportedModelError, match="do not add up to its answer"):
-        explain()
 
 
 def test_hooks_are_removed_also_after_an_error():

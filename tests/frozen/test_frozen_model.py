@@ -1,5 +1,3 @@
-"""A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
-
 from dataclasses import replace
 
 import pytest

@@ -3,8 +3,8 @@
 import itertools
 
 import numpy as np
+import pytest
 
-from normxlogit import Explainer
 from normxlogit.grounding.citations import answers
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
@@ -18,20 +18,13 @@ from tests import tiny
 CHAT = [{"role": "system", "content": "The film was bad."}, {"role": "user", "content": "The cat sat. Is this good?"}]
 
 
-def made(chat=True):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 200
-    if chat:
-        tokenizer.chat_template = tiny.CHAT_TEMPLATE
-    return tiny.model("llama", "CausalLM"), tokenizer
+@pytest.fixture(scope="module")
+def explainer():
+    return tiny.writer(template=tiny.CHAT_TEMPLATE)
 
 
-def explainer_for(chat=True):
-    return Explainer(*made(chat))
-
-
-def test_the_template_is_grey_and_never_ranked():
-    g = explainer_for().generate(CHAT, max_new_tokens=5)
+def test_the_template_is_grey_and_never_ranked(explainer):
+    g = explainer.generate(CHAT, max_new_tokens=5)
     content = "".join(CHAT[0]["content"].split() + CHAT[1]["content"].split()).lower()
     shown = [t for t, special in zip(g.tokens[: g.prompt_tokens], g.special_tokens_mask, strict=False) if not special]
     assert "".join(shown) == content
@@ -40,11 +33,10 @@ def test_the_template_is_grey_and_never_ranked():
     assert g.sources().units.text[:-2] == ("The film was bad.", "The cat sat.", "Is this good?")
 
 
-def test_lime_and_context_cite_over_sources_are_two_estimators():
+def test_lime_and_context_cite_over_sources_are_two_estimators(explainer):
     """LIME weighs ablations by their distance and explains nats; ContextCite explains the log-odds, for each token."""
     from sklearn.linear_model import Lasso
 
-    explainer = explainer_for()
     model = explainer.language_model
     (completed,) = generate_each(model, [CHAT], {"max_new_tokens": 4})
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
@@ -68,16 +60,11 @@ def test_lime_and_context_cite_over_sources_are_two_estimators():
     assert cited.diagnostics["forward_passes"] <= 8, "of three sources there are eight subsets"
 
 
-def ablated(method, sources="sentence", parts=None):
-    model = explainer_for().language_model
+def test_shapley_values_of_three_sources_are_those_of_all_orders(explainer):
+    model = explainer.language_model
     (completed,) = generate_each(model, [CHAT], {"max_new_tokens": 5})
-    return model, completed, explain_sources(model, completed, Options(method=method_named(method)), sources, parts)
-
-
-def test_shapley_values_of_three_sources_are_those_of_all_orders():
-    model, completed, found = ablated("kernel-shap", parts="token")
-    sources = prompt_sources(completed.sequenced(), "sentence")
-    measure = Ablations(model, completed, sources)
+    found = explain_sources(model, completed, Options(method=method_named("kernel-shap")), "sentence", "token")
+    measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
     wanted = np.zeros((5, 3))
     for order in itertools.permutations(range(3)):
         there = np.zeros((1, 3), bool)

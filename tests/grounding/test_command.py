@@ -1,31 +1,17 @@
-"""The command that cites: which documents are read and what they are called; and conversations."""
-
 import io
 import json
-from pathlib import Path
 
 import pytest
 
 import normxlogit.cli  # whose commands are those of the wings
-from normxlogit.grounding import read_documents
 from tests import tiny
 from tests.commands import run
 
 
-def write(folder, **files):
+def write(folder, files):
     for name, content in files.items():
-        path = folder / name.replace("__", "/").replace("_txt", ".txt").replace("_md", ".md")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode())
-    return folder
-
-
-def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
-    write(tmp_path, x_txt="one", a__x_txt="two", a__y_txt="three")
-    monkeypatch.chdir(tmp_path)
-    assert read_documents([Path("a/x.txt"), Path("x.txt")])[0] == {"a/x.txt": "two", "x.txt": "one"}
-    assert read_documents([Path("x.txt"), Path("a")])[0] == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
-    assert read_documents(tmp_path)[0] == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
 
 
 def test_a_conversation_in_a_file(tmp_path, capsys, monkeypatch):
@@ -34,30 +20,22 @@ def test_a_conversation_in_a_file(tmp_path, capsys, monkeypatch):
         {"role": "user", "content": "Is the cat here?"},
         {"role": "tool", "name": "search", "content": '{"cat": "here", "keys": "there"}'},
         {"role": "assistant", "content": "The cat is here."},
-        {"role": "user", "content": "And the keys?"},
-        {"role": "assistant", "content": "The keys are there."},
     ]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trace.json").write_text(json.dumps({"messages": messages}), encoding="utf-8")
     command = ["cite", "--messages", "trace.json", "--model", "model", "--verify", 0]
-    code, out, _ = run(capsys, *command, "--output", "why.json", "--turn", 0)
-    assert code == 0
-    assert not out
+    assert run(capsys, *command, "--output", "why.json", "--turn", 0)[:2] == (0, "")
     cited = normxlogit.load("why.json")
     assert cited.names == ("tool result search:cat", "tool result search:keys")
     assert cited.answer.strip() == "The cat is here."
-    code, out, _ = run(capsys, *command)
-    assert code == 0
-    assert "The keys are there." in out
     assert run(capsys, *command, "--output", "why.html")[0] == 0
     assert "tool result search:keys" in (tmp_path / "why.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
-    """A folder with a model, two documents and an answer."""
     tiny.save(tmp_path / "model", "llama", "CausalLM", length=300, chats=True)
-    write(tmp_path, a_txt="The cat is here.", b_txt="The keys are there.", answer_txt="The cat is here.")
+    write(tmp_path, {"a.txt": "The cat is here.", "b.txt": "The keys are there."})
     monkeypatch.chdir(tmp_path)
     return ["cite", "a.txt", "b.txt", "--model", "model", "--verify", 0]
 
@@ -73,7 +51,7 @@ def shop(tmp_path, monkeypatch):
     ids=["text", "file", "long text", "standard input"],
 )
 def test_an_answer_is_a_file_or_a_text(shop, tmp_path, capsys, monkeypatch, answer, expected):
-    write(tmp_path, **{"the answer": "The keys are there."})
+    write(tmp_path, {"the answer": "The keys are there."})
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"It is here.")))
     code, out, _ = run(capsys, *shop, "--question", "Is the cat here?", "--answer", answer, "--format", "json")
     assert code == 0
@@ -99,9 +77,9 @@ def test_the_figures_of_the_verdicts_are_printed_when_asked_for(shop, capsys):
         assert ("The cat is never there.: in the documents" in out) == printed
 
 
-def test_each_thought_of_an_answer_is_left_out(shop, tmp_path, capsys):
-    write(tmp_path, reasoned_txt="<think> The cat sat. The keys are there. </think> The cat is here.")
-    asked = ["--question", "Is the cat here?", "--answer", "reasoned.txt", "--verify", "reasoning", "--format", "json"]
+def test_each_thought_of_an_answer_is_left_out(shop, capsys):
+    said = "<think> The cat sat. The keys are there. </think> The cat is here."
+    asked = ["--question", "Is the cat here?", "--answer", said, "--verify", "reasoning", "--format", "json"]
     code, out, _ = run(capsys, *shop[:-2], *asked)
     assert code == 0
     cited = json.loads(out)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
-import torch
 from transformers import LlamaForCausalLM
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import ModelOutput
@@ -29,7 +28,7 @@ class OutputWithCache(ModelOutput):
 
 
 class NamingItCache(LlamaForCausalLM):
-    """Calls its keys and values `cache`, as transformers 5.24 does."""
+    """Calls its keys and values `cache`, as transformers 5.24 does; the other class by their older name."""
 
     def forward(self, input_ids=None, attention_mask=None, cache=None, **kwargs):
         if cache is not None:
@@ -39,8 +38,6 @@ class NamingItCache(LlamaForCausalLM):
 
 
 class NamingItKeys(LlamaForCausalLM):
-    """Calls its keys and values `past_key_values`, as transformers did before."""
-
     def forward(self, input_ids=None, attention_mask=None, past_key_values=None, **kwargs):
         if past_key_values is not None:
             lengths_with_cache.append(input_ids.shape[1])
@@ -53,39 +50,29 @@ class NamingItKeys(LlamaForCausalLM):
 @pytest.mark.parametrize("kind", [NamingItCache, NamingItKeys])
 def test_continuations_are_read_with_the_cache_of_the_text_whatever_it_is_called(kind):
     model = kind(tiny.model("llama", "CausalLM", vocab_size=100).config).eval()
-    lengths_with_cache.clear()
-    explainer = Explainer(model, tiny.letters())
-    text = explainer._model.encoder(["abcd" * 5])[0]
-    continuations = [Continuation((7, 8), ids) for ids in ((9,), (10, 11), (12, 13, 14))]
-    expected = []
-    for prefix, ids in continuations:
-        logits = tiny.logits_of(model, [*text.ids, *prefix, *ids]).log_softmax(-1)
-        start = len(text) + len(prefix)
-        expected.append(sum(float(logits[start - 1 + place, token]) for place, token in enumerate(ids)))
-    found = ContinuedText(explainer._model, text).log_probabilities(continuations, expected[0])
-    assert 0 < sum(lengths_with_cache) <= 6  # the last token of the text, the prefix, and the longest
-    torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("kind", [NamingItCache, NamingItKeys])
-def test_one_pass_gives_predictions_and_the_cache(kind):
-    model = kind(tiny.model("llama", "CausalLM", vocab_size=100).config).eval()
     explainer = Explainer(model, tiny.letters())
     text = explainer._model.encoder(["abcd" * 5])[0]
     explainer._model.states(explainer._model.batch([text], [0]))  # the first pass is also compared with the caller's
-    continued, continuations = (
-        ContinuedText(explainer._model, text),
-        [Continuation((), ids) for ids in ((9, 10), (10, 11), (12, 13, 14))],
-    )
+
+    def nats(*ids):
+        logits = tiny.logits_of(model, [*text.ids, *ids]).log_softmax(-1)[len(text) - 1 : -1]
+        return logits, logits[range(len(ids)), ids].numpy()
+
     lengths_with_cache.clear()
+    endings = [Continuation((7, 8), ids) for ids in ((9,), (10, 11), (12, 13, 14))]
+    expected = [nats(*prefix, *ids)[1][2:].sum() for prefix, ids in endings]
+    found = ContinuedText(explainer._model, text).log_probabilities(endings, float(expected[0]))
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert 0 < sum(lengths_with_cache) <= 6  # the last token of the text, the prefix, and the longest
+    lengths_with_cache.clear()
+    continued, endings = ContinuedText(explainer._model, text), [(9, 10), (10, 11), (12, 13, 14)]
     (predictions,) = continued.predictions([(9, 10)], likeliest=3)
-    logits = tiny.logits_of(model, [*text.ids, 9, 10]).log_softmax(-1)[len(text) - 1 : -1]
-    assert predictions.nats == pytest.approx(logits[[0, 1], [9, 10]].numpy(), abs=1e-4)
+    logits, own = nats(9, 10)
+    assert predictions.nats == pytest.approx(own, abs=1e-4)
     assert predictions.likeliest_ids.tolist() == logits.topk(3).indices.tolist()
-    found = continued.log_probabilities(continuations, float(predictions.nats.sum()))
+    found = continued.log_probabilities([Continuation((), ids) for ids in endings], float(predictions.nats.sum()))
     assert max(lengths_with_cache[1:]) < len(text), "the text is read once"
-    afresh = ContinuedText(explainer._model, text).log_probabilities(continuations, found[0])
-    assert found == pytest.approx(afresh, abs=1e-4)
+    assert found == pytest.approx([nats(*ids)[1].sum() for ids in endings], abs=1e-4)
 
 
 class RecordingShapes(LlamaForCausalLM):

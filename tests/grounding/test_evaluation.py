@@ -1,5 +1,3 @@
-"""Verdicts on true and false sentences about documents, by kind of falsehood."""
-
 import json
 
 import pytest

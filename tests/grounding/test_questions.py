@@ -1,5 +1,3 @@
-"""Questions with documents, read of a file."""
-
 import json
 
 import pytest

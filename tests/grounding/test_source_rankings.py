@@ -1,13 +1,11 @@
-"""The measurement of sources: its definitions on known numbers, what is kept, and the command on a tiny model."""
-
 import json
-import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from normxlogit import DataError, Explainer
+from normxlogit import DataError
 from normxlogit.grounding.citations.answers import read_answered
 from normxlogit.grounding.evaluation import sources as generation
 from normxlogit.grounding.evaluation.sources import AnsweredPrompt, Asked, evaluate_sources
@@ -19,32 +17,15 @@ from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources
 from tests import tiny
 from tests.commands import run
-from tests.grounding.test_cite import made
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm and wit! This was never bad."
-WORDS = re.compile(r"\w+|[^\w\s]")
 METHODS = ["frozen-gradient", "normxlogit", "context-cite:samples=8"]
-
-
 WORTH = generation.MATTERS
-
-
-def measured(model, question, methods, protocol, seed):
-    """What is kept of a prompt."""
-    prompt = AnsweredPrompt(model, question, *protocol, seed)
-    scored = dict(prompt.reference_scores)
-    for method in methods:
-        scored |= prompt.scored(method_named(method))
-    return prompt, {name: prompt.figures(*each) for name, each in scored.items()}
-
-
-def figure(state, method, name):
-    return state[method]["figures"][name]
 
 
 @pytest.fixture(scope="module")
 def explainer():
-    return Explainer(*made(chat=False))
+    return tiny.writer()
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +36,11 @@ def _any_source_matters(monkeypatch):
 def test_what_is_measured_on_a_prompt(explainer):
     model = explainer.language_model
     question = Asked("is this good?", {"text": DOCUMENT})
-    prompt, state = measured(model, question, METHODS, (6, 12), 3)
+    prompt = AnsweredPrompt(model, question, 6, 12, 3)
+    scored = dict(prompt.reference_scores)
+    for method in METHODS:
+        scored |= prompt.scored(method_named(method))
+    state = {name: prompt.figures(*each) for name, each in scored.items()}
     completed = read_answered(model, question.question, question.documents, max_new_tokens=6).completed
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named_sources))
 
@@ -68,7 +53,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     np.testing.assert_allclose(prompt.drops, removed, rtol=1e-5, atol=1e-5)
     verified = [f"{name} (verified)" for name in METHODS[:2]]
     assert set(state) == {"occlusion", "random", "length", *METHODS, *verified}
-    assert figure(state, verified[0], "agrees") >= figure(state, METHODS[0], "agrees")
+    assert state[verified[0]]["figures"]["agrees"] >= state[METHODS[0]]["figures"]["agrees"]
     norms = explain_sources(model, completed, Options(method=method_named("normxlogit")), completed.named_sources)
     np.testing.assert_allclose(state["normxlogit"]["scores"], norms.scores[0, :-2], rtol=1e-3, atol=1e-4)
     kept = random_subsets(4, 12, 3 + 1_000_003)
@@ -83,17 +68,10 @@ def test_what_is_measured_on_a_prompt(explainer):
         lds = spearmanr(kept @ np.array(found["scores"]), answers).statistic
         assert found["lds"] == pytest.approx(lds, abs=1e-6), name
         assert found["spearman"] == pytest.approx(spearmanr(found["scores"], removed).statistic, abs=1e-6), name
-    assert figure(state, "occlusion", "spearman") == pytest.approx(1)
+    assert state["occlusion"]["figures"]["spearman"] == pytest.approx(1)
     assert state["length"]["scores"] == [5, 7, 7, 5]
     passes = [state[m]["passes"] for m in (*METHODS, "occlusion", "random", "length")]
     assert passes == [3, 1, 8, 5, 0, 0]
-
-
-def test_prompts_on_which_no_source_matters_do_not_count(explainer, monkeypatch):
-    questions = [Asked("is this good?", {"text": DOCUMENT})]
-    monkeypatch.setattr(generation, "MATTERS", 1e9)
-    with pytest.raises(DataError, match="on any of 1 prompts"):
-        evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
 
 
 @pytest.mark.parametrize("best", [1.9, 2.0])
@@ -105,9 +83,9 @@ def test_a_source_must_be_worth_two_nats(explainer, monkeypatch, best):
     left_out = generation.leave_one_out
     monkeypatch.setattr(generation, "leave_one_out", of_this_worth)
     monkeypatch.setattr(generation, "MATTERS", WORTH)
-    question = Asked("is this good?", {"text": DOCUMENT})
-    prompt, _ = measured(explainer.language_model, question, [], (6, 4), 0)
-    assert prompt.matters == (best >= 2)
+    questions = [Asked("is this good?", {"text": DOCUMENT})]
+    with nullcontext() if best >= 2 else pytest.raises(DataError, match="on any of 1 prompts"):
+        evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
 
 
 def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):

@@ -1,5 +1,3 @@
-"""A prompt and the tokens that follow it: nothing is tokenised again, and every character belongs to one token."""
-
 from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast

@@ -56,22 +56,8 @@ def test_a_content_that_a_template_changes_is_not_found_in_another_one(template,
     assert all(f"message {i} " in note for i, note in zip(lost, prompt.notes, strict=True))
 
 
-@pytest.mark.parametrize("text", ["text", "input_text", None])
-def test_parts_are_one_text_for_a_template_that_would_write_them_as_code(text):
-    parts = [({} if text is None else {"type": text}) | {"text": each} for each in ("ok", "it is good")]
-    for content in (parts, ["ok", "it is good"]):
+def test_parts_are_one_text_for_a_template_that_would_write_them_as_code():
+    for content in ([{"type": "text", "text": each} for each in ("ok", "it is good")], ["ok", "it is good"]):
         prompt = read(PLAIN, [{"role": "user", "content": content}])
         assert prompt.text == "<user>ok\nit is good</><a>"
         assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok\nit is good"]
-
-
-PARTS = PLAIN.replace("{{ m['content'] }}", "{% for part in m['content'] %}{{ part['text'] }}{% endfor %}")
-
-
-def test_each_text_of_a_message_is_found():
-    parts = [{"type": "text", "text": " ok "}, {"type": "text", "text": "ok"}]
-    other = {"role": "system", "content": [{"type": "text", "text": "good"}]}
-    prompt = read(PARTS, [{"role": "user", "content": parts}, other])
-    assert prompt.text == "<user> ok ok</><system>good</><a>"
-    assert [(c.message, c.start, c.first) for c in prompt.contents] == [(0, 7, 1), (0, 10, 5), (1, 23, 0)]
-    assert prompt.notes == ()

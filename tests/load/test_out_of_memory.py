@@ -13,24 +13,16 @@ from tests.contract.faults import AtOperation, moments
 from tests.contract.untouched import nothing_left_behind
 
 CALLS = [
-    ("normxlogit", None),
-    ("normxlogit", ALL),
-    ("frozen-gradient", None),
-    ("frozen-gradient", ALL),
-    ("occlusion", None),
-    ("lime:samples=6", None),
-    ("integrated-gradients:steps=2", None),
-    ("decompx", ALL),
-    ("value-zeroing", None),
+    *(("normxlogit", ALL), ("frozen-gradient", None), ("frozen-gradient", ALL), ("occlusion", None)),
+    *(("lime:samples=6", None), ("integrated-gradients:steps=2", None), ("decompx", ALL), ("value-zeroing", None)),
 ]
-ONCE = [f"{method}, {'all layers' if layers else 'the answer'}" for method, layers in CALLS]
 
 
 def bert(tokenizer):
     return Explainer(tiny.model("bert"), tokenizer)
 
 
-@pytest.mark.parametrize(("method", "layers"), CALLS, ids=ONCE)
+@pytest.mark.parametrize(("method", "layers"), CALLS, ids=str)
 def test_once_at_any_operation(method, layers):
     """Reading, finding the parts, the trunk, the head, the way back, the perturbed texts: each has its moment."""
     tokenizer = tiny.tokenizer_for("bert")
@@ -46,28 +38,14 @@ def test_once_at_any_operation(method, layers):
             same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
 
 
-def completion(explainer):
-    return explainer.explain_completion("the cat sat", " on the mat")
-
-
-def written(explainer):
-    return explainer.generate("the cat sat", max_new_tokens=3)
-
-
-def cited(explainer):
-    return explainer.cite("a cat ?", ["the cat sat . the mat is good .", "a film ."], max_new_tokens=3)
-
-
-def compared(explainer):
-    return explainer.compare("the cat sat on", ["normxlogit", "frozen-gradient", "occlusion"])
-
-
-def long(explainer):
-    return explainer(" ".join(["the cat sat"] * 30), long_text="window")
-
-
-def given(explainer):
-    return explainer.from_outputs(*OUTPUTS["of the first text"])
+DOORS = {
+    "completion": lambda e: e.explain_completion("the cat sat", " on the mat"),
+    "generation": lambda e: e.generate("the cat sat", max_new_tokens=3),
+    "citations": lambda e: e.cite("a cat ?", ["the cat sat . the mat is good .", "a film ."], max_new_tokens=3),
+    "comparison": lambda e: e.compare("the cat sat on", ["normxlogit", "frozen-gradient", "occlusion"]),
+    "a long text": lambda e: e(" ".join(["the cat sat"] * 30), long_text="window"),
+    "outputs": lambda e: e.from_outputs(*OUTPUTS["of the first text"]),
+}
 
 
 OUTPUTS = {}
@@ -82,15 +60,14 @@ def numbers(result):
     return np.concatenate([np.ravel(one.scores) for one in getattr(result, "results", result)])
 
 
-@pytest.mark.parametrize("door", [completion, written, cited, compared, long, given], ids=lambda door: door.__name__)
-def test_once_behind_another_door(door):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 40 if door is long else 400
+@pytest.mark.parametrize("name", DOORS)
+def test_once_behind_another_door(name):
+    tokenizer, door = tiny.tokenizer_for("llama"), DOORS[name]
+    tokenizer.model_max_length = 40 if name == "a long text" else 400
+    kind = "SequenceClassification" if name in ("a long text", "outputs") else "CausalLM"
 
     def explainer():
-        return Explainer(
-            tiny.model("llama", "SequenceClassification" if door in (long, given) else "CausalLM"), tokenizer
-        )
+        return Explainer(tiny.model("llama", kind), tokenizer)
 
     inputs = tokenizer(tiny.TEXTS[:1], return_tensors="pt")
     with torch.no_grad():

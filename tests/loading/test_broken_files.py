@@ -1,5 +1,3 @@
-"""Broken model folders and wrong options: one line for each, whatever is wrong."""
-
 import shutil
 
 import pytest

@@ -16,19 +16,12 @@ TEMPLATE = vlm.TEMPLATE.replace("'image' %}IMAGE", "'audio' %}SOUND")
 SPOKEN = TEMPLATE.replace("SOUND", f"<bos> {SOUND} <eos>")
 """A chat template that writes sounds."""
 
-TOWER = {
-    "d_model": 24,
-    "encoder_layers": 2,
-    "encoder_attention_heads": 2,
-    "encoder_ffn_dim": 40,
-    "num_mel_bins": 8,
-    "max_source_positions": 100,
-}
+TOWER = {"d_model": 24, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 40}
+TOWER |= {"num_mel_bins": 8, "max_source_positions": 100}
 
 
-def features(seconds: int = 2) -> Any:
-    """A feature extractor that reads as many seconds at a time."""
-    return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=seconds, sampling_rate=RATE)
+def features() -> Any:
+    return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=2, sampling_rate=RATE)
 
 
 def _writing_words(model: Any) -> Any:
@@ -37,7 +30,7 @@ def _writing_words(model: Any) -> Any:
     return stirred(model)
 
 
-def qwen2_audio() -> Vlm:
+def qwen2_audio(kind: Any = transformers.Qwen2AudioProcessor) -> Vlm:
     """Makes tokens of the frames of the sound alone, four frames each."""
     words = tokenizer("<bos>", "<eos>", audio_token=SOUND)
     config = transformers.Qwen2AudioConfig(
@@ -45,9 +38,8 @@ def qwen2_audio() -> Vlm:
         text_config=transformers.Qwen2Config(vocab_size=len(words), **TEXT, pad_token_id=0),
         audio_token_index=words.convert_tokens_to_ids(SOUND),
     )
-    processor = transformers.Qwen2AudioProcessor(
-        features(), words, chat_template=SPOKEN, audio_token=SOUND, audio_bos_token="<bos>", audio_eos_token="<eos>"
-    )
+    marks = {"audio_token": SOUND, "audio_bos_token": "<bos>", "audio_eos_token": "<eos>"}
+    processor = kind(features(), words, chat_template=SPOKEN, **marks)
     return Vlm(_writing_words(transformers.Qwen2AudioForConditionalGeneration(config)), processor)
 
 
@@ -76,18 +68,10 @@ class FixedLength(transformers.Qwen2AudioProcessor):
 
 def fixed_length() -> Vlm:
     """Makes tokens of all frames, also of those that fill a sound up."""
-    model, processor = qwen2_audio()
-    words = processor.tokenizer
-    return Vlm(
-        model,
-        FixedLength(
-            features(), words, chat_template=SPOKEN, audio_token=SOUND, audio_bos_token="<bos>", audio_eos_token="<eos>"
-        ),
-    )
+    return qwen2_audio(FixedLength)
 
 
 def sound(seconds: float = 1.0, seed: int = 0) -> np.ndarray:
-    """A sound of noise that gets louder."""
     count = round(RATE * seconds)
     noise = np.random.default_rng(seed).normal(0, 0.1, count)
     return (noise * np.linspace(0.1, 1, count)).astype(np.float32)

@@ -1,5 +1,3 @@
-"""Results of pictures and sounds for tests, made without a model."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -45,12 +43,10 @@ def make_signal(kind: str, **changes: Any) -> Attribution:
 
 
 def make_image() -> Attribution:
-    """Build a result of four patches behind a class token."""
     return make_signal("patch", media=(grid_medium(2, 2, 1),))
 
 
 def make_audio() -> Attribution:
-    """Build a result of four frames behind a special token."""
     medium = sound_of_times([(0, 0), *((0.5 * i, 0.5 * i + 0.5) for i in range(4))])
     assert medium is not None
     return make_signal("moment", media=(medium,))

@@ -1,5 +1,3 @@
-"""The tiny models that read pictures or sounds beside words, each made once, with an explainer of it."""
-
 from functools import cache
 
 from normxlogit import Explainer
@@ -13,11 +11,9 @@ QUESTION = "what is on the left ?"
 
 @cache
 def made(name: str) -> vlm.Vlm:
-    """A model with its processor."""
     return MODELS[name]()
 
 
 @cache
 def explainer(name: str) -> Explainer:
-    """The explainer of a model."""
     return Explainer(*made(name))

@@ -12,14 +12,9 @@ from tests.media.factories import make_media
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
-def drawn(**changes):
-    """Return a result with another picture; `scores` are those of its patches, for every token."""
-    g = make_media()
-    scores = g.scores.copy()
-    if patches := changes.pop("scores", None):
-        scores[:, 7:11] = np.array(patches).reshape(3, 4)
-    state = replace(g, scores=scores).to_dict()
-    state["media"][0] |= {"preview": PIXEL} | changes
+def drawn(preview=PIXEL):
+    state = make_media().to_dict()
+    state["media"][0] |= {"preview": preview}
     return Attribution.from_dict(state)
 
 
@@ -28,12 +23,8 @@ def test_a_page_has_every_patch_at_its_place_over_the_picture_and_its_scores_for
     page = g.to_html()
     assert f'<img src="{PIXEL}"' in page
     places = re.findall(r"position:absolute;left:([\d.]+)%;top:([\d.]+)%;width:([\d.]+)%;height:([\d.]+)%", page)
-    assert [tuple(map(float, place)) for place in places[:4]] == [
-        (0, 0, 50, 50),
-        (50, 0, 50, 50),
-        (0, 50, 50, 50),
-        (50, 50, 50, 50),
-    ]
+    corners = [tuple(map(float, place)) for place in places[:4]]
+    assert corners == [(left, top, 50, 50) for top in (0, 50) for left in (0, 50)]
     data = json.loads(re.search(r'class="nxl-data">(.*?)</script>', page, re.DOTALL)[1])
     sources = [int(i) for i in re.findall(r'nxl-patch[^>]*data-source="(\d+)"', page)]
     for row, patches, moments in zip(data["scores"], g.images[0].scores, g.audio[0].scores, strict=True):
@@ -46,11 +37,10 @@ def test_a_page_has_every_patch_at_its_place_over_the_picture_and_its_scores_for
 )
 def test_a_file_cannot_make_a_page_load_something_else(preview):
     with pytest.raises(DataError, match="preview"):
-        drawn(preview=preview)
+        drawn(preview)
 
 
 def only_sound():
-    """Return a result whose words rest on the sound alone."""
     g = make_media()
     kept = [*range(7), *range(11, 14)]
     sound = replace(g.media[1], first=7)

@@ -1,5 +1,3 @@
-"""Pictures and sounds: patches and frames against plain loops over the model's own parts."""
-
 import numpy as np
 import pytest
 import torch
@@ -7,7 +5,7 @@ import transformers
 from PIL import Image
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from normxlogit import ALL, Attribution, DataError, Explainer, HeadMismatchError, InputError
+from normxlogit import ALL, DataError, Explainer, HeadMismatchError, InputError
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
 HIGH, WIDE, PATCH = 32, 48, 8
@@ -47,7 +45,6 @@ def test_a_picture_is_a_grid_of_patch_norms_times_the_head_on_each_patch():
         wanted = [
             float(out.hidden_states[0][0, i].norm() * model.classifier(hidden[i])[label]) for i in range(len(hidden))
         ]
-    assert isinstance(a, Attribution)
     assert a.token_ids == ()  # patches stand in no vocabulary
     assert a.prediction.id == label
     assert a.prediction.probability == pytest.approx(float(out.logits.softmax(-1)[0, label]), rel=1e-4)
@@ -55,20 +52,6 @@ def test_a_picture_is_a_grid_of_patch_norms_times_the_head_on_each_patch():
     assert (a.media[0].shape, a.media[0].first) == ((4, 6), 1)
     assert a.special_tokens_mask == (True, *[False] * 24)
     np.testing.assert_array_equal(a.images[0].scores, a.scores[1:].reshape(4, 6))
-
-
-def test_each_field_of_the_grid_is_the_patch_at_its_place():
-    model = vit()
-    values = pixels(picture())
-    a = Explainer(model, PROCESSOR)(picture())
-    with torch.inference_mode():
-        before = model.vit.embeddings(values)[0]
-        for row, column in ((0, 0), (1, 4), (3, 5)):
-            changed = values.clone()
-            changed[..., row * PATCH : (row + 1) * PATCH, column * PATCH : (column + 1) * PATCH] += 1
-            moved = (model.vit.embeddings(changed)[0] - before).abs().sum(-1)
-            assert moved.nonzero().flatten().tolist() == [1 + row * 6 + column]
-            assert a.tokens[1 + row * 6 + column] == f"{row},{column}"
 
 
 def test_labels_layers_and_batches():
@@ -81,8 +64,6 @@ def test_labels_layers_and_batches():
         np.testing.assert_allclose(a[2].layer(3).scores, alone.scores[0], rtol=1e-4, atol=1e-5)
     last = explainer(images[0], target=2, method="normxlogit")
     np.testing.assert_allclose(last.scores, together[0][2].layer(3).scores, rtol=1e-4, atol=1e-5)
-    encoded = explainer({"pixel_values": torch.cat([pixels(i) for i in images])}, target=2, method="normxlogit")
-    np.testing.assert_allclose(encoded[0].scores, last.scores, rtol=1e-4, atol=1e-5)
     contrast = explainer(images[0], target=2, contrast=0, method="normxlogit")
     other = explainer(images[0], target=0, method="normxlogit")
     np.testing.assert_allclose(contrast.scores, last.scores - other.scores, rtol=1e-3, atol=1e-4)
@@ -102,19 +83,11 @@ def test_a_head_that_reads_two_places_finds_the_patch_in_both():
 def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
     a = Explainer(vit(), PROCESSOR)(picture())
     white = Image.new("RGB", (60, 40), "white")
-    drawn = np.asarray(a.images[0].overlay(white)).astype(int)
-    assert drawn.shape == (40, 60, 3)
+    drawn = np.asarray(a.images[0].overlay(white)).astype(int)[5::10, 5::10]  # one pixel of each patch
     strength = a.images[0].scores / np.abs(a.scores[1:]).max()
-    for row in range(4):
-        for column in range(6):
-            red, _, blue = drawn[row * 10 + 5, column * 10 + 5]
-            if strength[row, column] > 0.05:
-                assert red > blue
-            elif strength[row, column] < -0.05:
-                assert blue > red
-    best = np.unravel_index(np.abs(strength).argmax(), strength.shape)
-    fading = 255 - drawn.min(-1)[5::10, 5::10]
-    assert fading[best] == fading.max()
+    strong = np.abs(strength) > 0.05
+    assert (np.sign(drawn[..., 0] - drawn[..., 2]) == np.sign(strength))[strong].all(), "red for, blue against"
+    assert drawn.min(-1).argmin() == np.abs(strength).argmax()
     with pytest.raises(DataError, match="choose"):
         Explainer(vit(), PROCESSOR)(picture(), target=ALL).images[0].overlay(white)
 
@@ -142,20 +115,8 @@ def test_a_sound_is_a_row_of_frame_norms_times_the_head_on_each_frame():
             float(out.hidden_states[0][0, i].norm() * model.classifier(model.projector(hidden[i]))[label])
             for i in range(len(hidden))
         ]
-    assert isinstance(a, Attribution)
     assert a.prediction.id == label
     np.testing.assert_allclose(a.scores, wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_frames_lie_on_a_time_axis():
-    a = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())(sound())
-    step = 5 * 4 * 4 / RATE
-    times = a.audio[0].times
-    assert len(times) == len(a.units)
-    for i, (start, end) in enumerate(times):
-        assert start == pytest.approx(i * step)
-        assert end == pytest.approx((i + 1) * step)
-    assert times[-1][1] <= 4000 / RATE
 
 
 def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():
@@ -172,21 +133,18 @@ def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():
         explainer(sound(), method="normxlogit")
 
 
-def test_a_picture_is_read_from_its_file_and_a_file_that_cannot_be_read_is_named(tmp_path):
+def test_a_file_that_cannot_be_read_as_a_picture_is_named(tmp_path):
     explainer = Explainer(vit(), PROCESSOR)
-    names = ["a.png", "\u202eevil [x].png", "quote'\";--.png", "line\nbreak.png"]
-    for name in names:
-        picture().save(tmp_path / name)
-    expected = explainer(picture())
-    for each in explainer([tmp_path / name for name in names]):
-        np.testing.assert_allclose(each.scores, expected.scores, rtol=1e-4, atol=1e-6)
-    np.testing.assert_array_equal(explainer(str(tmp_path / "a.png")).scores, expected.scores)
+    picture().save(tmp_path / "a.png")
     whole = (tmp_path / "a.png").read_bytes()
-    damaged = {"cut.png": whole[:-200], "text.png": b"not a picture", "empty.png": b"", "chunk.png": whole[:60] * 3}
-    for name, content in damaged.items():
+    for name, content in {"cut.png": whole[:-200], "text.png": b"not a picture", "\x1b[31mred.png": b""}.items():
         (tmp_path / name).write_bytes(content)
-    for name in [*damaged, "missing.png", "\x1b[31mred.png"]:
-        with pytest.raises(InputError, match="cannot be read as a picture") as error:
+        with pytest.raises(InputError, match=r"input 1.*cannot be read as a picture") as error:
             explainer([tmp_path / "a.png", tmp_path / name])
-        assert "input 1" in str(error.value)
         assert "\x1b" not in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{"position": 0}, {"long_text": "window"}], ids=repr)
+def test_a_picture_has_neither_position_nor_length(options):
+    with pytest.raises(InputError, match=r"position= chooses a token|long_text= is for texts"):
+        Explainer(vit(), PROCESSOR)(picture(), **options)

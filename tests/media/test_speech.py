@@ -1,7 +1,6 @@
 """Speech to text: the moments that tokens rest on, against the caller's own model with its factors held by hand."""
 
 import json
-import wave
 
 import numpy as np
 import pytest
@@ -55,24 +54,10 @@ def whisper(**options):
     processor = Processor()
     of_side = {"layers": 3, "attention_heads": 4, "ffn_dim": 48}
     sides = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in of_side.items()}
-    config = transformers.WhisperConfig(
-        d_model=32,
-        num_mel_bins=80,
-        max_source_positions=100,
-        max_target_positions=40,
-        **tiny.IDS | {"decoder_start_token_id": 2, "suppress_tokens": [], "begin_suppress_tokens": []},
-        **sides | options,
-        vocab_size=len(processor.tokenizer),
-    )
+    sizes = {"d_model": 32, "num_mel_bins": 80, "max_source_positions": 100, "max_target_positions": 40}
+    ids = tiny.IDS | {"decoder_start_token_id": 2, "suppress_tokens": [], "begin_suppress_tokens": []}
+    config = transformers.WhisperConfig(**sizes, **ids, **sides | options, vocab_size=len(processor.tokenizer))
     return shaken(transformers.WhisperForConditionalGeneration(config)), processor
-
-
-def write_file(folder, samples):
-    """Write samples of 16 bits as a WAV file."""
-    with wave.open(str(folder / "talk.wav"), "wb") as file:
-        file.setparams((1, 2, RATE, 0, "NONE", ""))
-        file.writeframes(samples.tobytes())
-    return folder / "talk.wav"
 
 
 def features(processor, samples):
@@ -156,11 +141,11 @@ def test_frames_and_bias_add_up_to_the_logits_of_emitted_tokens(tmp_path, kind):
 
 
 def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
-    pytest.importorskip("soundfile")
     model, processor = frame_model(tmp_path)
     model.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
-    file = write_file(tmp_path, (sound() * 3000).astype(np.int16))
+    file = tmp_path / "talk.wav"
+    pytest.importorskip("soundfile").write(file, sound() * 0.1, RATE)
     asked = ["transcribe", file, "--model", tmp_path, "--output", tmp_path / "why.json"]
     assert run(capsys, *asked)[:2] == (0, "")
     result = normxlogit.load(tmp_path / "why.json")
@@ -179,12 +164,6 @@ def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():
     assert 30 < len(result) < model.config.max_target_positions
 
 
-@pytest.mark.parametrize("settings", [{"num_beams": 2}, {"do_sample": True, "temperature": 0.5}])
-def test_settings_that_a_model_with_an_answer_at_every_frame_ignores_are_refused(tmp_path, settings):
-    with pytest.raises(InputError, match="has no use for"):
-        Explainer(*frame_model(tmp_path)).generate(sound(), **settings)
-
-
 @pytest.mark.parametrize("part", ["tokenizer", "feature_extractor"])
 def test_half_of_a_processor_is_refused_at_once(tmp_path, part):
     for model, processor in (frame_model(tmp_path), whisper()):
@@ -192,34 +171,31 @@ def test_half_of_a_processor_is_refused_at_once(tmp_path, part):
             Explainer(model, getattr(processor, part))
 
 
-def test_what_is_not_explained_of_a_sound_is_said():
+def test_what_is_not_explained_of_a_sound_is_said(tmp_path):
     model, processor = whisper()
     explainer = Explainer(model, processor)
     with pytest.raises(InputError, match="explains what it writes itself"):
         explainer.explain_completion(sound(), "the cat")
     with pytest.raises(InputError, match="pass the sound itself"):
         explainer.generate(processor(sound(), sampling_rate=RATE, return_tensors="pt"))
+    with pytest.raises(InputError, match="has no use for"):  # it has an answer at every frame
+        Explainer(*frame_model(tmp_path)).generate(sound(), num_beams=2)
 
 
-def test_a_recording_of_another_rate_is_heard_at_the_rate_of_the_model(tmp_path):
+def test_a_recording_of_another_rate_is_heard_at_the_rate_of_the_model():
     """A tone is the same tone at either rate; what the model's rate cannot hold is filtered, and does not come back."""
 
     def tone(hertz, rate, seconds=2.5):
         return np.sin(2 * np.pi * hertz * np.arange(int(seconds * rate)) / rate)
 
-    for rate in (8_000, 11_025, 22_050, 44_100, 48_000):
+    for rate in (8_000, 11_025, 44_100):
         heard = read_sound({"array": tone(440, rate), "sampling_rate": rate}, RATE)
         wanted = tone(440, RATE)[: len(heard.samples)]
         assert heard.seconds == pytest.approx(2.5, abs=1 / RATE)
         np.testing.assert_allclose(heard.samples[500:-500], wanted[500:-500], atol=0.01)
     assert np.abs(read_sound((tone(12_000, 44_100), 44_100), RATE).samples[500:-500]).max() < 0.01
-    stereo = np.stack([tone(440, 44_100), 0 * tone(440, 44_100)], -1)
-    heard = read_sound((stereo, 44_100), RATE)
-    np.testing.assert_allclose(heard.samples[500:-500], tone(440, RATE)[: len(heard.samples)][500:-500] / 2, atol=0.01)
-    assert [note.split()[0] for note in heard.notes] == ["the", "resampled"]
-
-    model, processor = whisper()
-    explainer = Explainer(model, processor)
+    assert [note.split()[0] for note in read_sound((np.ones((500, 2)), 44_100), RATE).notes] == ["the", "resampled"]
+    explainer = Explainer(*whisper())
     long = resample_poly(np.concatenate([sound(), sound(), sound()]), 441, 160)  # read in two windows
     result = explainer.generate({"array": long, "sampling_rate": 44_100}, max_new_tokens=3)
     expected = explainer.generate(resample_poly(long, 160, 441).astype(np.float32), max_new_tokens=3)
@@ -227,5 +203,3 @@ def test_a_recording_of_another_rate_is_heard_at_the_rate_of_the_model(tmp_path)
     np.testing.assert_array_equal(result.audio[0].times, expected.audio[0].times)
     assert result.audio[0].times[-1, 1] == pytest.approx(len(long) / 44_100, abs=1e-3)
     assert result.notes[0] == "resampled from 44100 samples a second to 16000, which the model reads"
-    result.save(tmp_path / "g.json")
-    assert normxlogit.load(tmp_path / "g.json").notes == result.notes

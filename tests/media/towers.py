@@ -1,5 +1,3 @@
-"""A small model with two towers, CLIP or SigLIP, and its processor."""
-
 import torch
 import transformers
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil

@@ -7,14 +7,6 @@ import torch
 import transformers
 from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import (
-    CLIPImageProcessorPil,
-    Gemma3ImageProcessorPil,
-    Idefics3ImageProcessorPil,
-    PreTrainedTokenizerFast,
-    Qwen2VLImageProcessorPil,
-    SiglipImageProcessorPil,
-)
 
 WORDS = "what is on the left right of a cat dog red tree house ? . yes I".split()  # noqa: SIM905
 IMAGE = "<image>"
@@ -44,34 +36,23 @@ class WithoutVideos(transformers.Qwen2VLProcessor):
 
 
 class Vlm(NamedTuple):
-    """A model with its processor."""
-
     model: Any
     processor: Any
 
 
-def tokenizer(*special: str, **named: str) -> PreTrainedTokenizerFast:
-    """A tokenizer of whole words; spaces separate them."""
+def tokenizer(*special: str, **named: str) -> transformers.PreTrainedTokenizerFast:
     every = ["<pad>", "<unk>", "</s>", "<s>", *special, *named.values(), "user", "assistant", ":", *WORDS]
     vocabulary = {word: i for i, word in enumerate(dict.fromkeys(every))}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        pad_token="<pad>",
-        unk_token="<unk>",
-        eos_token="</s>",
-        bos_token="<s>",
-        extra_special_tokens=dict(named),
-        additional_special_tokens=[*special, *named.values()],
-    )
-    made.padding_side = "left"
-    return made
+    named_here = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>", "bos_token": "<s>"}
+    extra = {"extra_special_tokens": dict(named), "additional_special_tokens": [*special, *named.values()]}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, padding_side="left", **named_here, **extra)
 
 
-def stirred(model: Any, seed: int = 0) -> Any:
+def stirred(model: Any) -> Any:
     """Give a model weights whose answers depend on what it reads, and let nothing be zero."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             noise = torch.randn(weight.shape, generator=generator)
@@ -88,22 +69,11 @@ def llava() -> Vlm:
     words = tokenizer(image_token=IMAGE)
     vision = transformers.CLIPVisionConfig(image_size=32, patch_size=8, projection_dim=24, **VISION)
     text = transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0, eos_token_id=2, bos_token_id=3)
-    config = transformers.LlavaConfig(
-        vision_config=vision,
-        text_config=text,
-        image_token_index=words.convert_tokens_to_ids(IMAGE),
-        image_seq_length=16,
-        vision_feature_layer=-1,
-    )
-    pictures = CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
-    processor = transformers.LlavaProcessor(
-        pictures,
-        words,
-        patch_size=8,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=TEMPLATE.replace("IMAGE", IMAGE),
-    )
+    tokens = {"image_token_index": words.convert_tokens_to_ids(IMAGE), "image_seq_length": 16}
+    config = transformers.LlavaConfig(vision_config=vision, text_config=text, vision_feature_layer=-1, **tokens)
+    pictures = transformers.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    options = {"vision_feature_select_strategy": "default", "num_additional_image_tokens": 1, "patch_size": 8}
+    processor = transformers.LlavaProcessor(pictures, words, chat_template=TEMPLATE.replace("IMAGE", IMAGE), **options)
     model = stirred(transformers.LlavaForConditionalGeneration(config))
     model.generation_config.suppress_tokens = [config.image_token_id]  # what it writes must be a text that it reads
     return Vlm(model, processor)
@@ -113,15 +83,10 @@ def paligemma() -> Vlm:
     words = tokenizer(image_token=IMAGE)
     vision = transformers.SiglipVisionConfig(image_size=32, patch_size=8, **VISION, vision_use_head=False)
     text = transformers.GemmaConfig(vocab_size=len(words) + 1100, head_dim=8, **TEXT, pad_token_id=0)
-    config = transformers.PaliGemmaConfig(
-        vision_config=vision,
-        text_config=text,
-        image_token_index=words.convert_tokens_to_ids(IMAGE),
-        projection_dim=32,
-        hidden_size=32,
-        pad_token_id=0,
-    )
-    pictures = SiglipImageProcessorPil(size={"height": 32, "width": 32})
+    sizes = {"projection_dim": 32, "hidden_size": 32, "pad_token_id": 0}
+    token = words.convert_tokens_to_ids(IMAGE)
+    config = transformers.PaliGemmaConfig(vision_config=vision, text_config=text, image_token_index=token, **sizes)
+    pictures = transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32})
     pictures.image_seq_length = 16
     processor = transformers.PaliGemmaProcessor(pictures, words, chat_template=TEMPLATE.replace("IMAGE", IMAGE))
     return Vlm(stirred(transformers.PaliGemmaForConditionalGeneration(config)), processor)
@@ -131,41 +96,30 @@ def qwen2_vl() -> Vlm:
     words = tokenizer("<|vision_start|>", "<|vision_end|>", "<|video_pad|>", image_token="<|image_pad|>")
     ids = words.convert_tokens_to_ids
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "patch_size": 8, "mlp_ratio": 2}
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
     config = transformers.Qwen2VLConfig(
         vision_config=vision | {"spatial_merge_size": 2, "temporal_patch_size": 2},
-        text_config={
-            "vocab_size": len(words),
-            **TEXT,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
-        },
+        text_config={"vocab_size": len(words), **TEXT, "rope_parameters": rope},
         image_token_id=ids("<|image_pad|>"),
         video_token_id=ids("<|video_pad|>"),
         vision_start_token_id=ids("<|vision_start|>"),
         vision_end_token_id=ids("<|vision_end|>"),
     )
-    pictures = Qwen2VLImageProcessorPil(patch_size=8, merge_size=2, min_pixels=256, max_pixels=4096)
+    pictures = transformers.Qwen2VLImageProcessorPil(patch_size=8, merge_size=2, min_pixels=256, max_pixels=4096)
     template = TEMPLATE.replace("IMAGE", "<|vision_start|> <|image_pad|> <|vision_end|>")
     processor = WithoutVideos(pictures, words, None, chat_template=template)
     return Vlm(stirred(transformers.Qwen2VLForConditionalGeneration(config)), processor)
 
 
 def idefics3() -> Vlm:
-    words = tokenizer(
-        "<fake_token_around_image>",
-        "<global-img>",
-        "<end_of_utterance>",
-        *(f"<row_{r}_col_{c}>" for r in range(1, 5) for c in range(1, 5)),
-        image_token=IMAGE,
-    )
+    special = ["<fake_token_around_image>", "<global-img>", "<end_of_utterance>"]
+    special += [f"<row_{r}_col_{c}>" for r in range(1, 5) for c in range(1, 5)]
+    words = tokenizer(*special, image_token=IMAGE)
     vision = {**VISION, "image_size": 32, "patch_size": 8}
-    config = transformers.Idefics3Config(
-        vision_config=vision,
-        text_config=transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0),
-        image_token_id=words.convert_tokens_to_ids(IMAGE),
-        scale_factor=2,
-        pad_token_id=0,
-    )
-    pictures = Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
+    text = transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0)
+    tokens = {"image_token_id": words.convert_tokens_to_ids(IMAGE), "scale_factor": 2, "pad_token_id": 0}
+    config = transformers.Idefics3Config(vision_config=vision, text_config=text, **tokens)
+    pictures = transformers.Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
     processor = transformers.Idefics3Processor(
         pictures, words, image_seq_len=4, chat_template=TEMPLATE.replace("IMAGE", IMAGE)
     )
@@ -177,15 +131,10 @@ def gemma3() -> Vlm:
     ids = words.convert_tokens_to_ids
     vision = {**VISION, "image_size": 32, "patch_size": 4, "vision_use_head": False}
     text = {**TEXT, "vocab_size": len(words), "head_dim": 8, "pad_token_id": 0, "sliding_window": 64}
-    config = transformers.Gemma3Config(
-        vision_config=vision,
-        text_config=text,
-        mm_tokens_per_image=16,
-        image_token_index=ids("<image_soft_token>"),
-        boi_token_index=ids("<start_of_image>"),
-        eoi_token_index=ids("<end_of_image>"),
-    )
-    pictures = Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
+    names = {"image_token_index": "<image_soft_token>", "boi_token_index": "<start_of_image>"}
+    tokens = {name: ids(token) for name, token in (names | {"eoi_token_index": "<end_of_image>"}).items()}
+    config = transformers.Gemma3Config(vision_config=vision, text_config=text, mm_tokens_per_image=16, **tokens)
+    pictures = transformers.Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
     processor = transformers.Gemma3Processor(
         pictures, words, image_seq_length=16, chat_template=TEMPLATE.replace("IMAGE", "<start_of_image>")
     )
@@ -193,12 +142,10 @@ def gemma3() -> Vlm:
 
 
 def picture(width: int = 48, height: int = 40, seed: int = 0) -> Image.Image:
-    """A picture of noise."""
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
 
 
 def question(*media: Any, text: str = "what is on the left ?", kind: str = "image") -> list[dict[str, Any]]:
-    """Chat messages with pictures, or parts of another kind, before a question."""
     parts = [*({"type": kind, kind: medium} for medium in media), {"type": "text", "text": text}]
     return [{"role": "user", "content": parts}]
 
@@ -225,8 +172,6 @@ def explained(logits: torch.Tensor, written: torch.Tensor) -> np.ndarray:
 
 
 class Forced(transformers.LogitsProcessor):
-    """Lets a model write given tokens."""
-
     def __init__(self, ids: list[int], prompt: int) -> None:
         self.ids, self.prompt = ids, prompt
 

@@ -1,5 +1,3 @@
-"""The frozen gradient against sum rules, DecompX without biases, loops by hand, and itself asked another way."""
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,6 @@ TEXT = "the movie is mediocre , maybe even bad ."
 
 
 def without_biases(model):
-    """Leave the words as all that adds to an answer."""
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name.endswith("bias") or any(

@@ -1,5 +1,3 @@
-"""The registry: what is there, how others add to it, and what it says when something is not there."""
-
 import importlib
 import re
 from pathlib import Path
@@ -20,7 +18,6 @@ DOCS = ROOT / "docs" / "methods"
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """A registry that forgets what a test adds."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
 
@@ -59,24 +56,12 @@ def test_what_a_method_is_is_said_by_name():
         registry.register("mine", "nobody")
 
 
-OTHERS = {
-    "norm_of": "word_embedding",
-    "seed": 3,
-    "aggregate": "l2",
-    "protocol": "published",
-    "steps": 7,
-    "window": 2,
-    "samples": 10,
-    "alpha": 1e-05,
-    "sink_threshold": 5.0,
-    "rollout": False,
-    "point": 0.5,
-}
+OTHERS = {"norm_of": "word_embedding", "seed": 3, "aggregate": "l2", "protocol": "published", "steps": 7, "window": 2}
+OTHERS |= {"samples": 10, "alpha": 1e-05, "sink_threshold": 5.0, "rollout": False, "point": 0.5}
 """A value for each setting that is not its default."""
 
 
 def changed(info):
-    """A method with all settings changed that may be together."""
     settings = {name: OTHERS[name] for name in info.settings if name in OTHERS}
     return info.cls(**settings | ({"aggregate": "head"} if info.name == "decompx" else {}))
 
@@ -98,12 +83,7 @@ def test_every_method_reads_back_from_its_spec(info):
 
 @pytest.mark.parametrize(
     ("kind", "value", "text"),
-    [
-        (bool, True, "true"),
-        (float, 1e-05, "1e-05"),
-        (int | None, 7, "7"),
-        (str | None, None, "none"),
-    ],
+    [(bool, True, "true"), (float, 1e-05, "1e-05"), (int | None, 7, "7"), (str | None, None, "none")],
 )
 def test_a_setting_is_written_as_text_and_read_from_it(kind, value, text):
     assert setting_text(value) == text

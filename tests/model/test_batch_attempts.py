@@ -1,5 +1,3 @@
-"""Batches that a model can take: padded where that changes nothing, smaller where memory runs out."""
-
 import numpy as np
 import pytest
 
@@ -8,13 +6,6 @@ from normxlogit.model.batch_attempts import batch_attempts
 from tests import tiny
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
-TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
-
-
-def groups(explainer, encodings, work):
-    for attempt in batch_attempts(explainer._model, encodings):
-        with attempt as places:
-            yield work(places)
 
 
 def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_only_beyond_them():
@@ -49,14 +40,13 @@ def test_texts_that_the_model_refuses_to_read_together_are_read_one_by_one(famil
 def test_half_the_tokens_when_memory_runs_out():
     explainer = tiny.explainer("bert")
     encodings = explainer.encode([TEXTS[0]] * 8)
-    tried = []
-
-    def work(places):
-        tried.append(len(places))
-        if len(places) > 3:
-            raise MemoryError
-        return places
-
-    assert sorted(i for group in groups(explainer, encodings, work) for i in group) == list(range(8))
+    tried, done = [], []
+    for attempt in batch_attempts(explainer._model, encodings):
+        with attempt as places:
+            tried.append(len(places))
+            if len(places) > 3:
+                raise MemoryError
+            done += places
+    assert sorted(done) == list(range(8))
     assert tried == [8, 4, 2, 2, 2, 2]
     assert explainer._model.batch_tokens == 2 * len(encodings[0])

@@ -1,5 +1,3 @@
-"""Which way to take a model apart, and any module that maps token ids to logits."""
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,6 @@ def explainer(module, task="sequence-classification", labels=None, **options):
 
 
 def by_hand(module, ids, label):
-    """Norm of what the first layer is given times the head on each final state."""
     with torch.no_grad():
         ids = torch.tensor([ids])
         if isinstance(module, plain.Transformer):
@@ -51,20 +48,13 @@ class NoHead(nn.Module):
         return input_ids
 
 
-class Needy(nn.Module):
-    def forward(self, input_ids, image):
-        return input_ids, image
-
-
 REFUSED = [
     (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
-    (plain.Transformer, {"task": "fortune-telling"}, InputError, "task must be one of"),
     (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "cannot be explained for multiple-choice"),
     (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
     (plain.Tagger, {}, UnsupportedModelError, "needs logits for the whole text"),
     (plain.Transformer, {"labels": ["no", "yes"]}, InputError, "3 outputs and 2 labels"),
     (NoHead, {}, UnsupportedModelError, r"returns a tensor of shape \(1, 3\) and type int64"),
-    (Needy, {}, UnsupportedModelError, "forward of Needy needs image"),
 ]
 
 

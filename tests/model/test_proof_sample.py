@@ -1,13 +1,6 @@
-"""What a model is proved on, and on which side texts are padded."""
-
-import pytest
-import torch
-
-from normxlogit.errors import InputError
-from normxlogit.model.model_copy import input_errors, sample_of
+from normxlogit.model.model_copy import sample_of
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
-from tools.survey.base import build
 
 
 def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
@@ -19,14 +12,6 @@ def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
     sample = sample_of(batch, task.task)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
     assert sample["attention_mask"].all()
-
-
-def test_an_error_on_a_long_text_names_its_length_and_the_remedy():
-    model = build("causal-lm", "prophetnet")  # its decoder looks up one row beyond each token's position
-    inputs = {"input_ids": torch.full((1, 511), 7)}
-    says = r"cannot read a text of 511 tokens: .*set the tokenizer's model_max_length"
-    with pytest.raises(InputError, match=says), input_errors(model, inputs):
-        model(**inputs)
 
 
 def test_on_which_side_is_padded_and_where_padding_would_be_taken_for_text():

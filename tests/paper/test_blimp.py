@@ -1,5 +1,3 @@
-"""Pairs of sentences are read, expanded and compared as they should be, and every row is accounted for."""
-
 import pytest
 
 from paper.blimp import Counts, expanded, load_pairs

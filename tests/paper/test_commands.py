@@ -1,5 +1,3 @@
-"""The alignment commands from end to end on tiny models, with spaCy's parser."""
-
 import json
 
 import pytest
@@ -48,36 +46,9 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
     assert f"| all | {' | '.join(shares)} |" in text
     assert "| `normxlogit` |" in text
     assert "published, RoBERTa-base, pretrained" in text
-    assert "0.856" in text
     for figure in ("heatmap-dot", "heatmap-ap", "lines-ap", "logits-dot", "paradigms-ap"):
         assert (out / f"{figure}.svg").is_file()
-        assert (out / f"{figure}.png").stat().st_size > 5000
-
-    def refuse(*_, **__):
-        raise AssertionError("a finished run is measured again")
-
-    monkeypatch.setattr(alignment_runs, "align", refuse)
-    monkeypatch.setattr(alignment_runs, "accuracy", refuse)
+    for measure in ("align", "accuracy"):
+        monkeypatch.setattr(alignment_runs, measure, lambda *_, **__: pytest.fail("measured again"))
     monkeypatch.setattr(matplotlib_figure, "FORMATS", ())
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
-
-
-def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypatch):
-    monkeypatch.setattr(matplotlib_figure, "FORMATS", ())  # drawn in another test
-    out = models / "out"
-    command = ["figure-alignment", "--base", f"BERT={models / 'bert'}", "--data-dir", data]
-    command += ["--output", out, "--methods", "normxlogit globenc:rollout=false random"]
-    code, text, err = run(capsys, *command)
-    assert code == 0, err
-    assert (out / "models" / "bert-blimp" / "config.json").is_file()
-    state = json.loads((out / "alignment-bert" / "results.json").read_text())
-    assert [s["name"] for s in state["studies"]] == ["pretrained", "fine-tuned"]
-    before, after = (s["alignments"][0]["figures"] for s in state["studies"])
-    assert before != after
-    assert run(capsys, *command)[1] == text
-    tuned = ["figure-alignment", "--checkpoint", f"BERT:blimp={out / 'models' / 'bert-blimp'}"]
-    code, text, _ = run(capsys, *tuned, *command[3:-1], "logat", "--words", "good bad")
-    assert code == 0
-    assert [f"| fine-tuned | `logat({word})` |" in text for word in ("good", "bad", "plural")] == [True, True, False]
-    assert "| fine-tuned |" in text
-    assert "| pretrained |" not in text

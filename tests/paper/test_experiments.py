@@ -1,5 +1,3 @@
-"""The page of the paper's experiments: a command for every row, and commands that the program takes."""
-
 import re
 import shlex
 from pathlib import Path

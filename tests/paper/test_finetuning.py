@@ -1,5 +1,3 @@
-"""Fine-tuning learns, leaves a folder that anything can load, and goes on where it was stopped."""
-
 import json
 import random
 from functools import partial
@@ -15,12 +13,7 @@ from tests import blimp, tiny
 pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer and PEFT warn of their own plans
 
 
-def base(tmp_path, family="bert", kind="MaskedLM"):
-    return tiny.save(tmp_path / family, family, kind, scale=1.0)
-
-
 def write_reviews(folder):
-    """Write sentences whose label is whether they hold the word good."""
     rng = random.Random(0)
     folder.mkdir()
     for split, count in (("train", 160), ("validation", 40)):
@@ -46,7 +39,12 @@ def test_learns_and_writes_a_normal_folder(task, tmp_path):
     write, finetune, auto = TASKS[task]
     recipe = PAIRS if task == "blimp" else Recipe(epochs=6, learning_rate=3e-3, batch_size=16)
     out = tmp_path / "out"
-    figures = finetune(base(tmp_path), out, data_dir=write(tmp_path / "data"), recipe=recipe)
+    figures = finetune(
+        tiny.save(tmp_path / "bert", "bert", "MaskedLM", scale=1.0),
+        out,
+        data_dir=write(tmp_path / "data"),
+        recipe=recipe,
+    )
     assert figures["accuracy"] > 0.9
     card = (out / "README.md").read_text()
     assert f"--task {task}" in card

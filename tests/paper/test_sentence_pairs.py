@@ -1,5 +1,3 @@
-"""Pairs become what a model reads: any tokenizer, masked and causal, and every row is accounted for."""
-
 import re
 from collections import Counter
 
@@ -34,8 +32,8 @@ def labelled(monkeypatch):
     monkeypatch.setattr(module, "evidence_of", evidence_of)
 
 
-def encoder(tokenizer=None, family="bert"):
-    return Encoder(tokenizer or tiny.tokenizer_for(family), AutoConfig.for_model(family), 40)
+def encoder():
+    return Encoder(tiny.tokenizer_for("bert"), AutoConfig.for_model("bert"), 40)
 
 
 def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled):
@@ -54,9 +52,7 @@ def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled
     assert {len(item.evidence[0]) for item in items} == {1, 2}, "actors is actor and ##s"
     numbers = Counter(item.target in PLURAL for item in items if item.group == "rpsv")
     assert numbers[True] == numbers[False] > 0
-    assert (
-        "surplus of singular targets" in counts.dropped["rpsv"] or "surplus of plural targets" in counts.dropped["rpsv"]
-    )
+    assert any(reason.startswith("surplus of ") for reason in counts.dropped["rpsv"])
 
 
 def test_a_pair_that_differs_beside_its_target_is_left_out():

@@ -1,5 +1,3 @@
-"""Layers read by skipping the later ones, against models cut short and against their `hidden_states`."""
-
 import copy
 
 import pytest

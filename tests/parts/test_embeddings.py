@@ -1,5 +1,3 @@
-"""The table of word embeddings: which it is, and that vectors take the place of its rows once in a pass."""
-
 import pytest
 import torch
 
@@ -14,8 +12,6 @@ VECTORS = torch.arange(12.0).view(2, 3, 2)
 
 
 class Table(torch.nn.Module):
-    """A model that looks ids up as it is told."""
-
     def __init__(self, look):
         super().__init__()
         self.words, self.look = torch.nn.Embedding(9, 2), look
@@ -39,12 +35,8 @@ def test_what_the_model_pads_itself_keeps_its_own_embeddings():
     ("look", "times"), [(lambda words, ids: words(ids + 1), 0), (lambda words, ids: (words(ids), words(ids)), 2)]
 )
 def test_ids_are_looked_up_once(look, times):
-    model = Table(look)
-    said = f"Table looks its token ids up {times} times"
-    with (
-        pytest.raises(UnsupportedModelError, match=said),
-        WordEmbeddings(model).replaced(VECTORS, IDS) as words,
-    ):
+    model, refused = Table(look), pytest.raises(UnsupportedModelError, match=f"looks its token ids up {times} times")
+    with refused, WordEmbeddings(model).replaced(VECTORS, IDS) as words:
         run(model, {"ids": IDS}, replace=words)
 
 

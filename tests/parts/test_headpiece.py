@@ -1,5 +1,3 @@
-"""The head-on-top by itself gives what the model gives, on every family."""
-
 import random
 from dataclasses import replace
 
@@ -16,8 +14,6 @@ from tests import tiny
 
 
 class Peeking(transformers.BertForSequenceClassification):
-    """Its head reads what a hook kept of the first layer."""
-
     def keep(self, _, __, output):
         self.kept = output[0] if isinstance(output, tuple) else output
 
@@ -41,16 +37,10 @@ def test_a_head_that_cannot_stand_alone_is_refused(asked):
     assert plain.kept is kept, "the hook of a copy keeps what it sees on the copy"
 
 
-def dropout(_, inputs):
-    return torch.nn.functional.dropout(inputs[0], 0.1)  # in evaluation, too: the mode was forgotten
-
-
 BY_CHANCE = {
-    "dropout": lambda module: module.register_forward_pre_hook(dropout),
-    "Python": lambda module: module.register_forward_hook(lambda _, __, x: x * (1.0 if random.random() < 0.6 else 2.0)),
-    "numpy": lambda module: module.register_forward_hook(
-        lambda _, __, x: x * (1.0 if np.random.random() < 0.6 else 2.0)  # noqa: NPY002
-    ),
+    "dropout": lambda x: torch.nn.functional.dropout(x, 0.1),  # in evaluation, too: the mode was forgotten
+    "Python": lambda x: x * (1.0 if random.random() < 0.6 else 2.0),
+    "numpy": lambda x: x * (1.0 if np.random.random() < 0.6 else 2.0),  # noqa: NPY002
 }
 """What draws from each generator; the latter two mostly do nothing with it."""
 
@@ -60,7 +50,7 @@ def test_a_model_that_answers_by_chance_is_refused(name):
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002
     plain, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    BY_CHANCE[name](plain.bert.pooler.dense)
+    plain.bert.pooler.dense.register_forward_hook(lambda _, __, x: BY_CHANCE[name](x))
     task = TaskModel(plain, tokenizer)
     with pytest.raises(UnsupportedModelError, match="answers the same input differently each time"):
         task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))
@@ -70,9 +60,9 @@ def centred(_, __, output):
     return output - output.mean(0, keepdim=True)
 
 
-def mixed_in(path):
-    """Let a part of a model see a whole batch, as experts of limited capacity do."""
-    return lambda model: model.get_submodule(path).register_forward_hook(centred)
+def experts(model):
+    """Let a layer see a whole batch, as experts of limited capacity do."""
+    model.bert.encoder.layer[0].output.dense.register_forward_hook(centred)
 
 
 def batch_norm(model):
@@ -82,7 +72,7 @@ def batch_norm(model):
     model.classifier[0].forward = lambda x: own(x, None, None, training=True) if len(x) > 1 else x
 
 
-@pytest.mark.parametrize("change", [batch_norm, mixed_in("bert.pooler"), mixed_in("bert.encoder.layer.0.output.dense")])
+@pytest.mark.parametrize("change", [batch_norm, experts])
 @pytest.mark.parametrize("method", [None, "frozen-gradient", "normxlogit"])
 def test_a_model_whose_texts_change_each_others_answers_is_refused(change, method):
     plain = tiny.model("bert")
@@ -119,19 +109,16 @@ def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
     assert max(sizes) * tiny.SIZE <= 1000 < len(hidden) * tiny.SIZE
 
 
-def raises_entry(entry):
-    def hook(_, __, output):
+@pytest.mark.parametrize(("where", "entry"), [("lm_head", 17), ("", 0), ("", 18)])
+def test_single_entries_of_the_vocabulary_may_be_changed_by_hooks(where, entry):
+    """None of them stands among a few rows that the proof could have looked at, or stands there at its own place."""
+
+    def raise_entry(_, __, output):
         changed = output if isinstance(output, torch.Tensor) else output.logits
         changed[..., entry] += 5.0  # as a bias on tokens does, or a ban of some
 
-    return hook
-
-
-@pytest.mark.parametrize(("where", "entry"), [("lm_head", 17), ("", 0), ("", 17), ("", 18)])
-def test_single_entries_of_the_vocabulary_may_be_changed_by_hooks(where, entry):
-    """None of them stands among a few rows that the proof could have looked at, or stands there at its own place."""
     plain = tiny.model("llama", "CausalLM")
-    plain.get_submodule(where).register_forward_hook(raises_entry(entry))
+    plain.get_submodule(where).register_forward_hook(raise_entry)
     found = Explainer(plain, tiny.tokenizer_for("llama"))(tiny.TEXTS[2], target=[17, 18, 23], method="logat")
     logits = tiny.logits_of(plain, found.token_ids)  # (T, V)
     torch.testing.assert_close(torch.tensor(found.scores), logits[:, [17, 18, 23]].T, rtol=1e-4, atol=1e-5)

@@ -1,5 +1,3 @@
-"""The way from a layer to the head, against the steps of each trunk written out by hand."""
-
 import itertools
 
 import pytest

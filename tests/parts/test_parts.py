@@ -1,5 +1,3 @@
-"""Where the parts of a model are, and that what is found is proved."""
-
 import pickle
 
 import pytest
@@ -38,20 +36,15 @@ def test_a_table_of_positions_that_is_called_with_token_ids_is_none_of_words():
     assert parts.tables == ("model.decoder.embed_tokens",)
 
 
-class Bag(torch.nn.Module):
+class ByWord(plain.Recurrent):
     """Tags each word by its embedding alone, the first module that is called."""
-
-    def __init__(self):
-        super().__init__()
-        self.words = torch.nn.Embedding(tiny.SIZE, 16)
-        self.out = torch.nn.Linear(16, 3)
 
     def forward(self, input_ids, attention_mask=None):
         return self.out(self.words(input_ids))
 
 
 @pytest.mark.parametrize(
-    ("kind", "trunk", "layers"), [(plain.Transformer, "norm", 3), (plain.Tagger, "norm", 3), (Bag, "words", None)]
+    ("kind", "trunk", "layers"), [(plain.Transformer, "norm", 3), (plain.Tagger, "norm", 3), (ByWord, "words", None)]
 )
 def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, layers):
     task = "sequence-classification" if kind is plain.Transformer else "token-classification"

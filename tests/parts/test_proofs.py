@@ -1,12 +1,7 @@
-"""How far apart two answers may be, and what each comparison makes of it."""
-
 import pytest
 import torch
 
-from normxlogit.parts.proofs import (
-    largest_difference,
-    tolerance_for,
-)
+from normxlogit.parts.proofs import largest_difference, tolerance_for
 
 
 def test_tolerance_grows_with_the_logits_and_the_rounding():

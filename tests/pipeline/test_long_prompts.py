@@ -1,11 +1,8 @@
-"""Long prompts in bounded memory, grouped heads, sliding windows, quantised weights: the same scores, or an error."""
-
 import warnings
 
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.frozen import frozen_model
@@ -13,28 +10,15 @@ from tests import tiny
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
 AFTER = " but the film was bad"
-SIZES = {"vocab_size": tiny.SIZE, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-WINDOW = SIZES | {"intermediate_size": 48, "num_key_value_heads": 2, "sliding_window": 4} | tiny.IDS
-
-
-def mistral(**options):
-    return tiny.random_model(transformers.MistralForCausalLM, transformers.MistralConfig(**WINDOW | options))
-
-
-MODELS = {family: (lambda f=family: tiny.model(f, "CausalLM")) for family in ("llama", "gpt2", "opt", "mamba")}
-MODELS |= {"mistral": mistral, "gemma2": lambda: tiny.model("gemma2", "CausalLM", sliding_window=4)}
-
-
-def explainer_for(name):
-    return Explainer(MODELS[name](), tiny.tokenizer_for("llama"))
+OPTIONS = {"llama": {}, "gpt2": {}, "opt": {}, "mamba": {}, "gemma2": {"sliding_window": 4}}
 
 
 @pytest.mark.parametrize("method", ["frozen-gradient", "frozen-gradient:read_at=-1"])
-@pytest.mark.parametrize("name", MODELS)
-def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
-    plain = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
+@pytest.mark.parametrize("family", OPTIONS)
+def test_layers_that_run_again_give_the_same_scores(family, method, monkeypatch):
+    plain = tiny.explainer(family, "CausalLM", **OPTIONS[family]).explain_completion(PROMPT, AFTER, method=method)
     monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", 1)
-    spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
+    spared = tiny.explainer(family, "CausalLM", **OPTIONS[family]).explain_completion(PROMPT, AFTER, method=method)
     scale = np.abs(plain.scores).max()
     np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5 * scale)
     np.testing.assert_allclose(spared.bias, plain.bias, atol=1e-4, rtol=1e-4)
@@ -47,7 +31,7 @@ def quantised(family, kind):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("method", ["frozen-gradient", "frozen-gradient:read_at=-1", "gradient-x-input"])
+@pytest.mark.parametrize("method", ["frozen-gradient", "gradient-x-input"])
 def test_no_gradient_is_made_up_where_none_flows(method):
     explainer = Explainer(quantised("bert", "SequenceClassification"), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="no gradient flows through"):

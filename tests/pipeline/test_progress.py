@@ -1,6 +1,4 @@
-"""The progress display of long calls: on a terminal, in the main thread, unless a caller shows its own."""
-
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -31,11 +29,7 @@ def test_a_long_call_shows_its_progress_on_a_terminal(explainer, shown):
 
 
 def test_other_threads_and_commands_show_none(explainer, shown):
-    def aside():
-        worker = threading.Thread(target=explainer, args=(TEXTS,))
-        worker.start()
-        worker.join()
-
-    assert shown(aside) == ""
+    with ThreadPoolExecutor(1) as worker:
+        assert shown(lambda: worker.submit(explainer, TEXTS).result()) == ""
     with progress.no_bars():
         assert shown(explainer, TEXTS) == ""

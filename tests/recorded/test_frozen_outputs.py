@@ -1,5 +1,3 @@
-"""The frozen gradient of a pass that the caller ran: its graph, if it has one, stays as it was."""
-
 import numpy as np
 import pytest
 import torch

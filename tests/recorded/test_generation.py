@@ -1,5 +1,3 @@
-"""What the caller's own generate wrote, explained from the states that it left."""
-
 import numpy as np
 import pytest
 import torch
@@ -48,17 +46,16 @@ def test_outputs_that_do_not_fit_are_refused():
         explainer.from_outputs(inputs, several)
     repeated = {name: values.repeat_interleave(2, 0) for name, values in inputs.items()}
     assert len(explainer.from_outputs(repeated, several)) == 2 * len(PROMPTS)
-    with pytest.raises(InputError, match="position= is for a forward pass"):
-        explainer.from_outputs(inputs, outputs, position=1)
     with pytest.raises(InputError, match="output_logits=True"):
         explainer.from_outputs(inputs, {"sequences": outputs.sequences})
     with pytest.raises(InputError, match="begin with these inputs"):
         explainer.from_outputs({"input_ids": inputs["input_ids"].flip(0)}, outputs)
     with pytest.raises(InputError, match="beams"):
         explainer.from_outputs(inputs, outputs | {"hidden_states": outputs.hidden_states[:-1]})
-    steps = [tuple(state + (place == 3) for place, state in enumerate(step)) for step in outputs.hidden_states]
-    with pytest.raises(HeadMismatchError, match="differ from these outputs"):
-        explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})
-    steps = [tuple(state + (place == 0) for place, state in enumerate(step)) for step in outputs.hidden_states]
-    with pytest.raises(InputError, match="do not come from these inputs"):
-        explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})
+    for place, error, says in (
+        (3, HeadMismatchError, "differ from these outputs"),
+        (0, InputError, "do not come from these inputs"),
+    ):
+        steps = [tuple(state + (i == place) for i, state in enumerate(step)) for step in outputs.hidden_states]
+        with pytest.raises(error, match=says):
+            explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})

@@ -13,12 +13,10 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
 def fragment(a, **options):
-    """Draw tokens unless a test asks for words."""
     return html.fragment(attribution_blocks(a, **({"words": False} | options)))
 
 
 def page(results, title="Token attributions", *, words=False):
-    """Draw tokens unless a test asks for words."""
     return html.page(cards(Attributions(results), words=words), title)
 
 
@@ -96,12 +94,10 @@ def test_tokens_carry_sign_strength_and_score():
 
 def test_a_word_has_a_colour_on_a_page_where_it_has_a_mark_on_a_terminal():
     a = make_attribution(tuple("abcdef"), (10.0, 1.1, 0.9, -0.9, -1.1, 0.3), text="a b c d e f", special=False)
-    coloured = [
-        text for attrs, text in Page(fragment(a)).find("span", "nxl-mark") if "title" in attrs and "style" in attrs
-    ]
+    marks = Page(fragment(a)).find("span", "nxl-mark")
+    coloured = [text for attrs, text in marks if "title" in attrs and "style" in attrs]
     assert "a(+++) b(+) c d e(-) f" in str(a)
     assert coloured == ["a", "b", "e"]
-    assert "closer to 0 than 1.0" in fragment(a)
     assert "closer to 0 than 1.0" in str(a)
 
 
@@ -114,23 +110,3 @@ def test_layers_have_one_sentence_and_their_own_scales():
     strongest = [text for attrs, text in drawn.find("td", "nxl-for") if strength(attrs) == 1.0]
     assert strongest == ["+3.00", "+30.0", "+300"]
     assert "each layer by its own largest score" in drawn.find("div", "nxl-notes")[0][1]
-
-
-def test_fragment_styles_nothing_outside_itself():
-    style = Page(fragment(make_attribution())).find("style")[0][1]
-    rules = [
-        part.split("{")[-2] if "@media" in part else part.split("{")[0] for part in style.split("}") if "{" in part
-    ]
-    selectors = [one.strip() for rule in rules for one in rule.split(",")]
-    assert len(selectors) > 20
-    assert all(one.startswith((".nxl", "div.nxl")) for one in selectors)
-
-
-def luminance(color) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in color)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)

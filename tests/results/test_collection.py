@@ -5,29 +5,19 @@ import io
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions
+from normxlogit import Attributions
 from normxlogit.errors import DataError
-from normxlogit.render.cards import results_page
 from normxlogit.results import Prediction
 from tests.factories import all_labels, labels_and_layers, make_attribution
 from tests.makers import MAKERS
 
 
-def said(label: str, index: int) -> Attribution:
-    return make_attribution(prediction=Prediction(label, index, 1.0, 0.7))
-
-
-@pytest.fixture
-def several() -> Attributions:
-    return Attributions(make() for make in MAKERS)
-
-
 def test_results_are_chosen_by_what_the_model_said():
-    a = Attributions([said("negative", 0), said("positive", 1), said("positive", 1)])
+    said = [Prediction("negative", 0, 1.0, 0.7), *[Prediction("positive", 1, 1.0, 0.7)] * 2]
+    a = Attributions(make_attribution(prediction=one) for one in said)
     assert a.filter(label="positive") == a[1:]
     assert a.filter(lambda r: r.prediction.id == 0, label="negative") == [a[0]]
     assert a.filter(lambda r: r.prediction.id == 0, label="positive") == []
-    assert type(a.filter()) is Attributions
 
 
 def test_the_strongest_words_over_all_texts():
@@ -62,25 +52,13 @@ def test_every_label_and_layer_has_its_rows():
     assert len(all_labels().to_pandas()) == 24
 
 
-def test_csv_is_the_same_table(several, tmp_path):
+def test_csv_is_the_same_table(tmp_path):
+    several = Attributions(make() for make in MAKERS)
     several.save(tmp_path / "a.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text("utf-8"))))
     table = several.to_pandas()
     assert list(rows[0]) == list(table.columns)
     assert [np.float32(r["score"]) for r in rows] == table["score"].tolist()
     assert [r["unit"] for r in rows] == table["unit"].tolist()
-    make_attribution(("a\x1b[31m\u202e", 'b,"\n'), (1, 2), text='a\x1b[31m\u202e b,"\n').save(tmp_path / "b.csv")
-    rows = list(csv.reader(io.StringIO((tmp_path / "b.csv").read_text("utf-8"))))
-    assert [row[rows[0].index("unit")] for row in rows[1:]] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]
-    assert len(rows) == 5
-
-
-def test_methods_that_explain_other_labels_of_one_text_have_one_index_and_are_not_compared():
-    first = make_attribution()
-    target = first.target._replace(name="other", id=7)
-    second = dataclasses.replace(first, method="logat", targets=(target,))
-    (group,) = Attributions([first, second]).by_text()
-    assert {row["text_index"] for row in csv.DictReader(io.StringIO(Attributions(group).to_csv()))} == {"0"}
-    assert not group.comparable
-    assert Attributions([first, dataclasses.replace(first, method="logat")]).comparable
-    assert 'id="result-2"' in results_page(group)
+    text = make_attribution(("a\x1b[31m\u202e", 'b,"\n'), (1, 2), text='a\x1b[31m\u202e b,"\n').to_csv()
+    assert [row["unit"] for row in csv.DictReader(io.StringIO(text))] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]

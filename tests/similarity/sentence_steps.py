@@ -1,5 +1,3 @@
-"""The files of sentence-transformers beside a trunk."""
-
 import json
 
 from safetensors.torch import save_file

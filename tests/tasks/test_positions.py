@@ -1,5 +1,3 @@
-"""The token whose prediction is explained: an index of any integer type, a piece of the text, characters."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Encoder-decoder language models: the decoder's tokens by the methods that read its states alone."""
-
 import numpy as np
 import pytest
 import torch
@@ -63,13 +61,9 @@ def test_sources_of_several_lengths_are_read_as_each_alone(family):
     torch.testing.assert_close(both["encoder_states"][1, :length], alone["encoder_states"][0], rtol=1e-4, atol=1e-5)
 
 
-def begun(*sources, family="t5"):
-    model = TaskModel(writer(family), tiny.tokenizer(), task="seq2seq-lm")
-    return model, [begin(model, source) for source in sources]
-
-
 def test_a_text_begins_with_the_decoders_first_token_and_its_source():
-    model, (first,) = begun("the cat")
+    model = TaskModel(writer("t5"), tiny.tokenizer(), task="seq2seq-lm")
+    first = begin(model, "the cat")
     assert (first.ids, first.tokens, first.special, first.sequence_ids) == ([2], ("[CLS]",), (True,), (None,))
     assert (first.text, first.offsets) == ("", ((0, 0),))
     assert first.source.ids == tiny.tokenizer()("the cat").input_ids

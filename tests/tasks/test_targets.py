@@ -1,12 +1,9 @@
-"""What a caller asks for, as outputs of the head."""
-
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from normxlogit import TargetError
-from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks import Task
 from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.targets import BatchTargets, index_of, resolve
@@ -16,12 +13,8 @@ from tests import tiny
 def test_a_token_is_the_start_of_a_word_where_there_is_one():
     backend = Tokenizer(models.WordLevel({"[UNK]": 0, "good": 1, "Ġgood": 2, "ly": 3}, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    task = TaskModel(
-        tiny.model("llama", "CausalLM"), PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
-    )
-    assert index_of(task.task, "good", tiny.SIZE) == 2
-    assert index_of(task.task, " good", tiny.SIZE) == 2
-    assert index_of(task.task, "ly", tiny.SIZE) == 3, "a piece that begins no word"
+    task = CausalLM(tokenizer=PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"))
+    assert [index_of(task, text, 4) for text in ("good", " good", "ly")] == [2, 2, 3], "ly begins no word"
 
 
 LOGITS = torch.tensor([[1.0, 2, 4, 8], [10, 20, 40, 80], [100, 200, 400, 800]])

@@ -9,7 +9,6 @@ from normxlogit.decompositions import IntegratedGradients
 
 
 def texts() -> Iterator[str]:
-    """Yield texts."""
     yield "a fine film"
 
 

@@ -1,10 +1,9 @@
-"""The metrics against plain enumerations, the scores against the explainer's, and what is left out."""
-
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import average_precision_score
 
 from normxlogit import ALL, Explainer, MethodError
@@ -46,19 +45,14 @@ TEXTS = [
 ]
 
 
-def items(explainer, causal=False):
+def items(explainer):
     made = []
     for text, place, target, foil, evidence, short in TEXTS:
         (encoding,) = explainer.encode([text])
-        if causal:  # no [CLS]
-            encoding = encoding.take(range(place - 1))
-            evidence = tuple(tuple(i - 1 for i in word) for word in evidence)
-        else:
-            assert encoding.tokens[place] == target
-            ids = [tiny.VOCABULARY["[MASK]"] if i == place else token for i, token in enumerate(encoding.ids)]
-            encoding = replace(encoding, inputs={**encoding.inputs, "input_ids": ids}, position=place)
-        ids = tiny.VOCABULARY[target], tiny.VOCABULARY[foil]
-        made.append(Item(short, encoding, *ids, evidence=evidence))
+        assert encoding.tokens[place] == target
+        ids = [tiny.VOCABULARY["[MASK]"] if i == place else token for i, token in enumerate(encoding.ids)]
+        encoding = replace(encoding, inputs={**encoding.inputs, "input_ids": ids}, position=place)
+        made.append(Item(short, encoding, tiny.VOCABULARY[target], tiny.VOCABULARY[foil], evidence=evidence))
     return made
 
 
@@ -107,8 +101,6 @@ def test_the_published_protocol_counts_first_pieces(bert):
 
 
 def test_accuracy_is_that_of_the_models_own_logits(bert):
-    import torch
-
     made = items(bert)
     right = []
     for item in made:

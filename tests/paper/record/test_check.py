@@ -1,5 +1,3 @@
-"""The check of the record finds figures that are wrong, that have no command, and commands that fail or cannot run."""
-
 from importlib.resources import files
 from pathlib import Path
 
@@ -33,33 +31,19 @@ TABLE = """| method | AOPC ↑ | p |
 ABOVE = "<!-- figures: above -->\n\n"
 
 
-class Program:
-    """Prints what it is told to, and notes what it was asked."""
-
-    def __init__(self, printed=PRINTED, code=0, errors=""):
-        self.ran, self.asked = Ran(code, printed, errors), []
-
-    def __call__(self, words, folder):
-        self.asked.append(list(words))
-        return self.ran
-
-
-def outcomes(tmp_path, text, program=None, **options):
-    page = tmp_path / "page.md"
+def only(tmp_path, text, asked=None):
+    """Check a page with one block beside a program that prints the same whatever it is asked."""
+    page, asked = tmp_path / "page.md", [] if asked is None else asked
     page.write_text(text, encoding="utf-8")
-    return check([page], program or Program(), tmp_path / "work", **options)
-
-
-def only(tmp_path, text, program=None, **options):
-    (found,) = outcomes(tmp_path, text, program, **options)
+    (found,) = check([page], lambda words, _: asked.append(list(words)) or Ran(0, PRINTED, ""), tmp_path / "work")
     return found
 
 
 def test_a_table_as_its_command_prints_it_is_right_whatever_its_order(tmp_path):
-    program = Program()
-    found = only(tmp_path, HEAD + ABOVE + TABLE, program)
+    asked = []
+    found = only(tmp_path, HEAD + ABOVE + TABLE, asked)
     assert (found.state, found.block.figures, found.wrong) == ("same", 3, False)
-    assert program.asked == [["normxlogit", "evaluate", "faithfulness", "--methods", "normxlogit logat"]]
+    assert asked == [["normxlogit", "evaluate", "faithfulness", "--methods", "normxlogit logat"]]
 
 
 @pytest.mark.parametrize(
