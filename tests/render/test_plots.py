@@ -98,7 +98,7 @@ STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800
 
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
-@pytest.mark.filterwarnings("ignore:no installed font")
+@pytest.mark.filterwarnings("ignore:Glyph")
 def test_any_word_can_be_drawn(ending):
     a = make_attribution(STRANGE, range(1, 13), text=" ".join(STRANGE))
     both = Attributions([a, dataclasses.replace(a, method="lime")])

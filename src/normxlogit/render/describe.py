@@ -34,12 +34,7 @@ WITHOUT = "without it"
 
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
-    """Return the header: the prediction, the explained target and the methods, of several with what each costs.
-
-    Args:
-        results: A result, or those of several methods for one text and target.
-        tested: Sentences on the model's answers without parts of the input.
-    """
+    """Return the header of a result, or of several methods' for one text and target with what each costs."""
     first, methods = results[0], [method_of(a) for a in results]
     if len(results) > 1:
         costs = {info.name: info.passes for a in results if (info := _info(a)) is not None}  # at the default settings
@@ -79,9 +74,7 @@ def summary_of(a: Attribution) -> str:
     """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
     answer, scores = a.completion, f"scores {'x'.join(map(str, a.scores.shape))}"
     if (answer is not None or not a.has_target_axis) and a.layers is None:
-        scored = [
-            (text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()
-        ]  # its own text
+        scored = [(text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()]
         scored.sort(key=lambda pair: -abs(pair[1]))
         scores = ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SUMMARY])
     if answer is not None:
@@ -169,13 +162,13 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
 def answer_text(removal: Removal, verified: Verification | None = None) -> str:
     """Return an answer without units, with the probability of the explained target if that is not the prediction."""
     value, prediction = removal.value, removal.prediction
+    original = None if verified is None else verified.original.prediction
     if removal.quantity == "difference":  # of the answers of two models
         return f"{value:+.2f}" if prediction is None else f"{prediction.label}, {value:+.2f}"
     if removal.quantity == "log-probability":
         return likelihood_text(value - removal.original)
     if prediction is None or removal.quantity == "cosine":
         return f"{value:.3f}"
-    original = None if verified is None else verified.original.prediction
     if verified is None or original is None or removal.quantity != "probability" or original.label == verified.target:
         return prediction_text(prediction)
     return f"{prediction_text(prediction)} ({verified.target}: {100 * value:.1f}%)"
@@ -196,10 +189,10 @@ def removals_table(verified: Verification | None) -> list[Table]:
 
 def removal_text(removal: Removal) -> str:
     """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
-    value, original = removal.value, removal.original
     answer = f"{answer_text(removal)}{_with_all(removal)}"
     if removal.quantity == "cosine":
-        answer = f"the similarity {'falls' if value < original else 'rises'} from {original:.2f} to {value:.2f}"
+        verb = "falls" if removal.value < removal.original else "rises"
+        answer = f"the similarity {verb} from {removal.original:.2f} to {removal.value:.2f}"
     return f"Without {_listed(removal.units, 'part')}: {answer}."
 
 

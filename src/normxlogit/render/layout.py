@@ -37,14 +37,9 @@ SUMMARY = 4
 def cut(
     text: str, spans: Iterable[PlacedPiece], start: int = 0, end: int | None = None, between: str = ""
 ) -> list[Piece]:
-    """Cut a text at the spans of pieces.
+    """Cut a text at the spans of pieces, in their order; what another piece has taken is not drawn again.
 
     White space around a piece is text like any other. Special tokens without characters are set apart by spaces.
-
-    Args:
-        spans: The pieces in their order; what another one has taken is not drawn again.
-        start: Where to begin.
-        between: The kind of the text between the pieces.
     """
     pieces: list[Piece] = []
 
@@ -88,11 +83,10 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A text cut into pieces with scores: tokens, or words.
+    """A text, or a pair of texts, cut into pieces with scores.
 
     Attributes:
         unit: What a column is, "token" or "word".
-        texts: The pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
         facts: What was measured of each column, in words, by what it is called; empty if it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
@@ -136,14 +130,10 @@ def _kind_of_piece(a: Attribution, tokens: Sequence[int]) -> str:
 
 
 def layout(a: Attribution, *, words: bool | None = None) -> Layout:
-    """Cut the text of a result into scored pieces.
+    """Cut the text of a result into scored pieces: words, by default where the result can tell them, or tokens.
 
     Colours and bars have one scale that begins at 0. It compares labels with each other, but not layers: each layer is
     scaled to its own largest score outside the special tokens.
-
-    Args:
-        a: The result.
-        words: Whether to merge tokens to words; by default where the result can tell.
     """
     texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
     in_words = a.has_words if words is None else words

@@ -82,7 +82,7 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
     Args:
         s: What the sources' shares of each part come from.
         verdicts: A verdict on each part.
-        direct: What the earlier parts' shares come from, and how much is left to the sources; None for the same.
+        direct: What the earlier parts' shares come from, and how much is left to the sources; None for `s`.
     """
     direct = s if direct is None else direct
     sources, unit_of_part = s.units.sources, earlier_parts(direct)
@@ -155,17 +155,11 @@ def source_table(rows: Sequence[tuple[str, str, float, float | None]], caption: 
     """Return a table of sources: name, text, share, and the loss of the answer without each, given in nats."""
     has_names, has_losses = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
-    columns = [Column("text"), Column("share", numbers=True)]
-    if has_names:
-        columns.insert(0, Column("source"))
-    if has_losses:
-        columns.append(Column("without it", numbers=True))
+    columns = [Column("source"), Column("text"), Column("share", numbers=True), Column("without it", numbers=True)]
+    shown = slice(not has_names, 3 + has_losses)
     body = []
     for name, text, share, nats in rows:
-        cells = [cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
-        if has_names:
-            cells.insert(0, cell(name))
-        if has_losses:
-            cells.append(cell("" if nats is None else likelihood_text(-nats), nats))
-        body.append(cells)
-    return Table(columns, body, caption, stacked=True)
+        share_cell = cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)
+        loss = cell("" if nats is None else likelihood_text(-nats), nats)
+        body.append([cell(name), cell(text), share_cell, loss][shown])
+    return Table(columns[shown], body, caption, stacked=True)

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import DataError
-from ..results.attribution import Attribution
+from ..results.attribution import Attribution, representative_layer
 from ..results.collection import Attributions
-from ..results.layers import representative_layer
 from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import LARGER, WITHOUT, distinct_methods, header, meanings, removals_table, verdict
@@ -29,9 +28,8 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
         blocks += [medium.block(signed=a.signed) for medium in a.scored_media]
     if a.has_text or a.scores.ndim > 1:
         steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
-        blocks.append(
-            Sentences([laid_out.sentence(row) for row in range(len(grid.rows))], steps, representative_layer(a))
-        )
+        sentences = [laid_out.sentence(row) for row in range(len(grid.rows))]
+        blocks.append(Sentences(sentences, steps, representative_layer(a)))
     if grid.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         return [*blocks, laid_out.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
@@ -112,22 +110,14 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
 
 
 def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
-    """Return a table with a row for each word: its score by each method, and the answer without it.
+    """Return a table of the words with their scores by each method, and further columns of texts by their headings.
 
     Scores by several methods are in colour. A terminal shows the words that are strongest by any.
-
-    Args:
-        grids: The scores by each method, one row each.
-        unit: "word" or "token".
-        titles: The headings of the methods' columns.
-        facts: Further columns by their headings, with a text for each word.
     """
     rows, several = [], len(grids) > 1
     for i, name in enumerate(grids[0].columns):
-        strengths = [float(grid.strengths[0, i]) if several else 0.0 for grid in grids]  # colours compare methods
-        cells = [
-            cell(grid.number(0, i), float(grid.scores[0, i]), strength=strength)
-            for grid, strength in zip(grids, strengths, strict=True)
+        cells = [  # colours compare methods
+            cell(g.number(0, i), float(g.scores[0, i]), strength=float(g.strengths[0, i]) * several) for g in grids
         ]
         kind = "special" if grids[0].kinds[i] == "special" else ""
         rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in facts.values())])

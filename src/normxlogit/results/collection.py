@@ -30,13 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 class WordTotal(NamedTuple):
-    """The mean score of a word over several texts.
-
-    Attributes:
-        text: The word in lower case.
-        score: Its mean score.
-        texts: How many texts it is in.
-    """
+    """A word in lower case, its mean score over several texts, and how many texts it is in."""
 
     text: str
     score: float
@@ -47,9 +41,6 @@ class Attributions(Sequence[R], Exports):
     """A sequence of results, of several texts or of several methods on one text.
 
     Adjacent results of one text and one target by several methods are drawn side by side.
-
-    Args:
-        results: The results.
     """
 
     def __init__(self, results: Iterable[R] = ()) -> None:
@@ -127,16 +118,13 @@ class Attributions(Sequence[R], Exports):
         if gold_labels is not None and len(gold_labels) != len(self):
             raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
         right = gold_labels and named("normxlogit.long_runs.gold:matches_gold")([*self], gold_labels)
-        matches = []
-        for i, result in enumerate(self):
-            prediction = prediction_of(result)
-            if label is not None and (prediction is None or prediction.label != label):
-                continue
-            if right is not None and right[i] is not (correct is None or correct):
-                continue
-            if predicate is None or predicate(result):
-                matches.append(result)
-        return type(self)(matches)
+        matches = [*self]
+        if right is not None:
+            wanted = correct is None or correct
+            matches = [result for result, is_right in zip(self, right, strict=True) if is_right is wanted]
+        if label is not None:
+            matches = [result for result in matches if getattr(prediction_of(result), "label", None) == label]
+        return type(self)(result for result in matches if predicate is None or predicate(result))
 
     def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
@@ -191,7 +179,6 @@ class Attributions(Sequence[R], Exports):
             return False
 
     def _compared(self) -> list[Attribution]:
-        """Return the results."""
         attributions: list[Attribution] = [a for a in self if isinstance(a, Attribution)]
         if not attributions or len(attributions) < len(self):
             raise DataError("there are no results to compare")
@@ -252,12 +239,11 @@ class Attributions(Sequence[R], Exports):
         return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
     def _text_columns(self) -> Columns:
-        """Return the table of texts, a row for each result."""
         rows = [text_row(result.scored) for result in self]
         return concat_tables([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
-        """Return the table column of methods, or no column if all results have the same method."""
+        """Return the cells of methods, none if all results have the same method."""
         methods = [_method(result) for result in self]
         several = len(set(methods)) > 1
         return [{"method": method} if several else {} for method in methods]
@@ -290,9 +276,6 @@ class Attributions(Sequence[R], Exports):
 
 def load(path: str | Path) -> Any:
     """Read a file that `save` or a command wrote, in JSON or Parquet.
-
-    Args:
-        path: The file.
 
     Returns:
         What was saved: a result, or `Attributions` of a collection, of a command for several inputs and of a corpus.

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import InputError
 from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
-from ...results.layers import last_visible
+from ...results.attribution import last_visible
 from .citations import CitationSummary, summarize_citations
 from .gold import compared_with_gold
 from .run_tables import RunSummary, RunTables
