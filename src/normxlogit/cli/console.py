@@ -96,7 +96,10 @@ def deliver_result(
         write(content)
         return
     if kind == "figure":
-        _write_figure(result, output)
+        if not hasattr(result, "plot"):
+            raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
+        with replacing(output) as temporary:
+            result.plot().savefig(temporary)
     else:
         write_text(content, output)
     sys.stderr.write(f"wrote {safe_output(str(output))}\n")
@@ -113,14 +116,6 @@ def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: 
     if drawings is None:
         drawings = cards.drawings(result if isinstance(result, Attributions) else Attributions([result]))
     return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in drawings) + "\n"
-
-
-def _write_figure(result: Any, output: Path) -> None:
-    if not hasattr(result, "plot"):
-        raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
-    figure = result.plot()
-    with replacing(output) as temporary:
-        figure.savefig(temporary)
 
 
 def format_for(output: Path | None) -> OutputKind:
@@ -186,5 +181,7 @@ def status(text: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(text, no_wrap=True, overflow="ellipsis")):  # a name may look like markup
+    console, line = Console(stderr=True), Text(text)  # a name may look like rich's markup
+    line.truncate(max(console.width - len("* "), 1), overflow="ellipsis")
+    with console.status(line):
         yield

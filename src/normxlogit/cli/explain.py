@@ -2,34 +2,22 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import InputError
 from ..inputs.text_files import decoded, is_file_name
 from . import options
-from .console import OutputKind, check_output, deliver_result, format_for, layers_of, quiet, write
+from .console import check_output, deliver_result, format_for, layers_of, quiet, write
 
-if TYPE_CHECKING:
-    from ..explainer import Explainer
-    from ..methods import Method
-    from ..pipeline.keywords import Explain
-    from ..results.attribution import Attribution
-    from ..results.collection import Attributions
-
-
-VERIFIED = 5
-"""The default number of words that are removed one at a time, in formats for people."""
+VERIFIED, MANY = 5, 64
+"""The words that are removed by default, in formats for people; progress is shown for more texts than `MANY`."""
 
 WIDEST = 110
 """Most columns of a list, as wider ones are hard to read."""
-
-MANY = 64
-"""Progress is shown for at least this many texts."""
 
 
 def explain(
@@ -87,17 +75,22 @@ def explain(
         raise InputError(f"{kind} has a row for each token; --words is for drawings")
     with quiet():
         from ..methods import method_named
+        from ..render.cards import drawings, results_page
+        from ..results.collection import Attributions
         from ..tasks.targets import typed_targets
 
-        chosen_methods = [method_named(text) for text in method or ()]
+        methods_or_default: list[Any] = [method_named(text) for text in method or ()] or [None]
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        methods_or_default: Sequence[Method | None] = chosen_methods or [None]
-        keywords: Explain = {"layers": layer_numbers, "long_text": long_text}
-        keywords["verify"] = _verify(verify, kind, methods_or_default, inputs)
-        keywords |= cast(Any, typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels))
+        for_people = kind not in ("json", "csv") and len(methods_or_default) == 1 and len(inputs) <= MANY
+        keywords: dict[str, Any] = {"layers": layer_numbers, "long_text": long_text}
+        keywords["verify"] = VERIFIED if verify is None and for_people else options.verified_units(verify)
+        keywords |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
+        if len(inputs) > MANY:  # without this argument, `quiet` would hide the progress bar
+            keywords["progress"] = sys.stderr.isatty()
         texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
-        results = _explain(explainer, texts_or_pairs, methods_or_default, keywords)
-        from ..render.cards import drawings, results_page
+        # Results of one text are adjacent.
+        results_by_method = [explainer(texts_or_pairs, **keywords, method=each) for each in methods_or_default]
+        results = Attributions(chain.from_iterable(zip(*results_by_method, strict=True)))
     page = results_page(results, words=words) if kind == "html" else None
     is_single = kind == "figure" and len(results) == 1
     deliver_result(results[0] if is_single else results, kind, output, drawings(results, words=words), page)
@@ -157,25 +150,3 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
     return texts
-
-
-def _explain(
-    explainer: "Explainer",
-    inputs: list[Any],
-    methods: "Sequence[Method | None]",
-    common: "Explain",
-) -> "Attributions[Attribution]":
-    """Explain every text by every method; results of one text are adjacent."""
-    from ..results.collection import Attributions
-
-    if len(inputs) > MANY:  # without this argument, `quiet` would hide the progress bar
-        common["progress"] = sys.stderr.isatty()
-    results_by_method = [explainer(inputs, **cast("Explain", {**common, "method": method})) for method in methods]
-    return Attributions(chain.from_iterable(zip(*results_by_method, strict=True)))
-
-
-def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
-    """Return what is removed: by default some words where a person reads the result of one method."""
-    if verify is None:
-        return VERIFIED if kind not in ("json", "csv") and len(methods) == 1 and len(inputs) <= MANY else 0
-    return options.verified_units(verify)

@@ -10,11 +10,8 @@ import numpy as np
 from ..results.storage.schema import FloatArray
 from .blocks import Block, Piece
 
-MOST = 40
-"""Most bars or columns of a figure: the strongest ones, in the order of the text."""
-
-FAINT = 0.1
-"""Shares of the largest score below this have neither a colour nor a mark, on pages, in papers and on terminals."""
+MOST, FAINT = 40, 0.1
+"""Most bars or columns of a figure; the share of the largest score below which there is neither a colour nor a mark."""
 
 GREY = "grey: not read by the model"
 """The remark on grey text."""

@@ -14,11 +14,8 @@ from ..results.units.characters import one_line, visible
 from ..results.verification import Removal, Verification, likelihood_text
 from .blocks import Column, Header, Table, cell
 
-LENGTH = 160
-"""Characters of a text in a table or heading."""
-
-SUMMARY, TITLE = 2, 32
-"""Units in the line of a result, and most characters of a text in it."""
+LENGTH, SUMMARY, TITLE = 160, 2, 32
+"""Most characters of a text in a table or heading; units in the line of a result, and characters of a text in it."""
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """Tokens for words that are not in the vocabulary."""
@@ -99,8 +96,8 @@ def model_text(name: str) -> str:
 
 def method_of(a: Attribution) -> str:
     """Return a result's method with the settings that differ from its defaults in brackets."""
-    info = _info(a)  # the defaults in the form of stored settings
-    defaults = {} if info is None else {key: check(Any)(default) for key, default in info.defaults.items()}
+    info = _info(a)
+    defaults = {key: check(Any)(default) for key, default in info.defaults.items()} if info else {}  # as stored
     changed = {key: value for key, value in a.settings.items() if key not in defaults or defaults[key] != value}
     settings = ", ".join(f"{key}={setting_text(value)}" for key, value in changed.items())
     return f"{a.method} ({settings})" if settings else a.method
@@ -143,7 +140,7 @@ def verdict(verified: Verification | None) -> str:
         return ""
     removal, control = verified.smallest or verified.together, verified.control
     has_label = verified.original.prediction is not None and verified.quantity != "value"
-    unchanged = "still " if verified.smallest is None and has_label else ""
+    unchanged = "still " * (verified.smallest is None and has_label)
     text = f"Without {_names(verified, removal)}: {unchanged}{answer_text(removal, verified)}{_with_all(removal)}."
     if control is None:
         return text

@@ -27,11 +27,8 @@ SINK = "an attention sink: what it contributes besides is in no score"
 UNREAD = "no token covers this text: the model did not read it"
 """Tooltips."""
 
-NOTHING = "no word has a score here: what there is belongs to special tokens"
-"""A remark on layers."""
-
-SUMMARY = 4
-"""Words that the slider names."""
+SUMMARY, NOTHING = 4, "no word has a score here: what there is belongs to special tokens"
+"""Words that the slider names for a layer, and what it says without any."""
 
 
 def cut(
@@ -100,10 +97,8 @@ class Layout:
 
     def sentence(self, row: int = 0, caption: str = "") -> Sentence:
         """Return the text coloured by a row of scores, under the row's name or a caption."""
-        fields = self.grid.pieces(row)
-        texts = [
-            [p if p.column is None else fields[p.column]._replace(text=p.text) for p in pieces] for pieces in self.texts
-        ]
+        scored = self.grid.pieces(row)
+        texts = [[p if p.column is None else scored[p.column]._replace(text=p.text) for p in of] for of in self.texts]
         strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.named(row, SUMMARY))
         return Sentence(caption or self.grid.rows[row], texts, strongest or NOTHING)
 
@@ -151,17 +146,13 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         WITHOUT: [without_text(a, group) for group in tokens],
         ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
     }
-    sinks = set(a.sinks)
     spans: list[list[PlacedPiece]] = [[] for _ in texts]
-    names: list[str] = []
-    kinds, details, current = [], [], 0
+    names, kinds, details, current = [], [], [], 0
     for i, (group, start, end) in enumerate(groups):
         kind = _kind_of_piece(a, group)
         lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        if a.reads_at in group:
-            lines.append(READ_HERE)
-        if not sinks.isdisjoint(group):
-            lines.append(SINK)
+        lines += [READ_HERE] if a.reads_at in group else []
+        lines += [SINK] if not set(a.sinks).isdisjoint(group) else []
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
         name = texts[current][start:end] or a.units.text[group[0]]
@@ -197,8 +188,7 @@ def _group_overlapping(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> 
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[Group]]:
     """Return texts made by joining the tokens at their word boundary markers, and the span of each token."""
-    texts, current = [""] * (1 + (1 in a.units.sequence)), 0
-    spans: list[Group] = []
+    texts, current, spans = [""] * (1 + (1 in a.units.sequence)), 0, list[Group]()
     marked = any(token[:1] in _STARTS for token in a.tokens)
     for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
         current = current if sequence is None else sequence

@@ -7,19 +7,16 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
+from ..results.units.media import overlap
 from ..results.units.spans import earlier_parts
-from ..results.units.through import overlap
 from ..results.verification import LEAST_LOSS, likelihood_text
 from .blocks import Block, Box, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, Ways, cell
 from .charts import Grid, Legend
 from .describe import LARGER, method_of, model_text, removals_table, verdict
 from .layout import answer_pieces, cut
 
-SHOWN = 8
-"""Sources that are listed if there are no citations."""
-
-WAYS, LEAST = 3, 0.1
-"""Most ways back to the prompt that begin at a part of the answer, and the least share of one."""
+SHOWN, WAYS, LEAST = 8, 3, 0.1
+"""Most sources that are listed; most ways back to the prompt from a part of the answer, and the least share of one."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
 """The meaning of the colours."""
@@ -117,8 +114,7 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
     is_thought = [any(overlap(span, thought) for thought in thoughts) for span in spans]
     labels = [f"S{i + 1}" for i in range(len(sources))]  # of sources, then of earlier parts
     labels += [f"{'R' if is_thought[spans.index(span)] else 'A'}{i + 1}" for i, span in enumerate(parts)]
-    answer: list[Box] = []
-    reasoning: list[Box] = []
+    columns: dict[str, list[Box]] = {"Answer": [], "Reasoning": []}
     used: set[int] = set()
     for k, span in enumerate(spans):
         ranked = sorted(((share, j) for j, share in enumerate(shares[k]) if share and share >= LEAST), reverse=True)
@@ -130,13 +126,10 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
         note = "" if loss is None else f"the answer is {likelihood_text(-loss)} without it"
         source = None if place is None else len(sources) + place
         piece = Piece(s.targets[k].name, kind="grey" if changes_nothing else "strong", part=k, source=source)
-        box = Box(f"A{k + 1}" if place is None else labels[len(sources) + place], piece, note, ways)
-        (reasoning if is_thought[k] else answer).append(box)
-    given = [
-        Box(labels[j], Piece(s.units.text[sources[j]] or s.units.names[sources[j]], kind="strong", source=j))
-        for j in sorted(used)
-    ]
-    return [Ways({"Answer": answer, "Reasoning": reasoning, "What it rests on": given})]
+        label = f"A{k + 1}" if source is None else labels[source]
+        columns["Reasoning" if is_thought[k] else "Answer"].append(Box(label, piece, note, ways))
+    pieces = {j: Piece(s.units.text[sources[j]] or s.units.names[sources[j]], kind="strong", source=j) for j in used}
+    return [Ways({**columns, "What it rests on": [Box(labels[j], pieces[j]) for j in sorted(used)]})]
 
 
 def prompt_fold(s: Attribution) -> Fold:

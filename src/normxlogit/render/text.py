@@ -60,10 +60,11 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
         [cell(title), *(cell("none" if np.isnan(v) else f"{v:.2f}") for v in line)]
         for title, line in zip(titles, results.agreement.tolist(), strict=True)
     ]
+    facts = [*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]
     return [
-        replace(described, facts=[*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]),
-        Sentences([text_layout.sentence(caption=title) for text_layout, title in zip(layouts, titles, strict=True)]),
-        _every_score([text_layout.grid for text_layout in layouts], layouts[0].unit, titles, {}),
+        replace(described, facts=facts),
+        Sentences([laid_out.sentence(caption=title) for laid_out, title in zip(layouts, titles, strict=True)]),
+        _every_score([laid_out.grid for laid_out in layouts], layouts[0].unit, titles, {}),
         Legend(positive, negative, notes=["each method by its own largest score"]),
         Table([Column(""), *(Column(title, numbers=True) for title in titles)], agreement, AGREEMENT),
     ]
@@ -86,8 +87,8 @@ def bounded(grid: Grid) -> Block:
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
     """Lay out the results of several methods on one target and layer, with the same pieces of text."""
     layouts = [layout(a, words=words) for a in results]
-    columns = [(text_layout.grid.columns, text_layout.tokens, len(text_layout.grid.rows)) for text_layout in layouts]
-    if any(described != (*columns[0][:2], 1) for described in columns):
+    first = (layouts[0].grid.columns, layouts[0].tokens, 1)
+    if any((drawn.grid.columns, drawn.tokens, len(drawn.grid.rows)) != first for drawn in layouts):
         raise DataError("methods side by side need one score for each token of the same text")
     return layouts
 

@@ -65,16 +65,14 @@ class Attribution(Record):
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
             cosine that of each token's state with the other text's vector. None if it was not computed.
-        method: Name of the method.
-        settings: The method's settings.
+        method: Name of the method, which has `settings`.
         model: Name of the model.
         signed: Whether negative scores mean evidence against the target.
-        merge: How the score of a word comes from its tokens' unless `words` is called with another way: "sum" where
-            scores add up, "max" or "mean" where a sum would grow with the number of tokens.
+        merge: How a word's score comes from its tokens': "sum" where scores add up, otherwise "max" or "mean".
         quantity: What was explained, to which the scores add up where they do, such as "logit less the contrast's".
         notes: Notes for the reader, such as a text cut to the model's length.
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
-            Gradients; a tuple with a number for each target where there is a target axis, a number where it is of all.
+            Gradients: a number, or a tuple with one for each target.
         verified: The model's answers without the units of the highest scores; None if not requested.
         version: Version of the library.
     """
@@ -125,11 +123,7 @@ class Attribution(Record):
 
     @property
     def target(self) -> Target:
-        """The explained target, if there is one alone.
-
-        Raises:
-            DataError: If there are several targets.
-        """
+        """The explained target; DataError if there are several."""
         first, *more = self.targets
         if more:
             raise DataError(f"{1 + len(more)} targets; choose one, as in a[0] or a[{first.name!r}]")

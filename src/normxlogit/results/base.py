@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from .collection import Attributions
 
 
-FRAGMENTS = 20
-"""Most results that a notebook draws."""
-
-PRINTED = 10
-"""Most results that `print` shows."""
+FRAGMENTS, PRINTED = 20, 10
+"""Most results that a notebook draws, and that `print` shows."""
 
 
 class Exports(ABC):

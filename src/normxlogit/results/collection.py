@@ -1,6 +1,6 @@
 """`Attributions`: a sequence of results with slices, drawings, files, tables and comparisons of methods."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from pathlib import Path
@@ -137,18 +137,17 @@ class Attributions(Sequence[R], Exports):
             DataError: If a result has no offsets for its words, or several scores for one; choose a target and a layer
                 of each first.
         """
-        scores: dict[str, list[float]] = {}
-        texts: Counter[str] = Counter()
-        for result in self:
-            words = set()
+        scores: defaultdict[str, list[float]] = defaultdict(list)
+        texts: defaultdict[str, set[int]] = defaultdict(set)
+        for index, result in enumerate(self):
             for word in result.words():  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
                     raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
                 if any(c.isalnum() for c in word.text):
-                    words.add(word.text.casefold())
-                    scores.setdefault(word.text.casefold(), []).append(word.score)
-            texts.update(words)
-        totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in scores.items() if texts[t] >= min_texts]
+                    scores[word.text.casefold()].append(word.score)
+                    texts[word.text.casefold()].add(index)
+        totals = [WordTotal(t, float(np.mean(s)), len(texts[t])) for t, s in scores.items()]
+        totals = [total for total in totals if total.texts >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
     def plot(self, k: int | None = None, *, min_texts: int = 1) -> "Figure":
@@ -223,12 +222,12 @@ class Attributions(Sequence[R], Exports):
         if not isinstance(states, list):
             raise DataError("not attributions: expected a list")
         results: list[Any] = []
-        for index, result_state in enumerate(states):
-            try:
+        try:
+            for result_state in states:
                 kind = checked_version(result_state).get("kind")
                 results.append(record_type(kind).from_dict(result_state))
-            except DataError as error:  # noqa: PERF203  # names the result
-                raise DataError(f"result {index}: {error}") from None
+        except DataError as error:
+            raise DataError(f"result {len(results)}: {error}") from None
         return cls(results)
 
     def _results(self) -> "Attributions[Any]":
@@ -270,7 +269,7 @@ class Attributions(Sequence[R], Exports):
         methods, text_indices = self._methods(), list(range(len(self)))
         if any(methods):
             text_indices = [index for index, group in enumerate(self.by_text()) for _ in group]
-        first: list[Row] = [{"text_index": i, **method} for i, method in zip(text_indices, methods, strict=True)]
+        first = [{"text_index": i, **method} for i, method in zip(text_indices, methods, strict=True)]
         return concat_tables([result._columns() for result in self], first)
 
 

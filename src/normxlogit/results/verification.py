@@ -16,11 +16,8 @@ RemovedUnit = Literal["word", "token", "sentence", "paragraph", "message", "sour
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 
-LEAST_LOSS = 1.0
-"""A sentence of an answer uses a source if it loses this many nats without it."""
-
-MOST_TIMES = 1e6
-"""From here on, how many times likelier a text is says no more."""
+LEAST_LOSS, MOST_TIMES = 1.0, 1e6
+"""A sentence of an answer uses a source if it loses so many nats without it; larger factors say no more."""
 
 
 class Removal(NamedTuple):

@@ -35,11 +35,8 @@ Measured = Annotated[Any, Number | tuple[Number, ...]]
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON lacks, as strings, spelled as in protobuf's JSON."""
 
-LARGEST = 2**63
-"""Whole numbers are below this limit of 64-bit arrays."""
-
-DEEPEST = 16
-"""Deepest nesting of a value that is read."""
+LARGEST, DEEPEST = 2**63, 16
+"""Whole numbers are below this limit of 64-bit arrays; the deepest nesting of a setting that is read."""
 
 Check = Callable[[Any], Any]
 

@@ -210,7 +210,7 @@ def media_places(
         found = class_of_kind.regions([media[index] for index in indices], of_kind)
         regions |= {name: (indices[number], place) for name, (number, place) in found.items()}
     for (first, (index, place)), (second, (other_index, other)) in combinations(regions.items(), 2):
-        if index == other_index and _overlap(place, other):
+        if index == other_index and overlap(place, other):
             raise InputError(f"the sources {first!r} and {second!r} overlap")
     for index, medium in enumerate(media):
         places = {name: place for name, (of_medium, place) in regions.items() if of_medium == index}
@@ -222,10 +222,10 @@ def media_places(
             yield index, f"the rest of {medium.name}", "medium", rest
 
 
-def _overlap(one: Place, other: Place) -> bool:
-    """Return whether two places have something in common."""
+def overlap(one: Place, other: Place) -> bool:
+    """Return whether two places, or spans of characters, have something in common."""
     axes = len(one) // 2
-    return all(max(one[i], other[i]) < min(one[axes + i], other[axes + i]) for i in range(axes))
+    return all(one[i] < other[axes + i] and other[i] < one[axes + i] for i in range(axes))
 
 
 def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
@@ -236,7 +236,7 @@ def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
         for i, size in enumerate(extent)
     ]
     cells = [tuple(zip(*sides, strict=True)) for sides in product(*map(pairwise, edges))]  # beginnings, ends
-    return [(*low, *high) for low, high in cells if not any(_overlap((*low, *high), place) for place in places)]
+    return [(*low, *high) for low, high in cells if not any(overlap((*low, *high), place) for place in places)]
 
 
 def medium_class(kind: str) -> type[Medium]:

@@ -35,10 +35,7 @@ class MessageSpan(NamedTuple):
 
     Attributes:
         role: Role of its author; of a conversation what it is: also "tool call", "tool result" and "reasoning".
-        start: Its first character in the text.
-        end: One past its last.
-        name: What it is called, such as "tool result search (2)"; names of its sources begin with it. Of a conversation
-            whose sources are cited, like `tool`.
+        name: What it is called in a conversation, such as "tool result search (2)"; its sources' names begin with it.
         tool: Name of the tool; of other messages empty.
     """
 
@@ -222,9 +219,8 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
     check_coarser(a, groups)
-    in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    ungrouped = tuple(i for i in range(start) if i not in in_groups)
+    ungrouped = _not_in(groups, range(start))
     whole = "text" if a.completion is None else "prompt"
     groups.append(NamedSpan(f"the rest of the {whole}", 0, 0, ungrouped, "rest", None))
     if a.completion is not None:
@@ -246,9 +242,13 @@ def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
     for start, end in parts:  # two targets may be of one part
         tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
         groups.append(NamedSpan(name, start, end, tokens, "answer", 0))
-    in_parts = {unit for group in groups for unit in group.tokens}
-    left = tuple(unit for unit in units if unit not in in_parts)
+    left = _not_in(groups, units)
     return [*groups, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not groups else [])]
+
+
+def _not_in(groups: Sequence[NamedSpan], units: Sequence[int]) -> tuple[int, ...]:
+    grouped_units = {unit for group in groups for unit in group.tokens}
+    return tuple(unit for unit in units if unit not in grouped_units)
 
 
 def earlier_parts(a: "Attribution") -> dict[tuple[int, int], int]:
@@ -316,11 +316,10 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     in_other = [text_index not in (None, sequence) for text_index in a.units.sequence]
     offsets = [(0, 0) if other else span for span, other in zip(a.offsets, in_other, strict=False)]
     masked = [special or other for special, other in zip(a.special_tokens_mask, in_other, strict=False)]
-    completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
-    prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    messages = None if sequence else a.messages
-    prompt_characters = len(text) - completion_length
-    return Sequenced(text, offsets, masked, prompt_tokens, prompt_characters, messages, a.units.words)
+    end = (a.text_units, len(text))
+    if a.prompt_tokens is not None:
+        end = (a.prompt_tokens, len(text) - len(a.completion or ""))
+    return Sequenced(text, offsets, masked, *end, None if sequence else a.messages, a.units.words)
 
 
 def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import DataError, InputError
 from ..storage.schema import FloatArray
+from .media import overlap
 
 if TYPE_CHECKING:
     from ..attribution import Attribution
@@ -79,15 +80,9 @@ def _parts_that_are_units(a: "Attribution") -> dict[int, int]:
     return parts
 
 
-def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return whether two spans have a character in common."""
-    return one[0] < other[1] and other[0] < one[1]
-
-
 def _spans_passed(a: "Attribution", spans: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return spans of characters of the completion as spans of the whole text."""
-    text, completion = a.text or "", a.completion or ""
-    shift = len(text) - len(completion)
+    shift = len(a.text or "") - len(a.completion or "")
     if isinstance(spans, str):
         if spans != "reasoning":
             raise InputError(f"through() takes 'reasoning' or spans (start, end) of the completion, not {spans!r}")
