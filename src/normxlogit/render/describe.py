@@ -1,6 +1,6 @@
 """Descriptions of a result as text: the prediction, the target, the method, and the answers without units."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -176,9 +176,9 @@ def _with_all(removal: Removal) -> str:
     return f" ({removal.original:.3g} with all)" if removal.quantity in ("value", "cosine", "difference") else ""
 
 
-def removals_table(verified: Verification | None) -> list[Table]:
-    """Return a table of the answers without each unit; none without a verification."""
-    if verified is None:
+def removals_table(verified: Verification | None, units: Collection[str] = ()) -> list[Table]:
+    """Return a table of the answers without each unit; none without a verification, or if it is of other `units`."""
+    if verified is None or (units and verified.unit not in units):
         return []
     rows = [[cell(_names(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]

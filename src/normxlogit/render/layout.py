@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.units.characters import quoted, visible
+from ..results.units.characters import quoted, trimmed, visible
 from ..results.units.spans import earlier_parts
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
@@ -47,14 +47,12 @@ def cut(
         pieces.extend([plain if plain.text.strip() else Piece(plain.text)] if plain.text else [])
 
     for first, last, piece in spans:
-        first = max(first, start)
+        first, last = trimmed(text, max(first, start), last)
         if last > first:
-            body = text[first:last].strip() or text[first:last]
-            first += text[first:last].index(body)
             add(text[start:first])
+            body, start = text[first:last], last
             signs = "".join({"\n": "↵\n", "\t": "⇥"}.get(c, "␣") for c in body)  # white space that has a score
             pieces.append(piece._replace(text=body if body.strip() else signs))
-            start = first + len(body)
         elif piece.kind == "special":
             pieces += [*([SPACE] if pieces and not pieces[-1].text[-1:].isspace() else []), piece, SPACE]
         else:

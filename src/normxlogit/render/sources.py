@@ -40,7 +40,7 @@ def source_blocks(s: Attribution) -> list[Block]:
         as_sentences(answer_pieces(s)),
         links,
         *ways_of(s, links.data["shares"]),
-        *(removals_table(s.verified) if s.verified is not None and s.verified.unit in LARGER else []),
+        *removals_table(s.verified, LARGER),
         source_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"),
         Legend(SHARE.format("a")),
         prompt_fold(s),
@@ -92,10 +92,8 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
     earlier = np.divide(positive[:, parts], total, out=np.zeros((len(total), len(parts))), where=total > 0)  # (K, P)
     rows = np.hstack([shares_grid(s).scores * (1 - earlier.sum(-1, keepdims=True)), earlier])  # (K, S + P)
     is_read = np.hstack([np.ones((len(rows), len(sources)), bool), ~own_and_later])  # (K, S + P)
-    shares = [
-        [float(f"{share:.3g}") if known else None for share, known in zip(row, known_of_row, strict=True)]
-        for row, known_of_row in zip(rows, is_read, strict=True)
-    ]
+    pairs = [zip(row.tolist(), known, strict=True) for row, known in zip(rows, is_read.tolist(), strict=True)]
+    shares = [[float(f"{share:.3g}") if is_known else None for share, is_known in row] for row in pairs]
     return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
 
 

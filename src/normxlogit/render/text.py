@@ -42,8 +42,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
     else:
         blocks.append(Paragraph(f"no {unit} has a score other than zero"))
     blocks.append(laid_out.legend(a))
-    if a.verified is not None and a.verified.unit in LARGER:
-        blocks += removals_table(a.verified)
+    blocks += removals_table(a.verified, LARGER)
     if count := len(grid.columns):
         facts = {name: column for name, column in laid_out.facts.items() if any(column)}
         table = _every_score([grid], unit, ["score"], facts)

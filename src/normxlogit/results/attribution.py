@@ -213,8 +213,7 @@ class Attribution(Record):
         """Each unit's share of the sum of positive scores, of the shape of `scores`; special units have none."""
         positive = np.where(self.units.special, 0, np.maximum(self.scores, 0))  # (..., U)
         total = positive.sum(-1, keepdims=True)
-        shares: FloatArray = np.divide(positive, total, out=np.zeros_like(positive), where=total > 0)
-        return shares
+        return np.asarray(positive / np.where(total > 0, total, 1))
 
     def __len__(self) -> int:
         """Return K, the number of targets."""
@@ -324,8 +323,7 @@ class Attribution(Record):
             return self
         if self.completion is None:
             raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
-        end = len(self.text or "")
-        target = Target("part", self.completion, span=(end - len(self.completion), end))
+        target = Target("part", self.completion, span=(len(self.prompt or ""), len(self.text or "")))
         cleared: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}}
         return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
 

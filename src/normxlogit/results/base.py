@@ -11,7 +11,7 @@ from ..extending import named, registered
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
 from .storage.tables import Columns, to_csv, to_pandas, unit_columns
-from .units.characters import escaped
+from .units.characters import one_line
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -235,7 +235,7 @@ class Record(Exports):
 
     def __repr__(self) -> str:
         """Return one line without control characters, whatever the file held that was loaded."""
-        return escaped(f"{type(self).__name__}({self._shown()})")
+        return one_line(f"{type(self).__name__}({self._shown()})")
 
     def _results(self) -> "Attributions[Any]":
         from .collection import Attributions

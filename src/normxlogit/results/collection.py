@@ -18,7 +18,7 @@ from .storage.files import read_json
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
 from .storage.tables import Columns, Row, concat_tables, text_row
 from .targets import prediction_of
-from .units.characters import escaped
+from .units.characters import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -235,7 +235,7 @@ class Attributions(Sequence[R], Exports):
 
     def __repr__(self) -> str:
         methods = list(dict.fromkeys(result.scored.method for result in self))
-        return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
+        return one_line(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
     def _text_columns(self) -> Columns:
         rows = [text_row(result.scored) for result in self]

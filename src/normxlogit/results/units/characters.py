@@ -15,11 +15,6 @@ def one_line(text: str) -> str:
     return safe(" ".join(text.split()))
 
 
-def escaped(text: str) -> str:
-    """Return the text with unprintable characters as escapes, as in `repr` of strings."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
 def markdown_escaped(text: str) -> str:
     """Return the text so that Markdown shows its characters as they are, without markup, HTML or formulas."""
     text = _MARKUP.sub(r"\\\g<0>", safe(text))
@@ -30,6 +25,15 @@ def markdown_escaped(text: str) -> str:
 def safe_output(text: str) -> str:
     """Return the text with control sequences made visible, except those that set colours."""
     return "".join(part if index % 2 else safe(part) for index, part in enumerate(_COLOR.split(text)))
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without the white space at its ends, or unchanged if it holds nothing else."""
+    body = text[start:end]
+    if not body.strip():
+        return start, end
+    start += len(body) - len(body.lstrip())
+    return start, start + len(body.strip())
 
 
 def visible(text: str) -> str:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from .characters import trimmed
+
 Span = tuple[int, int]
 
 
@@ -76,14 +78,7 @@ def _ends(text: str, start: int, match: "re.Match[str]", limit: int) -> bool:
 
 def _trimmed(text: str, spans: Iterable[Span]) -> list[Span]:
     """Return the spans without the white space at their ends; empty ones are left out."""
-    trimmed = []
-    for start, end in spans:
-        body = text[start:end]
-        start += len(body) - len(body.lstrip())
-        end = start + len(body.strip())
-        if end > start:
-            trimmed.append((start, end))
-    return trimmed
+    return [trimmed(text, start, end) for start, end in spans if text[start:end].strip()]
 
 
 _CLOSING = "\"'”’»)]}*_"

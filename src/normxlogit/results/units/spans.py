@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...errors import DataError, InputError
 from ..storage.schema import FloatArray, Index
 from ..targets import Target
+from .characters import trimmed
 from .kinds import Merge, PartKind, SourceKind
 from .media import is_region, media_places
 from .sentences import paragraph_spans, sentence_spans
@@ -106,12 +107,8 @@ class Sequenced:
     @cached_property
     def _begins(self) -> NDArray[np.int64]:
         """The first character of each token that is not white space, shape (T,); -1 for special tokens."""
-        begins = np.full(len(self.offsets), -1)
-        for token, (begin, stop) in enumerate(self.offsets):
-            body = self.text[begin:stop]
-            if not self.special[token]:
-                begins[token] = begin + (len(body) - len(body.lstrip()) if body.strip() else 0)
-        return begins
+        spans = zip(self.offsets, self.special, strict=False)
+        return np.array([-1 if special else trimmed(self.text, *span)[0] for span, special in spans], int)
 
 
 def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
