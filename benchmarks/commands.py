@@ -12,7 +12,7 @@ import typer
 
 from normxlogit import Explainer
 from normxlogit.cli import run_app
-from normxlogit.cli.console import deliver, quiet, write
+from normxlogit.cli.console import quiet, write
 from normxlogit.cli.options import Device, DType, verified_units
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples, parsed_rows
@@ -21,6 +21,7 @@ from normxlogit.evaluation.timing import environment
 from normxlogit.grounding.evaluation.sources import evaluate_sources, load_questions, sources_table
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
 from normxlogit.long_runs.console import progress
+from normxlogit.results.storage.files import write_json
 
 from . import at2 as learned_attention
 from . import attnlrp as authors_package
@@ -644,4 +645,5 @@ def _deliver(table: str, state: dict[str, Any], output: Path | None) -> None:
     heading = ", ".join(f"{key}: {value}" for key, value in state["environment"].items())
     write(f"{heading}\n\n{table}")
     if output is not None:
-        deliver(json.dumps(state, indent=1) + "\n", output)
+        write_json(state, output)
+        write(f"wrote {output}\n")

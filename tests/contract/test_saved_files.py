@@ -98,7 +98,6 @@ def models(tmp_path_factory):
 WRITTEN = {
     "explain": (["explain", *tiny.TEXTS, "--model", "bert"], Attributions),
     "explain all labels": (["explain", "the cat", "--model", "bert", "--all-labels", "--layers", "all"], Attributions),
-    "explain in words": (["explain", "the cat", "--model", "bert", "--words"], Attributions),
     "generate": (["generate", "the cat", "--model", "llama", "--max-new-tokens", "2"], Attribution),
 }
 

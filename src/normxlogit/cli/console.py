@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from typer.core import TyperCommand
 
 from ..errors import DataError, InputError
-from ..results.storage.files import replacing, write_text
+from ..results.storage.files import json_text, replacing, write_text
 from ..results.units.characters import safe_output
 
 if TYPE_CHECKING:
@@ -65,25 +65,6 @@ def write(text: str) -> None:
         raise DataError(f"cannot write to standard output: {error.strerror}") from None
 
 
-def ascii_only(output: Path | None) -> bool:
-    """Return whether JSON must be written in ASCII, as standard output cannot encode other characters."""
-    return output is None and "utf" not in (sys.stdout.encoding or "").lower()
-
-
-def deliver(content: str, output: Path | None) -> None:
-    """Write a result to a file atomically, or to standard output."""
-    if output is None:
-        write(content)
-        return
-    write_text(content, output)
-    say_written(output)
-
-
-def say_written(output: Path) -> None:
-    """Report that a file was written."""
-    sys.stderr.write(f"wrote {safe_output(str(output))}\n")
-
-
 def deliver_result(
     result: Any,
     kind: OutputKind,
@@ -101,45 +82,40 @@ def deliver_result(
         drawings: Lists of blocks for a terminal; by default one for each result.
         page: The result as HTML; by default its own.
     """
-    if kind == "figure" and output is not None:
-        _write_figure(result, output)
-        write(_drawn(result, drawings))
-        return
     if kind == "html":
         content = page or result.to_html()
     elif kind == "csv":
         content = result.to_csv()
     elif kind == "json":
-        from ..results.storage.files import json_text
-
-        content = json_text(result.to_dict(), ascii_only=ascii_only(output))
-    else:
+        # Standard output may not encode characters beyond ASCII.
+        is_ascii = output is None and "utf" not in (sys.stdout.encoding or "").lower()
+        content = json_text(result.to_dict(), ascii_only=is_ascii)
+    elif kind == "terminal":
         content = _drawn(result, drawings, color=None if output is None else False)
-    deliver(content, output)
-    if kind == "html" and output is not None:
+    if output is None:
+        write(content)
+        return
+    if kind == "figure":
+        if not hasattr(result, "plot"):
+            raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
+        with replacing(output) as temporary:
+            result.plot().savefig(temporary)
+    else:
+        write_text(content, output)
+    sys.stderr.write(f"wrote {safe_output(str(output))}\n")
+    if kind in ("html", "figure"):
         write(_drawn(result, drawings))
 
 
 def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: bool | None = None) -> str:
-    """Return results as lines for a terminal; the arguments are those of `deliver_result`."""
-    from ..render.cards import cards
+    """Return results as lines for a terminal."""
+    from ..render import cards
     from ..render.terminal import text_of_blocks
     from ..results.collection import Attributions
 
     if drawings is None:
-        results = result if isinstance(result, Attributions) else Attributions([result])
-        drawings = [card.blocks for card in cards(results) if card.result]
+        drawings = cards.drawings(result if isinstance(result, Attributions) else Attributions([result]))
     return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in drawings) + "\n"
-
-
-def _write_figure(result: Any, output: Path) -> None:
-    """Write a result as a figure of matplotlib."""
-    if not hasattr(result, "plot"):
-        raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
-    figure = result.plot()
-    with replacing(output) as temporary:
-        figure.savefig(temporary)
-    say_written(output)
 
 
 def format_for(output: Path | None) -> OutputKind:
@@ -205,8 +181,7 @@ def status(text: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True)
-    line = Text(text)  # a name may look like rich's markup
+    console, line = Console(stderr=True), Text(text)  # a name may look like rich's markup
     line.truncate(max(console.width - len("* "), 1), overflow="ellipsis")
     with console.status(line):
         yield

@@ -2,33 +2,22 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import InputError
 from ..inputs.text_files import decoded, is_file_name
 from . import options
-from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
+from .console import check_output, deliver_result, format_for, layers_of, quiet, write
 
-if TYPE_CHECKING:
-    from ..explainer import Explainer
-    from ..methods import Method
-    from ..pipeline.keywords import Explain
-    from ..results.attribution import Attribution
-    from ..results.collection import Attributions
-
-
-VERIFIED = 5
-"""The default number of words that are removed one at a time, in formats for people."""
+VERIFIED, MANY = 5, 64
+"""The words that are removed by default, in formats for people; progress is shown for more texts than `MANY`."""
 
 WIDEST = 110
 """Most columns of a list, as wider ones are hard to read."""
-
-MANY = 64
-"""Progress is shown for at least this many texts."""
 
 
 def explain(
@@ -69,10 +58,7 @@ def explain(
     ] = None,
     words: Annotated[
         bool | None,
-        typer.Option(
-            "--words/--tokens",
-            help="Show words, the default where they can be told, or tokens.",
-        ),
+        typer.Option("--words/--tokens", help="Show words, the default where they can be told, or tokens."),
     ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
@@ -85,21 +71,29 @@ def explain(
     inputs = _inputs(texts or [], file)
     kind, layer_numbers = output_format or format_for(output), layers_of(layers)
     options.check_targets(target, all_labels)
-    if kind == "csv" and words:
-        raise InputError("a CSV file has a row for each token; --words goes with other formats")
+    if kind in ("csv", "json") and words:
+        raise InputError(f"{kind} has a row for each token; --words is for drawings")
     with quiet():
         from ..methods import method_named
+        from ..render.cards import drawings, results_page
+        from ..results.collection import Attributions
         from ..tasks.targets import typed_targets
 
-        chosen_methods = [method_named(text) for text in method or ()]
+        methods_or_default: list[Any] = [method_named(text) for text in method or ()] or [None]
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        methods_or_default: Sequence[Method | None] = chosen_methods or [None]
-        keywords: Explain = {"layers": layer_numbers, "long_text": long_text}
-        keywords["verify"] = _verify(verify, kind, methods_or_default, inputs)
-        keywords |= cast(Any, typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels))
+        for_people = kind not in ("json", "csv") and len(methods_or_default) == 1 and len(inputs) <= MANY
+        keywords: dict[str, Any] = {"layers": layer_numbers, "long_text": long_text}
+        keywords["verify"] = VERIFIED if verify is None and for_people else options.verified_units(verify)
+        keywords |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
+        if len(inputs) > MANY:  # without this argument, `quiet` would hide the progress bar
+            keywords["progress"] = sys.stderr.isatty()
         texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
-        results = _explain(explainer, texts_or_pairs, methods_or_default, keywords)
-    _deliver(results, kind, words, output)
+        # Results of one text are adjacent.
+        results_by_method = [explainer(texts_or_pairs, **keywords, method=each) for each in methods_or_default]
+        results = Attributions(chain.from_iterable(zip(*results_by_method, strict=True)))
+    page = results_page(results, words=words) if kind == "html" else None
+    is_single = kind == "figure" and len(results) == 1
+    deliver_result(results[0] if is_single else results, kind, output, drawings(results, words=words), page)
 
 
 def methods() -> None:
@@ -136,13 +130,15 @@ def methods() -> None:
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
     """Return the texts of the arguments and the file, or of standard input if there are neither."""
+    lines = ""
     if file is not None:
         try:
-            texts = [*texts, *_lines(decoded(file.read_bytes(), str(file)))]
+            lines = decoded(file.read_bytes(), str(file))
         except OSError as error:
             raise InputError(f"cannot read {file}: {error.strerror}") from None
     elif texts == ["-"] or (not texts and not sys.stdin.isatty()):
-        texts = _lines(decoded(sys.stdin.buffer.read(), "standard input"))
+        texts, lines = [], decoded(sys.stdin.buffer.read(), "standard input")
+    texts = [*texts, *(line for line in lines.split("\n") if line.strip())]
     if not texts:
         raise InputError("no text: give it as an argument, or one on each line of a --file or of standard input")
     if any(not text.strip() for text in texts):
@@ -154,63 +150,3 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
     return texts
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines that are not blank."""
-    return [line for line in text.split("\n") if line.strip()]
-
-
-def _explain(
-    explainer: "Explainer",
-    inputs: list[Any],
-    methods: "Sequence[Method | None]",
-    common: "Explain",
-) -> "Attributions[Attribution]":
-    """Explain every text by every method; results of one text are adjacent.
-
-    Args:
-        explainer: The model.
-        inputs: The texts, or pairs of texts.
-        methods: The methods; None for the default one.
-        common: The other arguments of the explainer.
-    """
-    from ..results.collection import Attributions
-
-    if len(inputs) > MANY:  # without this argument, `quiet` would hide the progress bar
-        common["progress"] = sys.stderr.isatty()
-    results_by_method = []
-    for method in methods:
-        keywords: Explain = {**common, "method": method}
-        results_by_method.append(explainer(inputs, **keywords))
-    return Attributions(
-        result for results_of_text in zip(*results_by_method, strict=True) for result in results_of_text
-    )
-
-
-def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
-    """Return what is removed to verify an explanation.
-
-    By default some are where a person reads the result of one method, and none otherwise.
-    """
-    if verify is None:
-        return VERIFIED if kind not in ("json", "csv") and len(methods) == 1 and len(inputs) <= MANY else 0
-    return options.verified_units(verify)
-
-
-def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool | None, output: Path | None) -> None:
-    """Write results as words or tokens."""
-    from ..render.cards import cards, results_page
-    from ..results.storage.files import json_text
-    from ..results.storage.schema import plain
-
-    if kind == "json" and words:
-        state = results.to_dict()
-        for result, state_of_result in zip(results, state["attributions"], strict=True):
-            state_of_result["words"] = plain(result.words())
-        deliver(json_text(state, ascii_only=ascii_only(output)), output)
-        return
-    drawings = [card.blocks for card in cards(results, words=words) if card.result]
-    page = results_page(results, words=words) if kind == "html" else None
-    single = kind == "figure" and len(results) == 1
-    deliver_result(results[0] if single else results, kind, output, drawings, page)

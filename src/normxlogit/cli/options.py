@@ -18,19 +18,12 @@ AUTO = "auto"
 """Repeated here, as importing it from `loading.devices` would import torch and slow down `--help`."""
 
 
-DIGITS = 9
-"""Most digits of a count; nothing has more units."""
-
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text over the model's length."""
 
 
 def check_method(value: Any) -> Any:
-    """Refuse a --method that does not exist, before torch is imported and a model loaded.
-
-    Args:
-        value: One method, several, or None; settings may follow a name, as in "lime:samples=50".
-    """
+    """Refuse a --method (of several, or None) that does not exist, before torch is imported and a model loaded."""
     from ..methods.registry import describe
 
     methods = [value] if isinstance(value, str) else value
@@ -103,8 +96,8 @@ def loading(
     device: str, dtype: str | None, gguf_file: str | None = None, trust_remote_code: bool = False
 ) -> dict[str, Any]:
     """Return options as keyword arguments of `Explainer.from_pretrained`."""
-    options = {"device": device, "dtype": dtype, "gguf_file": gguf_file, "trust_remote_code": trust_remote_code}
-    return {name: value for name, value in options.items() if name in ("device", "dtype") or value}
+    options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+    return options | ({"gguf_file": gguf_file} if gguf_file else {})
 
 
 def load(
@@ -126,7 +119,7 @@ def verified_units(text: str | None) -> Any:
     """Parse `--verify`: a number, "auto", a kind of unit, or words or names separated by commas."""
     if text is None or text in (AUTO, "word", "sentence", "paragraph", "message", "reasoning"):
         return text
-    if text.isascii() and text.isdecimal() and len(text) <= DIGITS:
+    if text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
     if not text.strip() or text.lstrip("+-").isdigit():
         raise InputError(f"--verify takes a number, 'auto', a kind of unit or words, not {one_line(text)!r}")

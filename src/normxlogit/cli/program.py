@@ -38,21 +38,14 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
         sys.exit(2)
 
 
-def _show_version(show: bool) -> None:
-    if show:
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    """Show which tokens a model's answer rests on, from the forward pass it already runs."""
+    if version:
         from .._version import __version__
 
         typer.echo(f"normxlogit {__version__}")
         raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Show which tokens a model's answer rests on, from the forward pass it already runs."""
 
 
 def _add(commands: Mapping[str, str]) -> None:

@@ -12,8 +12,9 @@ from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import FloatArray, plain, require
 from ..results.units.characters import markdown_escaped, one_line
+from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan, earlier_parts
-from ..results.units.through import overlap, passed_through
+from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
 from .checking import Check, combined

@@ -6,8 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from ..errors import InputError, nearest
 from ..model.task_model import TaskModel
-from ..results.attribution import Attribution
-from ..results.layers import representative_layer
+from ..results.attribution import Attribution, representative_layer
 from ..results.units.media import Medium
 from ..results.units.spans import check_coarser, groups_of
 from ..results.units.words import UnitScore

@@ -25,9 +25,7 @@ class Piece(NamedTuple):
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
             "unknown" (a word that the model does not know), "rest" (no token covers it), "grey" (neither part nor
             source), "strong" (generated), "unsupported" (a word that its sources do not say).
-        name: Its name in a tooltip.
-        number: Its score as it is written.
-        details: Further text on it.
+        name: Its name in a tooltip, before its `number` and `details`.
         column: The column of its score, where a slider changes it.
         part: Which part of an answer it is, where links start there.
         source: Which source it is, where links end there.
@@ -59,7 +57,6 @@ class Cell(NamedTuple):
     """A cell of a table.
 
     Attributes:
-        pieces: What stands in it; each is followed by its number and what is said about it.
         value: What the column is sorted by; the text where it is None.
         strength: Colour of the whole cell.
         links: Places on the page, by the text of the link.
@@ -87,11 +84,7 @@ class Column(NamedTuple):
 
 
 class Block:
-    """The base of a block.
-
-    Attributes:
-        kind: How the backends call it: the name of the class in small letters, or that of a class that it extends.
-    """
+    """The base of a block: the backends know it by its kind, the name of the class or of the one that it extends."""
 
     kind: ClassVar[str] = ""
 
@@ -101,13 +94,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Header(Block):
-    """The input's answer with facts and notes, above a drawing.
-
-    Attributes:
-        prediction: The model's answer; empty for none.
-        tested: Sentences on its answers without parts of the input; empty for none.
-        notes: Notes for the reader.
-    """
+    """The model's answer with facts and notes; `tested` is on its answers without parts of the input."""
 
     prediction: str = ""
     facts: Sequence[tuple[str, str]] = ()
@@ -123,11 +110,7 @@ class Paragraph(Block):
 
 
 class Sentence(NamedTuple):
-    """One or two texts in the colours of one row of scores.
-
-    Attributes:
-        summary: What one sees, for the slider.
-    """
+    """One or two texts in the colours of one row of scores; the slider shows the summary."""
 
     caption: str
     texts: Sequence[Sequence[Piece]]
@@ -142,7 +125,6 @@ class Sentences(Block):
 
     Attributes:
         rows: The texts; with a slider as many of each label in a row as there are steps.
-        steps: The names of the slider's positions; empty for no slider.
         small: Whether it is set like a quotation, not as the main text.
     """
 
@@ -156,9 +138,8 @@ class Turn(NamedTuple):
     """A message of a conversation.
 
     Attributes:
-        kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound", or "answer".
+        kind: "answer", or as `MessageSpan.role`.
         share: Its share of what speaks for the answer; None for the answer itself.
-        pieces: Its text.
         folded: The line that a page folds it to; empty if it does not.
     """
 
@@ -183,7 +164,6 @@ class Table(Block):
 
     Attributes:
         numbered: Whether a page numbers the rows, from 1.
-        sortable: Whether a page sorts it by its columns.
         filtered: The column whose values a page offers as a filter, beside a field for words.
         terminal_rows: The rows that a terminal shows; None for all.
         stacked: Whether a narrow page draws each row as a card, because the columns do not fit beside each other.
@@ -214,13 +194,7 @@ class Links(Block):
 
 
 class Box(NamedTuple):
-    """A part of an answer, or a source.
-
-    Attributes:
-        label: What it is called.
-        note: What was measured of it.
-        ways: What it rests on, by label, with the shares.
-    """
+    """A part of an answer, or a source: `ways` are the labels and the shares of what it rests on."""
 
     label: str
     piece: Piece
@@ -246,13 +220,7 @@ class Fold(Block):
 
 
 class Card(NamedTuple):
-    """A result on a page.
-
-    Attributes:
-        heading: Its heading among several; empty for one alone.
-        result: Whether it is a result, not a table of several.
-        opened: Whether it stands open where there is a heading.
-    """
+    """A result on a page, or a table of several; one among several has a heading, and may be folded."""
 
     blocks: Sequence[Block]
     heading: str = ""
@@ -262,11 +230,7 @@ class Card(NamedTuple):
 
 @dataclass(frozen=True)
 class MediumBlock(Block):
-    """The parts of a medium, coloured; the class of an extension draws it.
-
-    Attributes:
-        medium: The medium, with its scores.
-    """
+    """The parts of a medium with its scores, coloured; the class of an extension draws it."""
 
     medium: "Medium"
     parts: Sequence[Piece]

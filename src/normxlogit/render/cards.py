@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..results.attribution import Attribution
+from ..results.attribution import Attribution, representative_layer
 from ..results.collection import Attributions
-from ..results.layers import representative_layer
 from ..results.targets import prediction_of
 from .blocks import Block, Card, Cell, Column, Table, cell
 from .describe import answer_number, method_of, shortened
@@ -25,7 +24,7 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
     Several methods on one text are a card with the comparison.
 
     Args:
-        words: Whether to draw words; by default where they can be told.
+        words: Whether to draw words where single units are listed; by default where they can be told.
     """
     groups, result_cards = results.drawn_together(), []
     for group in groups:
@@ -35,6 +34,11 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
     if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
         return result_cards
     return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards] if groups else []
+
+
+def drawings(results: Attributions[Any], *, words: bool | None = None) -> list[Sequence[Block]]:
+    """Return the blocks of each text, as a terminal and a notebook show them; arguments as of `cards`."""
+    return [card.blocks for card in cards(results, words=words) if card.result]
 
 
 def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> list[Block]:
@@ -63,16 +67,18 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
     methods = list(dict.fromkeys(method_of(a) for group in groups for a in group))
     predictions = [group[0].prediction for group in groups]
     labels = {prediction.label for prediction in predictions}
-    are_values = [prediction.probability is None for prediction in predictions]
-    value_heading = "probability or value" if any(are_values) else "probability"
-    if all(are_values):  # a regression, or cosines
-        value_heading = labels.pop() if len(labels) == 1 else "value"  # a single label is named here, and not in rows
+    are_values = {prediction.probability is None for prediction in predictions}
+    value_heading = "probability or value" if True in are_values else "probability"
+    if False not in are_values:  # a regression, or cosines: a single label is named here, and not in rows
+        value_heading = labels.pop() if len(labels) == 1 else "value"
     rows = []
     for i, (prediction, group) in enumerate(zip(predictions, groups, strict=True)):
-        cells = [Cell(links={shortened(group[0]._heading()): f"result-{i + 1}"})]
-        cells += [cell(prediction.label)] if labels else []
         sorted_by = prediction.value if prediction.probability is None else prediction.probability
-        cells.append(cell(answer_number(prediction), sorted_by))
+        cells = [
+            Cell(links={shortened(group[0]._heading()): f"result-{i + 1}"}),
+            *([cell(prediction.label)] if labels else []),
+            cell(answer_number(prediction), sorted_by),
+        ]
         strongest = {method_of(a): layout(a, words=words).grid.named(representative_layer(a), WORDS) for a in group}
         rows.append([*cells, *(Cell(strongest.get(name, ())) for name in methods)])
     columns = [Column("text"), *([Column("label")] if labels else []), Column(value_heading, numbers=True)]

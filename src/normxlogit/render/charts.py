@@ -10,11 +10,8 @@ import numpy as np
 from ..results.storage.schema import FloatArray
 from .blocks import Block, Piece
 
-MOST = 40
-"""Most bars or columns of a figure: the strongest ones, in the order of the text."""
-
-FAINT = 0.1
-"""Shares of the largest score below this have neither a colour nor a mark, on pages, in papers and on terminals."""
+MOST, FAINT = 40, 0.1
+"""Most bars or columns of a figure; the share of the largest score below which there is neither a colour nor a mark."""
 
 GREY = "grey: not read by the model"
 """The remark on grey text."""
@@ -26,9 +23,8 @@ class Grid(Block):
 
     Attributes:
         scores: float32, (R, C); NaN is an empty field.
-        signed: Whether scores have a sign.
-        kinds: What each column is, see `Piece.kind`; "unknown" is a word that the model does not know. Only plain
-            columns and sinks set the scale, as far as there are some; special and unknown ones have no colour.
+        kinds: What each column is, see `Piece.kind`. Only plain columns and sinks set the scale, as far as there are
+            some; special and unknown ones have no colour.
         details: Further text on each column.
         relative: Whether each row has a scale of its own.
         steps: How many layers each label has a row for, which a slider marks; rows of a layer share their scale. 0 for
@@ -74,16 +70,14 @@ class Grid(Block):
     def _scaled(self) -> FloatArray:
         """The scores by the scales of their rows, (R, C); 0 in an empty field."""
         scales = np.array([scale or 1.0 for scale in self.scales], np.float32)[:, None]  # (R, 1)
-        scaled: FloatArray = np.nan_to_num(self.scores / scales)
-        return scaled
+        return np.asarray(np.nan_to_num(self.scores / scales))
 
     @cached_property
     def strengths(self) -> FloatArray:
         """The colours, from -1 to 1, (R, C)."""
         compared = set(self.compared)
         coloured = [i in compared and kind not in ("special", "unknown") for i, kind in enumerate(self.kinds)]  # (C,)
-        strengths: FloatArray = np.where(coloured, self._scaled.clip(-1.0, 1.0), 0.0)
-        return strengths
+        return np.where(coloured, self._scaled.clip(-1.0, 1.0), np.float32(0))
 
     def number(self, row: int, column: int) -> str:
         """Return a score as text."""
@@ -131,8 +125,7 @@ class Legend(Block):
 
     Attributes:
         negative: The meaning of blue; None for scores without a sign.
-        notes: Further notes on the colours.
-        facts: Notes on the scores, which hold where nothing is coloured too.
+        notes: Further notes on the colours; `facts` hold where nothing is coloured too.
         styles: The meanings of other styles, such as underlines.
         grid: The scores, where all that have no colour can be told by one limit or share.
         unread: Whether the model did not read all of the text.

@@ -1,6 +1,6 @@
 """Descriptions of a result as text: the prediction, the target, the method, and the answers without units."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -14,11 +14,8 @@ from ..results.units.characters import one_line, visible
 from ..results.verification import Removal, Verification, likelihood_text
 from .blocks import Column, Header, Table, cell
 
-LENGTH = 160
-"""Characters of a text in a table or heading."""
-
-SUMMARY, TITLE = 2, 32
-"""Units in the line of a result, and most characters of a text in it."""
+LENGTH, SUMMARY, TITLE = 160, 2, 32
+"""Most characters of a text in a table or heading; units in the line of a result, and characters of a text in it."""
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """Tokens for words that are not in the vocabulary."""
@@ -34,12 +31,7 @@ WITHOUT = "without it"
 
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
-    """Return the header: the prediction, the explained target and the methods, of several with what each costs.
-
-    Args:
-        results: A result, or those of several methods for one text and target.
-        tested: Sentences on the model's answers without parts of the input.
-    """
+    """Return the header of a result, or of several methods' for one text and target with what each costs."""
     first, methods = results[0], [method_of(a) for a in results]
     if len(results) > 1:
         costs = {info.name: info.passes for a in results if (info := _info(a)) is not None}  # at the default settings
@@ -79,9 +71,7 @@ def summary_of(a: Attribution) -> str:
     """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
     answer, scores = a.completion, f"scores {'x'.join(map(str, a.scores.shape))}"
     if (answer is not None or not a.has_target_axis) and a.layers is None:
-        scored = [
-            (text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()
-        ]  # its own text
+        scored = [(text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()]
         scored.sort(key=lambda pair: -abs(pair[1]))
         scores = ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SUMMARY])
     if answer is not None:
@@ -106,8 +96,8 @@ def model_text(name: str) -> str:
 
 def method_of(a: Attribution) -> str:
     """Return a result's method with the settings that differ from its defaults in brackets."""
-    info = _info(a)  # the defaults in the form of stored settings
-    defaults = {} if info is None else {key: check(Any)(default) for key, default in info.defaults.items()}
+    info = _info(a)
+    defaults = {key: check(Any)(default) for key, default in info.defaults.items()} if info else {}  # as stored
     changed = {key: value for key, value in a.settings.items() if key not in defaults or defaults[key] != value}
     settings = ", ".join(f"{key}={setting_text(value)}" for key, value in changed.items())
     return f"{a.method} ({settings})" if settings else a.method
@@ -150,7 +140,7 @@ def verdict(verified: Verification | None) -> str:
         return ""
     removal, control = verified.smallest or verified.together, verified.control
     has_label = verified.original.prediction is not None and verified.quantity != "value"
-    unchanged = "still " if verified.smallest is None and has_label else ""
+    unchanged = "still " * (verified.smallest is None and has_label)
     text = f"Without {_names(verified, removal)}: {unchanged}{answer_text(removal, verified)}{_with_all(removal)}."
     if control is None:
         return text
@@ -169,13 +159,13 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
 def answer_text(removal: Removal, verified: Verification | None = None) -> str:
     """Return an answer without units, with the probability of the explained target if that is not the prediction."""
     value, prediction = removal.value, removal.prediction
+    original = None if verified is None else verified.original.prediction
     if removal.quantity == "difference":  # of the answers of two models
         return f"{value:+.2f}" if prediction is None else f"{prediction.label}, {value:+.2f}"
     if removal.quantity == "log-probability":
         return likelihood_text(value - removal.original)
     if prediction is None or removal.quantity == "cosine":
         return f"{value:.3f}"
-    original = None if verified is None else verified.original.prediction
     if verified is None or original is None or removal.quantity != "probability" or original.label == verified.target:
         return prediction_text(prediction)
     return f"{prediction_text(prediction)} ({verified.target}: {100 * value:.1f}%)"
@@ -186,9 +176,9 @@ def _with_all(removal: Removal) -> str:
     return f" ({removal.original:.3g} with all)" if removal.quantity in ("value", "cosine", "difference") else ""
 
 
-def removals_table(verified: Verification | None) -> list[Table]:
-    """Return a table of the answers without each unit; none without a verification."""
-    if verified is None:
+def removals_table(verified: Verification | None, units: Collection[str] = ()) -> list[Table]:
+    """Return a table of the answers without each unit; none without a verification, or if it is of other `units`."""
+    if verified is None or (units and verified.unit not in units):
         return []
     rows = [[cell(_names(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]
@@ -196,10 +186,10 @@ def removals_table(verified: Verification | None) -> list[Table]:
 
 def removal_text(removal: Removal) -> str:
     """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
-    value, original = removal.value, removal.original
     answer = f"{answer_text(removal)}{_with_all(removal)}"
     if removal.quantity == "cosine":
-        answer = f"the similarity {'falls' if value < original else 'rises'} from {original:.2f} to {value:.2f}"
+        verb = "falls" if removal.value < removal.original else "rises"
+        answer = f"the similarity {verb} from {removal.original:.2f} to {removal.value:.2f}"
     return f"Without {_listed(removal.units, 'part')}: {answer}."
 
 

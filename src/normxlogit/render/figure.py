@@ -66,15 +66,10 @@ class PlotFigure(Figure):
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(kind).lower())
         if undated:
             options.setdefault("metadata", undated)
-        with plot_style(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with plot_style(), warnings.catch_warnings():
+            if kind == "svg":  # which takes the reader's fonts
+                warnings.filterwarnings("ignore", "Glyph .* missing from font")
             super().savefig(fname, **options)
-        missing = [w for w in caught if "missing from font" in str(w.message)]
-        for warning in caught:
-            if warning not in missing:
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        if missing and kind != "svg":  # matplotlib warns of each letter
-            warnings.warn("no installed font has some of the letters; an SVG takes the reader's fonts", stacklevel=2)
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()

@@ -38,28 +38,26 @@ def generation_blocks(g: Attribution) -> list[Block]:
     g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
     in_words = g.has_words and any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())
     by_word = g.group_targets("word") if in_words and any(medium.is_over_time for medium in g.media) else None
+    kinds = " and ".join(dict.fromkeys(medium.parts_name for medium in g.media))
     # Of a transcript the text has no scores: its words rest on the sound alone.
     media_alone = bool(g.media) and not g.scores[:, : g.text_units].any()
     if media_alone:
         pieces_by_name = {"transcript": [] if by_word is None else answer_pieces(by_word, from_first=True)}
+        media, scores = _media_blocks(by_word or g, 0)
+        hint = HEARD.format(parts=kinds)
     else:
         pieces_by_name = _prompt_and_completion(g)
-    linked_result = by_word if media_alone and by_word is not None else g
-    media, scores = _media_blocks(linked_result, 0 if media_alone else g.text_units)
-    kinds = " and ".join(dict.fromkeys(medium.parts_name for medium in g.media))
-    hint = HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
-    hint = HEARD.format(parts=kinds) if media_alone else hint
+        media, scores = _media_blocks(g, g.text_units)
+        hint = HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
     links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
-    over_time: list[Block] = []  # what each word rests on in media that it follows
-    if by_word is not None:
-        names = [target.name for target in by_word.targets]
-        over_time = [block for medium in by_word.scored_media for block in medium.blocks_over_time(names)]
+    names = [target.name for target in by_word.targets] if by_word else []
+    timed_media = by_word.scored_media if by_word else ()
     blocks: list[Block] = [
         header_block,
         Sentences([Sentence(name, [text]) for name, text in pieces_by_name.items()]),
         *media,
         *([links] if by_word is not None or not media_alone else []),
-        *over_time,
+        *(block for medium in timed_media for block in medium.blocks_over_time(names)),
         *removals_table(g.verified),
     ]
     if media_alone:
@@ -106,8 +104,8 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
 def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[list[float | None]]]:
     """Return the blocks of pictures and sounds, and a row of scores for each target, for the script of a page.
 
-    A row has the scores of the units of the text, the first `first_part` units, with None for those after the target,
-    and then the scores of all parts of pictures and sounds.
+    A row has the scores of the first `first_part` units, those of the text, with None for those after the target, and
+    then the scores of all parts of pictures and sounds.
     """
     blocks: list[Block] = []
     # The shortest digits of the float32, so that a display rounds only once.
@@ -133,7 +131,7 @@ def _name(g: Attribution, *tokens: int) -> str:
 
 
 def _strongest(g: Attribution, negative: str) -> Table:
-    """Return a table row for each generated token, with the strongest words of the prompt and earlier tokens."""
+    """Return a table of the strongest words of the prompt and earlier tokens for each generated token."""
     start, special = g.prompt_tokens or 0, g.special_tokens_mask
     words = [word.tokens for word in g.words()] if g.has_words else [(i,) for i in range(start) if not special[i]]
     groups = [tokens for tokens in words if tokens[-1] < start]
@@ -152,8 +150,7 @@ def _strongest(g: Attribution, negative: str) -> Table:
 
 def _is_read(g: Attribution) -> NDArray[np.bool_]:
     """Return which tokens the model had read before each generated one, (G, T)."""
-    is_read: NDArray[np.bool_] = np.arange(g.text_units) < (g.prompt_tokens or 0) + np.arange(len(g))[:, None]
-    return is_read
+    return np.asarray(np.arange(g.text_units) < (g.prompt_tokens or 0) + np.arange(len(g))[:, None])
 
 
 def _matrix(g: Attribution) -> Grid:

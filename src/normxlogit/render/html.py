@@ -1,7 +1,6 @@
 """Blocks as HTML: fragments for notebooks, and self-contained pages."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +71,8 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction, _script_data)
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction)
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
     environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL, "uncoloured": Piece("")[1:]}
     return environment
@@ -106,7 +106,6 @@ def _attributes(piece: Piece, position: str = "") -> Markup:
 
 
 def _direction(pieces: Sequence[Piece]) -> str:
-    """Return the writing direction of a text, without its special tokens."""
     return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 
@@ -134,7 +133,7 @@ def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
 
 
 def _bar_style(bar: Bar) -> str:
-    """Return the style of a bar: position, length and colour; narrow pages shorten it."""
+    """Return the position, length and colour of a bar; narrow pages shorten it."""
     start, share = min(bar.start, bar.end), abs(bar.end - bar.start)
     width = f"display:inline-block;height:0.8em;width:{LONGEST * share:.2f}em"
     offset = f"--x:{start:.4f};margin-left:{LONGEST * start:.2f}em;" if start else ""
@@ -148,9 +147,3 @@ def _choices(table: Table) -> list[str]:
         return []
     filtered = names.index(table.filtered)
     return sorted({"".join(piece.text for piece in row[filtered].pieces) for row in table.rows})
-
-
-def _script_data(values: Mapping[str, Any]) -> Markup:
-    """Return values as JSON for a script element: ASCII, without characters that could end the element."""
-    text = json.dumps(values, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704  # nothing in it is markup

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.units.characters import quoted, visible
+from ..results.units.characters import quoted, trimmed, visible
 from ..results.units.spans import earlier_parts
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
@@ -27,24 +27,16 @@ SINK = "an attention sink: what it contributes besides is in no score"
 UNREAD = "no token covers this text: the model did not read it"
 """Tooltips."""
 
-NOTHING = "no word has a score here: what there is belongs to special tokens"
-"""A remark on layers."""
-
-SUMMARY = 4
-"""Words that the slider names."""
+SUMMARY, NOTHING = 4, "no word has a score here: what there is belongs to special tokens"
+"""Words that the slider names for a layer, and what it says without any."""
 
 
 def cut(
     text: str, spans: Iterable[PlacedPiece], start: int = 0, end: int | None = None, between: str = ""
 ) -> list[Piece]:
-    """Cut a text at the spans of pieces.
+    """Cut a text at the spans of pieces, in their order; what another piece has taken is not drawn again.
 
     White space around a piece is text like any other. Special tokens without characters are set apart by spaces.
-
-    Args:
-        spans: The pieces in their order; what another one has taken is not drawn again.
-        start: Where to begin.
-        between: The kind of the text between the pieces.
     """
     pieces: list[Piece] = []
 
@@ -55,14 +47,12 @@ def cut(
         pieces.extend([plain if plain.text.strip() else Piece(plain.text)] if plain.text else [])
 
     for first, last, piece in spans:
-        first = max(first, start)
+        first, last = trimmed(text, max(first, start), last)
         if last > first:
-            body = text[first:last].strip() or text[first:last]
-            first += text[first:last].index(body)
             add(text[start:first])
+            body, start = text[first:last], last
             signs = "".join({"\n": "↵\n", "\t": "⇥"}.get(c, "␣") for c in body)  # white space that has a score
             pieces.append(piece._replace(text=body if body.strip() else signs))
-            start = first + len(body)
         elif piece.kind == "special":
             pieces += [*([SPACE] if pieces and not pieces[-1].text[-1:].isspace() else []), piece, SPACE]
         else:
@@ -88,11 +78,10 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A text cut into pieces with scores: tokens, or words.
+    """A text, or a pair of texts, cut into pieces with scores.
 
     Attributes:
         unit: What a column is, "token" or "word".
-        texts: The pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
         facts: What was measured of each column, in words, by what it is called; empty if it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
@@ -106,10 +95,8 @@ class Layout:
 
     def sentence(self, row: int = 0, caption: str = "") -> Sentence:
         """Return the text coloured by a row of scores, under the row's name or a caption."""
-        fields = self.grid.pieces(row)
-        texts = [
-            [p if p.column is None else fields[p.column]._replace(text=p.text) for p in pieces] for pieces in self.texts
-        ]
+        scored = self.grid.pieces(row)
+        texts = [[p if p.column is None else scored[p.column]._replace(text=p.text) for p in of] for of in self.texts]
         strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.named(row, SUMMARY))
         return Sentence(caption or self.grid.rows[row], texts, strongest or NOTHING)
 
@@ -136,14 +123,10 @@ def _kind_of_piece(a: Attribution, tokens: Sequence[int]) -> str:
 
 
 def layout(a: Attribution, *, words: bool | None = None) -> Layout:
-    """Cut the text of a result into scored pieces.
+    """Cut the text of a result into scored pieces: words, by default where the result can tell them, or tokens.
 
     Colours and bars have one scale that begins at 0. It compares labels with each other, but not layers: each layer is
     scaled to its own largest score outside the special tokens.
-
-    Args:
-        a: The result.
-        words: Whether to merge tokens to words; by default where the result can tell.
     """
     texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
     in_words = a.has_words if words is None else words
@@ -161,17 +144,13 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         WITHOUT: [without_text(a, group) for group in tokens],
         ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
     }
-    sinks = set(a.sinks)
     spans: list[list[PlacedPiece]] = [[] for _ in texts]
-    names: list[str] = []
-    kinds, details, current = [], [], 0
+    names, kinds, details, current = [], [], [], 0
     for i, (group, start, end) in enumerate(groups):
         kind = _kind_of_piece(a, group)
         lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        if a.reads_at in group:
-            lines.append(READ_HERE)
-        if not sinks.isdisjoint(group):
-            lines.append(SINK)
+        lines += [READ_HERE] if a.reads_at in group else []
+        lines += [SINK] if not set(a.sinks).isdisjoint(group) else []
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
         name = texts[current][start:end] or a.units.text[group[0]]
@@ -207,8 +186,7 @@ def _group_overlapping(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> 
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[Group]]:
     """Return texts made by joining the tokens at their word boundary markers, and the span of each token."""
-    texts, current = [""] * (1 + (1 in a.units.sequence)), 0
-    spans: list[Group] = []
+    texts, current, spans = [""] * (1 + (1 in a.units.sequence)), 0, list[Group]()
     marked = any(token[:1] in _STARTS for token in a.tokens)
     for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
         current = current if sequence is None else sequence

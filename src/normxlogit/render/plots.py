@@ -143,18 +143,15 @@ def heat_map(block: Grid) -> PlotFigure:
     width = SCALE + names_width + column_width * min(strip_columns, len(columns))
     with plot_style():
         figure = PlotFigure(max(3.5, width), 0.3 + len(strips) * (0.25 + labels + max(sum(heights), 0.5)))
-        table = np.nan_to_num(
-            block.strengths if block.relative or block.steps else block.scores, posinf=0.0, neginf=0.0
-        )  # (R, C)
+        drawn = block.strengths if block.relative or block.steps else block.scores
+        table = np.nan_to_num(drawn, posinf=0.0, neginf=0.0)  # (R, C)
         scale = float(np.abs(table).max(initial=0.0)) or 1.0
         signed = block.signed or bool((table < 0).any())
         colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
         all_axes = figure.subplots(len(strips), squeeze=False)[:, 0]
         for part, axes in zip(strips, all_axes, strict=True):
             axes.imshow(table[:, part], aspect="auto", interpolation="nearest", **colors)
-            axes.set_xlim(
-                -0.5, min(strip_columns, len(columns)) - 0.5
-            )  # the last strip has columns as wide as the others'
+            axes.set_xlim(-0.5, min(strip_columns, len(columns)) - 0.5)  # the last strip's columns are as wide
             axes.set_yticks(range(len(rows)), rows)
             turned = {"size": 8} if wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
             axes.set_xticks(range(part.stop - part.start), columns[part], **turned)
@@ -180,7 +177,6 @@ def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None
     """Write each score into its field, in white on dark colours."""
     scale, signed = float(np.abs(scores).max(initial=0.0)), bool((scores < 0).any())
     for (row, column), score in np.ndenumerate(scores):
+        style = {"ha": "center", "va": "center", "size": 8}
         color = "white" if abs(strengths[row, column]) > 0.6 else "black"
-        axes.text(
-            column, row, number(float(score), scale, signed=signed), ha="center", va="center", size=8, color=color
-        )
+        axes.text(column, row, number(float(score), scale, signed=signed), color=color, **style)

@@ -7,19 +7,16 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
+from ..results.units.media import overlap
 from ..results.units.spans import earlier_parts
-from ..results.units.through import overlap
 from ..results.verification import LEAST_LOSS, likelihood_text
 from .blocks import Block, Box, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, Ways, cell
 from .charts import Grid, Legend
 from .describe import LARGER, method_of, model_text, removals_table, verdict
 from .layout import answer_pieces, cut
 
-SHOWN = 8
-"""Sources that are listed if there are no citations."""
-
-WAYS, LEAST = 3, 0.1
-"""Most ways back to the prompt that begin at a part of the answer, and the least share of one."""
+SHOWN, WAYS, LEAST = 8, 3, 0.1
+"""Most sources that are listed; most ways back to the prompt from a part of the answer, and the least share of one."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
 """The meaning of the colours."""
@@ -43,7 +40,7 @@ def source_blocks(s: Attribution) -> list[Block]:
         as_sentences(answer_pieces(s)),
         links,
         *ways_of(s, links.data["shares"]),
-        *(removals_table(s.verified) if s.verified is not None and s.verified.unit in LARGER else []),
+        *removals_table(s.verified, LARGER),
         source_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"),
         Legend(SHARE.format("a")),
         prompt_fold(s),
@@ -82,7 +79,7 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
     Args:
         s: What the sources' shares of each part come from.
         verdicts: A verdict on each part.
-        direct: What the earlier parts' shares come from, and how much is left to the sources; None for the same.
+        direct: What the earlier parts' shares come from, and how much is left to the sources; None for `s`.
     """
     direct = s if direct is None else direct
     sources, unit_of_part = s.units.sources, earlier_parts(direct)
@@ -95,10 +92,8 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
     earlier = np.divide(positive[:, parts], total, out=np.zeros((len(total), len(parts))), where=total > 0)  # (K, P)
     rows = np.hstack([shares_grid(s).scores * (1 - earlier.sum(-1, keepdims=True)), earlier])  # (K, S + P)
     is_read = np.hstack([np.ones((len(rows), len(sources)), bool), ~own_and_later])  # (K, S + P)
-    shares = [
-        [float(f"{share:.3g}") if known else None for share, known in zip(row, known_of_row, strict=True)]
-        for row, known_of_row in zip(rows, is_read, strict=True)
-    ]
+    pairs = [zip(row.tolist(), known, strict=True) for row, known in zip(rows, is_read.tolist(), strict=True)]
+    shares = [[float(f"{share:.3g}") if is_known else None for share, is_known in row] for row in pairs]
     return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
 
 
@@ -117,8 +112,7 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
     is_thought = [any(overlap(span, thought) for thought in thoughts) for span in spans]
     labels = [f"S{i + 1}" for i in range(len(sources))]  # of sources, then of earlier parts
     labels += [f"{'R' if is_thought[spans.index(span)] else 'A'}{i + 1}" for i, span in enumerate(parts)]
-    answer: list[Box] = []
-    reasoning: list[Box] = []
+    columns: dict[str, list[Box]] = {"Answer": [], "Reasoning": []}
     used: set[int] = set()
     for k, span in enumerate(spans):
         ranked = sorted(((share, j) for j, share in enumerate(shares[k]) if share and share >= LEAST), reverse=True)
@@ -130,13 +124,10 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
         note = "" if loss is None else f"the answer is {likelihood_text(-loss)} without it"
         source = None if place is None else len(sources) + place
         piece = Piece(s.targets[k].name, kind="grey" if changes_nothing else "strong", part=k, source=source)
-        box = Box(f"A{k + 1}" if place is None else labels[len(sources) + place], piece, note, ways)
-        (reasoning if is_thought[k] else answer).append(box)
-    given = [
-        Box(labels[j], Piece(s.units.text[sources[j]] or s.units.names[sources[j]], kind="strong", source=j))
-        for j in sorted(used)
-    ]
-    return [Ways({"Answer": answer, "Reasoning": reasoning, "What it rests on": given})]
+        label = f"A{k + 1}" if source is None else labels[source]
+        columns["Reasoning" if is_thought[k] else "Answer"].append(Box(label, piece, note, ways))
+    pieces = {j: Piece(s.units.text[sources[j]] or s.units.names[sources[j]], kind="strong", source=j) for j in used}
+    return [Ways({**columns, "What it rests on": [Box(labels[j], pieces[j]) for j in sorted(used)]})]
 
 
 def prompt_fold(s: Attribution) -> Fold:
@@ -155,17 +146,11 @@ def source_table(rows: Sequence[tuple[str, str, float, float | None]], caption: 
     """Return a table of sources: name, text, share, and the loss of the answer without each, given in nats."""
     has_names, has_losses = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
-    columns = [Column("text"), Column("share", numbers=True)]
-    if has_names:
-        columns.insert(0, Column("source"))
-    if has_losses:
-        columns.append(Column("without it", numbers=True))
+    columns = [Column("source"), Column("text"), Column("share", numbers=True), Column("without it", numbers=True)]
+    shown = slice(not has_names, 3 + has_losses)
     body = []
     for name, text, share, nats in rows:
-        cells = [cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
-        if has_names:
-            cells.insert(0, cell(name))
-        if has_losses:
-            cells.append(cell("" if nats is None else likelihood_text(-nats), nats))
-        body.append(cells)
-    return Table(columns, body, caption, stacked=True)
+        share_cell = cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)
+        loss = cell("" if nats is None else likelihood_text(-nats), nats)
+        body.append([cell(name), cell(text), share_cell, loss][shown])
+    return Table(columns[shown], body, caption, stacked=True)

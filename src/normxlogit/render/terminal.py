@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.style import Style
@@ -46,17 +46,11 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
 
 def printed(parts: Iterable[RenderableType], *, color: bool) -> str:
     """Return what rich draws as the text of a terminal, without white space at the ends of lines."""
-    colors: Literal["truecolor", "256"] = (
-        "truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256"
-    )
+    system: Any = "truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256"
     plain: dict[str, Any] = dict.fromkeys(("legacy_windows", "force_jupyter", "highlight", "markup", "emoji"), False)
-    system = colors if color else None
+    plain |= {"force_terminal": color, "color_system": system if color else None, "no_color": not color}
     buffer = StringIO()
-    console = Console(
-        file=buffer, force_terminal=color, color_system=system, no_color=not color, width=_width(), **plain
-    )
-    for part in parts:
-        console.print(part)
+    Console(file=buffer, width=_width(), **plain).print(*parts, sep="\n")
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).strip("\n")
 
 
@@ -91,7 +85,7 @@ def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
 
 
 def _marks(block: Block) -> list[float]:
-    """Return the strengths that have marks where there are no colours: behind texts, and in columns of their own."""
+    """Return the strengths that have marks where there are no colours."""
     if isinstance(block, Fold) and block.essential:
         return [mark for folded in block.blocks for mark in _marks(folded)]
     if isinstance(block, Sentences):
@@ -104,27 +98,27 @@ def _text(text: str, style: Style | None = None) -> Text:
     return Text(safe(text), style or "", overflow="fold")
 
 
-def _columns(*justify: str) -> Columns:
+def _columns(sides: Iterable[Any], rows: Iterable[Iterable[Text]]) -> Columns:
+    """Return rows in columns, each aligned at a side."""
     table = Columns.grid(padding=(0, 2, 0, 0))
-    for side in justify:
-        table.add_column(justify=side, no_wrap=side == "right", overflow="fold")  # type: ignore[arg-type]
+    for side in sides:
+        table.add_column(justify=side, no_wrap=side == "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
 def _named(rows: Iterable[tuple[str, Style, Text]], width: int | None = None) -> Columns:
     """Return a table of names and texts."""
-    table = _columns("left", "left")
+    table = _columns(("left", "left"), ((_text(name, style), text) for name, style, text in rows))
     table.columns[0].no_wrap, table.columns[0].max_width = True, width
-    for name, style, text in rows:
-        table.add_row(_text(name, style), text)
     return table
 
 
 def _header(block: Header, color: bool) -> RenderableType:
-    strong = [(name, text) for name, text in (("prediction", block.prediction), ("tested", block.tested)) if text]
-    facts = [*block.facts, *(("note", note) for note in block.notes)]
-    rows = [(name, DIM, _text(text, BOLD)) for name, text in strong]
-    return _named([*rows, *((name, DIM, _text(text)) for name, text in facts)])
+    rows: list[tuple[str, str, Style | None]] = [("prediction", block.prediction, BOLD), ("tested", block.tested, BOLD)]
+    rows += [(name, text, None) for name, text in (*block.facts, *(("note", note) for note in block.notes))]
+    return _named((name, DIM, _text(text, style)) for name, text, style in rows if text)
 
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
@@ -149,7 +143,6 @@ def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
 
 
 def _style(piece: Piece, strength: float, color: bool) -> Style | None:
-    """Return the style of a piece: its colour, or that of its kind."""
     return (_shade(strength) if color else None) or STYLES.get(piece.kind)
 
 
@@ -182,14 +175,13 @@ def _table(block: Table, color: bool) -> RenderableType:
     """Draw a table; without colours, a column of marks follows each column with coloured cells."""
     marked = set[int]() if color else {i for row in block.rows for i, cell in enumerate(row) if cell.strength}
     sides = ["right" if column.numbers else "left" for column in block.columns]
-    table = _columns(*(each for i, side in enumerate(sides) for each in (side, "left")[: 1 + (i in marked)]))
-    shown_rows = _shown_rows(block)
+    sides = [each for i, side in enumerate(sides) for each in (side, "left")[: 1 + (i in marked)]]
+    shown_rows, texts = _shown_rows(block), []
     headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
     for row in [*([headings] if any(column.name for column in block.columns) else []), *shown_rows]:
-        texts: list[Text] = []
-        for i, cell in enumerate(row):
-            texts += [_cell(cell, color), *([Text(_mark(cell.strength).strip("()"))] if i in marked else [])]
-        table.add_row(*texts)
+        pairs = [(_cell(cell, color), Text(_mark(cell.strength).strip("()"))) for cell in row]
+        texts.append([text for i, pair in enumerate(pairs) for text in pair[: 1 + (i in marked)]])
+    table = _columns(sides, texts)
     left_out = len(block.rows) - len(shown_rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
     return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
@@ -208,7 +200,6 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
     meanings = [pair for pair in block.meanings() if color or any(pair[0] * mark >= FAINT for mark in marks)]
     for sign, meaning in meanings:
         line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
-    notes: list[str] = []
     if color:
         notes = [*block.remarks(), *block.facts, *block.styles, *([GREY] if block.unread else [])]
     else:
@@ -250,6 +241,5 @@ def _rgb(weak: Sequence[int], strong: Sequence[int] = (), amount: float = 0.0) -
 
 
 def _mark(strength: float) -> str:
-    """Return the marks of a piece for output without colours."""
     signs = ("+" if strength > 0 else "-") * sum(abs(strength) >= step for step in STEPS)
     return f"({signs})" if signs else ""

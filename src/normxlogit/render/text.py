@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import DataError
-from ..results.attribution import Attribution
+from ..results.attribution import Attribution, representative_layer
 from ..results.collection import Attributions
-from ..results.layers import representative_layer
 from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import LARGER, WITHOUT, distinct_methods, header, meanings, removals_table, verdict
@@ -29,9 +28,8 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
         blocks += [medium.block(signed=a.signed) for medium in a.scored_media]
     if a.has_text or a.scores.ndim > 1:
         steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
-        blocks.append(
-            Sentences([laid_out.sentence(row) for row in range(len(grid.rows))], steps, representative_layer(a))
-        )
+        sentences = [laid_out.sentence(row) for row in range(len(grid.rows))]
+        blocks.append(Sentences(sentences, steps, representative_layer(a)))
     if grid.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         return [*blocks, laid_out.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
@@ -44,8 +42,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
     else:
         blocks.append(Paragraph(f"no {unit} has a score other than zero"))
     blocks.append(laid_out.legend(a))
-    if a.verified is not None and a.verified.unit in LARGER:
-        blocks += removals_table(a.verified)
+    blocks += removals_table(a.verified, LARGER)
     if count := len(grid.columns):
         facts = {name: column for name, column in laid_out.facts.items() if any(column)}
         table = _every_score([grid], unit, ["score"], facts)
@@ -62,10 +59,11 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
         [cell(title), *(cell("none" if np.isnan(v) else f"{v:.2f}") for v in line)]
         for title, line in zip(titles, results.agreement.tolist(), strict=True)
     ]
+    facts = [*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]
     return [
-        replace(described, facts=[*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]),
-        Sentences([text_layout.sentence(caption=title) for text_layout, title in zip(layouts, titles, strict=True)]),
-        _every_score([text_layout.grid for text_layout in layouts], layouts[0].unit, titles, {}),
+        replace(described, facts=facts),
+        Sentences([laid_out.sentence(caption=title) for laid_out, title in zip(layouts, titles, strict=True)]),
+        _every_score([laid_out.grid for laid_out in layouts], layouts[0].unit, titles, {}),
         Legend(positive, negative, notes=["each method by its own largest score"]),
         Table([Column(""), *(Column(title, numbers=True) for title in titles)], agreement, AGREEMENT),
     ]
@@ -88,8 +86,8 @@ def bounded(grid: Grid) -> Block:
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
     """Lay out the results of several methods on one target and layer, with the same pieces of text."""
     layouts = [layout(a, words=words) for a in results]
-    columns = [(text_layout.grid.columns, text_layout.tokens, len(text_layout.grid.rows)) for text_layout in layouts]
-    if any(described != (*columns[0][:2], 1) for described in columns):
+    first = (layouts[0].grid.columns, layouts[0].tokens, 1)
+    if any((drawn.grid.columns, drawn.tokens, len(drawn.grid.rows)) != first for drawn in layouts):
         raise DataError("methods side by side need one score for each token of the same text")
     return layouts
 
@@ -112,22 +110,14 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
 
 
 def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
-    """Return a table with a row for each word: its score by each method, and the answer without it.
+    """Return a table of the words with their scores by each method, and further columns of texts by their headings.
 
     Scores by several methods are in colour. A terminal shows the words that are strongest by any.
-
-    Args:
-        grids: The scores by each method, one row each.
-        unit: "word" or "token".
-        titles: The headings of the methods' columns.
-        facts: Further columns by their headings, with a text for each word.
     """
     rows, several = [], len(grids) > 1
     for i, name in enumerate(grids[0].columns):
-        strengths = [float(grid.strengths[0, i]) if several else 0.0 for grid in grids]  # colours compare methods
-        cells = [
-            cell(grid.number(0, i), float(grid.scores[0, i]), strength=strength)
-            for grid, strength in zip(grids, strengths, strict=True)
+        cells = [  # colours compare methods
+            cell(g.number(0, i), float(g.scores[0, i]), strength=float(g.strengths[0, i]) * several) for g in grids
         ]
         kind = "special" if grids[0].kinds[i] == "special" else ""
         rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in facts.values())])

@@ -14,7 +14,8 @@ from .storage.schema import FloatArray, Index, Measured, require
 from .targets import Prediction, Quantity, Target, prediction_of
 from .units.kinds import Merge
 from .units.media import Medium
-from .units.spans import MessageSpan, PartSpec, SourceSpec
+from .units.spans import MessageSpan, PartSpec, SourceSpec, grouped, grouped_targets
+from .units.through import passed_through
 from .units.units import Units
 from .units.words import UnitScore, merge_scores, word_groups
 from .verification import Verification
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
+
+VISIBLE = 0.1
+"""A layer stands for the others only if this share of its scores is outside special tokens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -61,16 +65,14 @@ class Attribution(Record):
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
             cosine that of each token's state with the other text's vector. None if it was not computed.
-        method: Name of the method.
-        settings: The method's settings.
+        method: Name of the method, which has `settings`.
         model: Name of the model.
         signed: Whether negative scores mean evidence against the target.
-        merge: How the score of a word comes from its tokens' unless `words` is called with another way: "sum" where
-            scores add up, "max" or "mean" where a sum would grow with the number of tokens.
+        merge: How a word's score comes from its tokens': "sum" where scores add up, otherwise "max" or "mean".
         quantity: What was explained, to which the scores add up where they do, such as "logit less the contrast's".
         notes: Notes for the reader, such as a text cut to the model's length.
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
-            Gradients; a tuple with a number for each target where there is a target axis, a number where it is of all.
+            Gradients: a number, or a tuple with one for each target.
         verified: The model's answers without the units of the highest scores; None if not requested.
         version: Version of the library.
     """
@@ -121,11 +123,7 @@ class Attribution(Record):
 
     @property
     def target(self) -> Target:
-        """The explained target, if there is one alone.
-
-        Raises:
-            DataError: If there are several targets.
-        """
+        """The explained target; DataError if there are several."""
         first, *more = self.targets
         if more:
             raise DataError(f"{1 + len(more)} targets; choose one, as in a[0] or a[{first.name!r}]")
@@ -177,10 +175,7 @@ class Attribution(Record):
     def scored_media(self) -> tuple[Medium, ...]:
         """The media of the input, each with the scores of its units in their shape."""
         axes = self.scores.shape[:-1]
-        return tuple(
-            replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
-            for medium in self.media
-        )
+        return tuple(replace(m, scores=self.scores[..., m.units].reshape(*axes, *m.shape)) for m in self.media)
 
     @property
     def images(self) -> "tuple[PictureScores, ...]":
@@ -218,8 +213,7 @@ class Attribution(Record):
         """Each unit's share of the sum of positive scores, of the shape of `scores`; special units have none."""
         positive = np.where(self.units.special, 0, np.maximum(self.scores, 0))  # (..., U)
         total = positive.sum(-1, keepdims=True)
-        shares: FloatArray = np.divide(positive, total, out=np.zeros_like(positive), where=total > 0)
-        return shares
+        return np.asarray(positive / np.where(total > 0, total, 1))
 
     def __len__(self) -> int:
         """Return K, the number of targets."""
@@ -249,29 +243,20 @@ class Attribution(Record):
             targets=(self.targets[index],),
             diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
             predictions=(self.predictions[index],) if len(self.predictions) == len(self) else tuple(shown),
-            generated=(self.generated[index],) if self.generated else (),
+            generated=self.generated[index : index + 1],
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )
-        return (
-            result._with_units_before(self._read_before(index))
-            if self.generated and self.prompt_tokens is not None
-            else result
-        )
+        is_generated = self.generated and self.prompt_tokens is not None
+        return result._with_units_before(self._read_before(index)) if is_generated else result
 
     def _transformed(self, change: Callable[[FloatArray], Any], **fields: Any) -> "Attribution":
-        """Return the result with other scores, biases and sinks.
-
-        Args:
-            change: A function that is applied to each of these arrays.
-            fields: Other fields to replace.
-        """
+        """Return the result with a function applied to its scores, bias and sink, and other fields replaced."""
         for name in ("scores", "bias", "sink"):
             values = getattr(self, name)
             fields[name] = None if values is None else np.array(change(values), np.float32)
         return replace(self, **fields)
 
     def _index_of(self, target: str | SupportsIndex) -> int:
-        """Return the index of a target that is chosen by its name or index."""
         names = [t.name for t in self.targets]
         if isinstance(target, str):
             if target not in names:
@@ -288,13 +273,12 @@ class Attribution(Record):
         return index % len(names)
 
     def _read_before(self, k: int) -> list[int]:
-        """Return the units that the model read before a target; for a generated token, the earlier ones."""
+        """Return the units that were read before a target."""
         if not self.generated or self.prompt_tokens is None:
             return list(range(len(self.units)))
         return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
 
     def _with_units_before(self, read_units: list[int]) -> "Attribution":
-        """Return the result of one generated token with the units alone that the model had read before it."""
         unread = len(self.units) - len(read_units)
         text_units = self.text_units - unread
         sinks = tuple(i for i in self.sinks if i < text_units - 1)  # the position that predicts is never held constant
@@ -339,13 +323,12 @@ class Attribution(Record):
             return self
         if self.completion is None:
             raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
-        end = len(self.text or "")
-        target = Target("part", self.completion, span=(end - len(self.completion), end))
+        target = Target("part", self.completion, span=(len(self.prompt or ""), len(self.text or "")))
         cleared: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}}
         return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
 
     def _summed(self, purpose: str) -> "Attribution":
-        """Return the result with one score for each unit; those of a completion are summed over the answer."""
+        """Return the result with one score for each unit, of a completion the sum over the answer."""
         summed = self if self.completion is None else self.whole()
         if summed.scores.ndim != 1:
             raise DataError(f"{purpose} needs one score for each unit; choose with a[target] or a.layer(...)")
@@ -378,7 +361,6 @@ class Attribution(Record):
         """
         if self.offsets is None or self.text is None:
             raise DataError("words need the text and the character offsets of its tokens")
-        merge = merge or self.merge
         words: list[UnitScore] = []
         offsets, units = self.offsets, self.units
         for of, text in enumerate((self.text, self.text_pair)):
@@ -388,7 +370,7 @@ class Attribution(Record):
             spans = [(i, *offsets[i]) for i in tokens]
             completion = [start for i, start, _ in spans if self.prompt_tokens is not None and i >= self.prompt_tokens]
             for start, end, members in word_groups(text, spans, min(completion, default=0), units.words):
-                score = merge_scores(self.scores[..., members], merge)
+                score = merge_scores(self.scores[..., members], merge or self.merge)
                 words.append(UnitScore(text[start:end], tuple(members), score, start, end, of))
         if self.scores.ndim > 1:
             return words
@@ -412,8 +394,6 @@ class Attribution(Record):
             DataError: If tokens could not be found in the text.
             InputError: If there is no such kind or span.
         """
-        from .units.spans import grouped
-
         return grouped(self, by, self.merge if by == "word" and not self.media else "sum")
 
     def group_targets(self, parts: PartSpec) -> "Attribution":
@@ -427,8 +407,6 @@ class Attribution(Record):
             DataError: If nothing was generated, or its tokens could not be found in the text.
             InputError: If there is no such part.
         """
-        from .units.spans import grouped_targets
-
         return grouped_targets(self, parts)
 
     def sources(self, sources: SourceSpec = "sentence", parts: PartSpec = None) -> "Attribution":
@@ -444,8 +422,6 @@ class Attribution(Record):
             DataError: As `group` and `group_targets`.
             InputError: As these.
         """
-        from .units.spans import grouped
-
         if self.completion is None:
             return grouped(self, sources)
         return grouped(self.group_targets(parts), sources)  # in this order the parts of the answer are units, too
@@ -464,8 +440,6 @@ class Attribution(Record):
             DataError: If the parts of the answer are not both targets and units.
             InputError: If no part lies there.
         """
-        from .units.through import passed_through
-
         return passed_through(self, spans)
 
     def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
@@ -485,58 +459,51 @@ class Attribution(Record):
         """
         if k < 0:
             raise InputError(f"k must be at least 0, not {k}")
-        summed = self._summed("top()")
-        scores, shares = summed.scores, summed.shares
+        summed, units = self._summed("top()"), self.units
+        scores, shares, names = summed.scores.tolist(), summed.shares.tolist(), units.names
+        spans = units.spans or ((0, 0),) * len(units)
         answer = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
-        order = np.argsort(scores if lowest else -scores, kind="stable")
-        names, spans = self.units.names, self.units.spans or ((0, 0),) * len(self.units)
-        texts, sequences = self.units.text, self.units.sequence
+        order = np.argsort(summed.scores if lowest else -summed.scores, kind="stable")
         return [
-            UnitScore(
-                texts[i], (i,), float(scores[i]), spans[i][0], spans[i][1], sequences[i], names[i], float(shares[i])
-            )
+            UnitScore(units.text[i], (i,), scores[i], spans[i][0], spans[i][1], units.sequence[i], names[i], shares[i])
             for i in order.tolist()
-            if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
+            if i not in answer and (special or not (units.special[i] or i == self.reads_at))
         ][:k]
 
     # Files
 
     def _validate(self) -> None:
-        """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
         self.units.validate()
         count, targets = len(self.units), len(self.targets)
         require(targets > 0 and count > 0, "targets, units: none")
         require(all(s in (None, 0, 1) for s in self.units.sequence), "sequence: neither 0 nor 1")
         axes = self.scores.ndim - 1 - (self.layers is not None)
         require(axes == 1 or (axes == 0 and targets == 1), "scores: not the axes of its targets and layers")
-        shape = ((targets,) if axes else ()) + (() if self.layers is None else (len(self.layers),))
+        shape = (targets,) * axes + (() if self.layers is None else (len(self.layers),))
         require(self.scores.shape == (*shape, count) and 0 not in shape, f"scores: not of shape {(*shape, count)}")
         fits_targets = all(not isinstance(v, tuple) or len(v) == targets for v in self.diagnostics.values())
         require(not axes or fits_targets, "diagnostics: not one for each target")
-        expected = self._bias_shape(shape)
         for name, values in (("bias", self.bias), ("sink", self.sink)):
-            require(values is None or values.shape == expected, f"{name}: of another shape than the scores")
+            fits = values is None or values.shape == self._bias_shape(shape)
+            require(fits, f"{name}: of another shape than the scores")
         require(all(unit < count for unit in self.sinks), "sinks: no such unit")
         require((self.sink is not None) == bool(self.sinks), "sinks: without what they contribute, or the reverse")
         heads = self.token_predictions
         require(heads is None or len(heads) == self.text_units, "token_predictions: not one for each token")
-        length = 0 if self.text is None else len(self.text)
-        require(len(self.completion or "") <= length or self.text is None, "completion: longer than the text")
-        tokens = self.units.kind.count("token")
-        start = self.prompt_tokens or 0
+        lengths = [2**53 if text is None else len(text) for text in (self.text, self.text_pair)]
+        require(len(self.completion or "") <= lengths[0], "completion: longer than the text")
+        tokens, start = self.units.kind.count("token"), self.prompt_tokens or 0
         generated_count = 0 if self.prompt_tokens is None else len(self.generated)
         fits = start + generated_count == tokens if generated_count else start <= tokens
         require(fits, "prompt_tokens: not the number before the generated ones")
         for name, values_of in (("predictions", self.predictions), ("generated", self.generated)):
             fits = self.completion is None or len(values_of) in (0, targets)
             require(fits, f"{name}: not one for each target")
-        texts = (self.text, self.text_pair)
         for (start, end), sequence in zip(self.offsets or (), self.units.sequence, strict=False):
-            text = texts[sequence or 0]
-            require(start <= end and (text is None or end <= len(text)), "spans: outside the text")
+            require(start <= end <= lengths[sequence or 0], "spans: outside the text")
         messages = [(message.start, message.end) for message in self.messages or ()]
         for start, end in [*messages, *(t.span for t in self.targets if t.span is not None)]:
-            require(start <= end and (self.text is None or end <= length), "a span: outside the text")
+            require(start <= end <= lengths[0], "a span: outside the text")
         for medium in self.media:
             medium.validate(count)
         if self.verified is not None:
@@ -547,7 +514,7 @@ class Attribution(Record):
         return shape
 
     def _without_units(self) -> dict[str, Any]:
-        """Return the fields that hold something of single units, without it, for a result of coarser ones."""
+        """Return the fields that hold something of single units, cleared for a result of coarser ones."""
         return {"media": (), "prompt_tokens": None, "token_predictions": None, "verified": None}
 
     # Drawings
@@ -595,3 +562,22 @@ class Attribution(Record):
         from ..render.describe import summary_of
 
         return summary_of(self)
+
+
+def representative_layer(a: Attribution) -> int:
+    """Return the index of the last layer with visible scores outside special tokens; 0 without an axis of layers.
+
+    By some methods all of the last layer's scores are on the special token that the head reads.
+    """
+    if a.layers is None:
+        return 0
+    sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, T)
+    plain = ~np.array(a.units.special, dtype=bool)
+    return last_visible(sizes[:, plain].sum(-1), sizes.sum(-1))
+
+
+def last_visible(plain: FloatArray, total: FloatArray) -> int:
+    """Return the last layer with visible scores outside special tokens, of magnitudes there and of all scores, (L,)."""
+    shares = plain / np.maximum(total, 1e-30)  # (L,)
+    visible = np.flatnonzero(shares >= VISIBLE)
+    return int(visible[-1] if len(visible) else shares.argmax())

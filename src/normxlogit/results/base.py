@@ -1,7 +1,7 @@
 """The base class of results: fields, equality, JSON and Parquet files, tables and pages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
@@ -11,7 +11,7 @@ from ..extending import named, registered
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
 from .storage.tables import Columns, to_csv, to_pandas, unit_columns
-from .units.characters import escaped
+from .units.characters import one_line
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from .collection import Attributions
 
 
-FRAGMENTS = 20
-"""Most results that a notebook draws."""
-
-PRINTED = 10
-"""Most results that `print` shows."""
+FRAGMENTS, PRINTED = 20, 10
+"""Most results that a notebook draws, and that `print` shows."""
 
 
 class Exports(ABC):
@@ -37,12 +34,10 @@ class Exports(ABC):
         """Return everything as plain Python values, ready for `json.dumps`."""
 
     @abstractmethod
-    def _results(self) -> "Attributions[Any]":
-        """Return the results as a collection."""
+    def _results(self) -> "Attributions[Any]": ...
 
     @abstractmethod
-    def _columns(self) -> Columns:
-        """Return the table, a row for each unit, target and layer."""
+    def _columns(self) -> Columns: ...
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -131,25 +126,22 @@ class Exports(ABC):
 
         return written(results_page(self._results(), title=title), path)
 
-    def _blocks_of_first(self, count: int) -> "list[Sequence[Block]]":
-        """Return the blocks of the first results; several methods on one text are drawn together."""
-        from ..render.cards import cards
-
-        return [card.blocks for card in cards(self._results()[:count]) if card.result]
-
     def _repr_html_(self) -> str:
+        from ..render.cards import drawings
         from ..render.html import fragment
 
-        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(self._blocks_of_first(FRAGMENTS))]
+        first = drawings(self._results()[:FRAGMENTS])
+        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(first)]
         more = len(self._results()) - FRAGMENTS
         return "".join(drawn) + (f"<p>and {more} more; to_html(path) writes a page of all</p>" if more > 0 else "")
 
     def __str__(self) -> str:
+        from ..render.cards import drawings
         from ..render.terminal import text_of_blocks
 
         more = len(self._results()) - PRINTED
         left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
-        return "\n\n".join([*map(text_of_blocks, self._blocks_of_first(PRINTED)), *left]) or "no results"
+        return "\n\n".join([*map(text_of_blocks, drawings(self._results()[:PRINTED])), *left]) or "no results"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -186,11 +178,7 @@ class Record(Exports):
 
     @abstractmethod
     def _blocks(self, *, words: bool | None = None) -> "list[Block]":
-        """Return the blocks that it is drawn of.
-
-        Args:
-            words: Whether to merge tokens to words, where single units are listed; by default where it can tell.
-        """
+        """Return the blocks that it is drawn of; `words` as in `cards`."""
 
     def _row(self) -> dict[str, Any]:
         """Return the values of its `columns`, which go before the attribution's."""
@@ -208,7 +196,7 @@ class Record(Exports):
                 object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
+        """Return whether every field is equal; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
         return all(same(value, getattr(other, name)) for name, value in vars(self).items())
@@ -236,15 +224,13 @@ class Record(Exports):
         try:
             result: Self = check(cls)(state)
             result._validate()
-        except RecursionError:
-            raise DataError(f"not {cls.described}: nested too deeply") from None
         except ValueError as error:
             raise DataError(f"not {cls.described}: {error}") from None
         return result
 
     def __repr__(self) -> str:
         """Return one line without control characters, whatever the file held that was loaded."""
-        return escaped(f"{type(self).__name__}({self._shown()})")
+        return one_line(f"{type(self).__name__}({self._shown()})")
 
     def _results(self) -> "Attributions[Any]":
         from .collection import Attributions

@@ -1,6 +1,6 @@
 """`Attributions`: a sequence of results with slices, drawings, files, tables and comparisons of methods."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from pathlib import Path
@@ -18,7 +18,7 @@ from .storage.files import read_json
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
 from .storage.tables import Columns, Row, concat_tables, text_row
 from .targets import prediction_of
-from .units.characters import escaped
+from .units.characters import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,13 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 class WordTotal(NamedTuple):
-    """The mean score of a word over several texts.
-
-    Attributes:
-        text: The word in lower case.
-        score: Its mean score.
-        texts: How many texts it is in.
-    """
+    """A word in lower case, its mean score over several texts, and how many texts it is in."""
 
     text: str
     score: float
@@ -47,9 +41,6 @@ class Attributions(Sequence[R], Exports):
     """A sequence of results, of several texts or of several methods on one text.
 
     Adjacent results of one text and one target by several methods are drawn side by side.
-
-    Args:
-        results: The results.
     """
 
     def __init__(self, results: Iterable[R] = ()) -> None:
@@ -127,16 +118,13 @@ class Attributions(Sequence[R], Exports):
         if gold_labels is not None and len(gold_labels) != len(self):
             raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
         right = gold_labels and named("normxlogit.long_runs.gold:matches_gold")([*self], gold_labels)
-        matches = []
-        for i, result in enumerate(self):
-            prediction = prediction_of(result)
-            if label is not None and (prediction is None or prediction.label != label):
-                continue
-            if right is not None and right[i] is not (correct is None or correct):
-                continue
-            if predicate is None or predicate(result):
-                matches.append(result)
-        return type(self)(matches)
+        matches = [*self]
+        if right is not None:
+            wanted = correct is None or correct
+            matches = [result for result, is_right in zip(self, right, strict=True) if is_right is wanted]
+        if label is not None:
+            matches = [result for result in matches if getattr(prediction_of(result), "label", None) == label]
+        return type(self)(result for result in matches if predicate is None or predicate(result))
 
     def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
@@ -149,18 +137,17 @@ class Attributions(Sequence[R], Exports):
             DataError: If a result has no offsets for its words, or several scores for one; choose a target and a layer
                 of each first.
         """
-        scores: dict[str, list[float]] = {}
-        texts: Counter[str] = Counter()
-        for result in self:
-            words = set()
+        scores: defaultdict[str, list[float]] = defaultdict(list)
+        texts: defaultdict[str, set[int]] = defaultdict(set)
+        for index, result in enumerate(self):
             for word in result.words():  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
                     raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
                 if any(c.isalnum() for c in word.text):
-                    words.add(word.text.casefold())
-                    scores.setdefault(word.text.casefold(), []).append(word.score)
-            texts.update(words)
-        totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in scores.items() if texts[t] >= min_texts]
+                    scores[word.text.casefold()].append(word.score)
+                    texts[word.text.casefold()].add(index)
+        totals = [WordTotal(t, float(np.mean(s)), len(texts[t])) for t, s in scores.items()]
+        totals = [total for total in totals if total.texts >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
     def plot(self, k: int | None = None, *, min_texts: int = 1) -> "Figure":
@@ -191,7 +178,6 @@ class Attributions(Sequence[R], Exports):
             return False
 
     def _compared(self) -> list[Attribution]:
-        """Return the results."""
         attributions: list[Attribution] = [a for a in self if isinstance(a, Attribution)]
         if not attributions or len(attributions) < len(self):
             raise DataError("there are no results to compare")
@@ -236,12 +222,12 @@ class Attributions(Sequence[R], Exports):
         if not isinstance(states, list):
             raise DataError("not attributions: expected a list")
         results: list[Any] = []
-        for index, result_state in enumerate(states):
-            try:
+        try:
+            for result_state in states:
                 kind = checked_version(result_state).get("kind")
                 results.append(record_type(kind).from_dict(result_state))
-            except DataError as error:  # noqa: PERF203  # names the result
-                raise DataError(f"result {index}: {error}") from None
+        except DataError as error:
+            raise DataError(f"result {len(results)}: {error}") from None
         return cls(results)
 
     def _results(self) -> "Attributions[Any]":
@@ -249,15 +235,14 @@ class Attributions(Sequence[R], Exports):
 
     def __repr__(self) -> str:
         methods = list(dict.fromkeys(result.scored.method for result in self))
-        return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
+        return one_line(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
     def _text_columns(self) -> Columns:
-        """Return the table of texts, a row for each result."""
         rows = [text_row(result.scored) for result in self]
         return concat_tables([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
-        """Return the table column of methods, or no column if all results have the same method."""
+        """Return the cells of methods, none if all results have the same method."""
         methods = [_method(result) for result in self]
         several = len(set(methods)) > 1
         return [{"method": method} if several else {} for method in methods]
@@ -284,15 +269,12 @@ class Attributions(Sequence[R], Exports):
         methods, text_indices = self._methods(), list(range(len(self)))
         if any(methods):
             text_indices = [index for index, group in enumerate(self.by_text()) for _ in group]
-        first: list[Row] = [{"text_index": i, **method} for i, method in zip(text_indices, methods, strict=True)]
+        first = [{"text_index": i, **method} for i, method in zip(text_indices, methods, strict=True)]
         return concat_tables([result._columns() for result in self], first)
 
 
 def load(path: str | Path) -> Any:
     """Read a file that `save` or a command wrote, in JSON or Parquet.
-
-    Args:
-        path: The file.
 
     Returns:
         What was saved: a result, or `Attributions` of a collection, of a command for several inputs and of a corpus.

@@ -15,14 +15,9 @@ RemovedUnit = Literal["word", "token", "sentence", "paragraph", "message", "sour
 """The kind of part that is removed; "part" if there are several, or a caller named spans."""
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
-"""How a part is removed."""
 
-
-LEAST_LOSS = 1.0
-"""A sentence of an answer uses a source if it loses this many nats without it."""
-
-MOST_TIMES = 1e6
-"""From here on, how many times likelier a text is says no more."""
+LEAST_LOSS, MOST_TIMES = 1.0, 1e6
+"""A sentence of an answer uses a source if it loses so many nats without it; larger factors say no more."""
 
 
 class Removal(NamedTuple):
@@ -32,10 +27,8 @@ class Removal(NamedTuple):
         units: The text of each unit that was removed; none for the whole input.
         tokens: Indices of their tokens.
         prediction: What the model predicts without them; None if it predicts nothing, as of a cosine.
-        value: The measured quantity without them.
+        value: The measured quantity without them, `original` for the whole input.
         changed: Whether the prediction is another than for the whole input.
-        quantity: The kind of `value`.
-        original: The value for the whole input.
         values: Of a cited answer the log-probability of each of its sentences, whose sum is `value`.
     """
 
@@ -105,11 +98,10 @@ class Verification:
     def text_row(self) -> dict[str, Any]:
         """Return the cells for a table of texts: the removed units, the answer without them, and the control."""
         removal = self.smallest or self.together
-        answers = {"without": removal, "without_others": self.control}
         row: dict[str, Any] = {"removed": ", ".join(removal.units), "changed": removal.changed}
-        for name, removed in answers.items():
-            label = None if removed is None or removed.prediction is None else removed.prediction.label
-            row |= {f"prediction_{name}": label, f"value_{name}": None if removed is None else removed.value}
+        for name, removed in (("without", removal), ("without_others", self.control)):
+            row[f"prediction_{name}"] = getattr(removed and removed.prediction, "label", None)
+            row[f"value_{name}"] = getattr(removed, "value", None)
         return row
 
     def validate(self, tokens: int) -> None:
@@ -121,11 +113,7 @@ class Verification:
 
 
 def likelihood_text(nats: float) -> str:
-    """Return a change of a log-probability as how many times likelier or less likely it makes a text: its exponential.
-
-    Args:
-        nats: The change.
-    """
+    """Return a change of a log-probability as how many times (its exponential) likelier or less likely a text is."""
     times = math.exp(min(abs(nats), math.log(MOST_TIMES)))
     shown = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
     if shown == "1.0":

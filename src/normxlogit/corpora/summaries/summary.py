@@ -14,8 +14,7 @@ from ...inputs.texts import positive_integer
 from ...long_runs.gold import Gold, agrees, read_gold
 from ...long_runs.tables import arrow_module
 from ...pipeline.arguments import checked_arguments
-from ...results.attribution import Attribution
-from ...results.layers import last_visible
+from ...results.attribution import Attribution, last_visible
 from ...results.storage.columns import result_states
 from ..columns import CORPUS
 from .citations import CitationSummary, summarize_citations

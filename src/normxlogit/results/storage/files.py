@@ -14,16 +14,10 @@ from ...errors import DataError, reason_of
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a temporary file, which replaces a file when the block ends without an error.
+    """Yield the path of a temporary file, which replaces a file (of a link, its target) when the block ends.
 
     A reader sees the old file or the new one, never a part. When the block or the disk fails, the old file stays
     and the temporary one is removed. A path that is not of a regular file, such as `/dev/stdout`, is written directly.
-
-    Args:
-        path: The file to write; a link is followed.
-
-    Yields:
-        The path to write to.
     """
     temporary: Path | None = None
     try:
@@ -42,7 +36,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
+        os.umask(umask := os.umask(0o077))  # it can only be read by setting it
+        temporary.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask)
         temporary.replace(target)
         temporary = None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -75,12 +70,7 @@ def written(content: str, path: str | Path | None) -> str | None:
 def json_text(state: Any, *, ascii_only: bool = False) -> str:
     """Return a state as JSON that any strict parser reads and any terminal may show.
 
-    Control characters, marks that turn the writing direction and half surrogate pairs are escaped, the rest stays
-    readable.
-
-    Args:
-        state: Lists and dicts of strings, numbers, booleans and None.
-        ascii_only: Whether to escape every character beyond ASCII.
+    Control characters, marks that turn the writing direction and half surrogate pairs are escaped.
     """
     try:
         text = json.dumps(state, ensure_ascii=ascii_only, allow_nan=False, indent=1)
@@ -100,17 +90,9 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_bytes())
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except RecursionError:
-        raise DataError(f"{path}: not JSON that can be read: nested too deeply") from None
-    except ValueError as error:
-        raise DataError(f"{path}: not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise DataError(f"{path}: not JSON: {reason}") from None
 
 
 _HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def _umask() -> int:
-    """Return the process's umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

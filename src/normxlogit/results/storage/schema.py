@@ -1,8 +1,7 @@
 """The schema of results and settings: values are checked by type hints and converted for JSON.
 
-A field of a result and a setting of a method are checked against their type hints by the same functions. Libraries were
-tried instead: strict pydantic refuses "NaN" for a number, lenient pydantic takes "1.5" for one, and msgspec refuses
-numpy's numbers and arrays; with a converter for each of these they are no shorter than this module.
+Strict pydantic refuses "NaN" for a number, lenient pydantic takes "1.5" for one, and msgspec refuses numpy's numbers;
+with a converter for each of these they are no shorter than this module.
 """
 
 import math
@@ -11,7 +10,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -36,11 +35,8 @@ Measured = Annotated[Any, Number | tuple[Number, ...]]
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON lacks, as strings, spelled as in protobuf's JSON."""
 
-LARGEST = 2**63
-"""Whole numbers are below this limit of 64-bit arrays."""
-
-DEEPEST = 16
-"""Deepest nesting of a value that is read."""
+LARGEST, DEEPEST = 2**63, 16
+"""Whole numbers are below this limit of 64-bit arrays; the deepest nesting of a setting that is read."""
 
 Check = Callable[[Any], Any]
 
@@ -110,20 +106,21 @@ def check(hint: Any) -> Check:
         return check(arguments[1])
     if hint == FloatArray:
         return _array
+    if hint in SCALARS:
+        return partial(_scalar, *SCALARS[hint])
     if origin in (Union, types.UnionType):
-        return _union(hint)
+        return partial(_union, hint, [check(kind) for kind in arguments if kind is not type(None)])
     if origin in (tuple, Sequence):
-        return _entries(
-            [check(part) for part in arguments if part is not ...], fixed=origin is tuple and ... not in arguments
-        )
+        is_fixed = origin is tuple and ... not in arguments
+        return partial(_entries, is_fixed, [check(part) for part in arguments if part is not ...])
     if origin is Mapping:
-        return _mapping(check(arguments[1]))
+        return partial(_mapping, check(arguments[1]))
     if hasattr(hint, "of_state"):  # of several classes, of which a field says which
         of_state: Check = hint.of_state
         return of_state
-    if origin is None and isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
+    if origin is None and (is_dataclass(hint) or hasattr(hint, "_fields")):
         return record_check(hint)
-    return _scalar(hint)
+    return partial(_member, hint)
 
 
 def union_members(hint: Any) -> tuple[Any, ...]:
@@ -140,7 +137,8 @@ def described(hint: Any) -> str:
         elif get_origin(alternative) is tuple:
             parts.append(f"several values, each {described(get_args(alternative)[0])}")
         else:
-            parts.append(SCALARS[alternative][0] if alternative in SCALARS else f"a {alternative.__name__}")
+            name = "None" if alternative is type(None) else f"a {alternative.__name__}"
+            parts.append(SCALARS[alternative][0] if alternative in SCALARS else name)
     return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
@@ -172,11 +170,10 @@ def _real(value: Any, *, finite: bool) -> float | None:
         return NOT_FINITE.get(value)
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         return None
-    try:
+    with suppress(OverflowError):  # of a whole number that no float holds
         number = float(value)
-    except OverflowError:  # a whole number that no float holds
-        return None
-    return number if math.isfinite(number) or not finite else None
+        return number if math.isfinite(number) or not finite else None
+    return None
 
 
 SCALARS: dict[Any, tuple[str, Check]] = {
@@ -185,74 +182,55 @@ SCALARS: dict[Any, tuple[str, Check]] = {
     int: ("a whole number", lambda value: _whole(value, 1 - LARGEST, LARGEST)),
     Index: ("a whole number from 0", lambda value: _whole(value, 0, 2**53)),
     float: ("a number", lambda value: _real(value, finite=True)),
-    Number: ("a number", lambda value: _real(value, finite=False)),
-    type(None): ("None", lambda _: None),
+    Number: ("a number", lambda value: value if type(value) is float else _real(value, finite=False)),
 }
 """The description of each scalar type, and a function that converts a value to it or returns None."""
 
 
-def _scalar(hint: Any) -> Check:
-    """Return a check of a scalar type, a literal or a class."""
-    unchanged = {str: str, bool: bool, Number: float, type(None): type(None)}.get(hint)  # the types of most values
-    allowed = get_args(hint) if get_origin(hint) is Literal else ()
-    convert = SCALARS[hint][1] if hint in SCALARS else None
+def _scalar(expected: str, convert: Check, value: Any) -> Any:
+    """Convert a value to a scalar type."""
+    if (converted := convert(value)) is None:
+        raise _refusal(expected, value)
+    return converted
 
-    def checked(value: Any) -> Any:
-        if type(value) is unchanged:
-            return value
-        if convert is not None and (converted := convert(value)) is not None:
-            return converted
-        if any(type(value) is type(v) and value == v for v in allowed):
-            return value
-        if convert is None and not allowed and isinstance(value, hint):
-            return value
+
+def _member(hint: Any, value: Any) -> Any:
+    """Return one of the values of a Literal, an object of a class, or None."""
+    allowed = get_args(hint)
+    is_member = any(type(value) is type(v) and value == v for v in allowed) if allowed else isinstance(value, hint)
+    if not is_member:
         raise _refusal(described(hint), value)
-
-    return checked
-
-
-def _union(hint: Any) -> Check:
-    """Return a check of a union: the first alternative that takes the value converts it."""
-    kinds = get_args(hint)
-    checks = [check(kind) for kind in kinds if kind is not type(None)]
-
-    def checked(value: Any) -> Any:
-        if value is None and len(checks) < len(kinds):
-            return None
-        if len(checks) == 1:
-            return checks[0](value)  # whose error says more
-        for checker in checks:
-            with suppress(ValueError):
-                return checker(value)
-        raise _refusal(described(hint), value)
-
-    return checked
+    return value
 
 
-def _entries(checks: list[Check], *, fixed: bool) -> Check:
-    """Return a check of a list's entries: one function for all, or one for each entry of a list of fixed length."""
-
-    def checked(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise _refusal("a list", value)
-        if not fixed:
-            return tuple(map(checks[0], value))
-        if len(value) != len(checks):
-            raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
-        return tuple(checker(v) for checker, v in zip(checks, value, strict=True))
-
-    return checked
+def _union(hint: Any, checks: list[Check], value: Any) -> Any:
+    """Convert a value by the first alternative that takes it."""
+    if value is None and len(checks) < len(get_args(hint)):
+        return None
+    if len(checks) == 1:
+        return checks[0](value)  # whose error says more
+    for checker in checks:
+        with suppress(ValueError):
+            return checker(value)
+    raise _refusal(described(hint), value)
 
 
-def _mapping(value_of: Check) -> Check:
-    """Return a check of a mapping from names to values of one type."""
+def _entries(is_fixed: bool, checks: list[Check], value: Any) -> tuple[Any, ...]:
+    """Convert the entries of a list: by one function, or by one for each entry of a list of fixed length."""
+    if not isinstance(value, list | tuple):
+        raise _refusal("a list", value)
+    if not is_fixed:
+        return tuple(map(checks[0], value))
+    if len(value) != len(checks):
+        raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
+    return tuple(checker(v) for checker, v in zip(checks, value, strict=True))
 
-    def checked(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise _refusal("names with values", value)
-        return {check(str)(name): value_of(v) for name, v in value.items()}
 
-    return checked
+def _mapping(value_of: Check, value: Any) -> dict[str, Any]:
+    """Convert a mapping from names to values of one type."""
+    if not isinstance(value, Mapping):
+        raise _refusal("names with values", value)
+    return {check(str)(name): value_of(v) for name, v in value.items()}
 
 
 @cache
@@ -260,22 +238,21 @@ def record_check(record: Any) -> Check:
     """Return a check that makes a record of a mapping; entries that are not fields are ignored."""
     hints = get_type_hints(record, include_extras=True)
     names = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]
-    checks = {name: check(hints[name]) for name in names}
+    return partial(_record, record, {name: check(hints[name]) for name in names})
 
-    def checked(state: Any) -> Any:
-        if not isinstance(state, Mapping):
-            raise _refusal("fields with values", state)
-        values = {}
-        for name, field_of in checks.items():
-            if name not in state:
-                raise ValueError(f"{name} is missing")
-            try:
-                values[name] = field_of(state[name])
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
-        return record(**values)
 
-    return checked
+def _record(record: Any, checks: dict[str, Check], state: Any) -> Any:
+    if not isinstance(state, Mapping):
+        raise _refusal("fields with values", state)
+    values = {}
+    for name, field_of in checks.items():
+        if name not in state:
+            raise ValueError(f"{name} is missing")
+        try:
+            values[name] = field_of(state[name])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return record(**values)
 
 
 def _array(value: Any) -> FloatArray:

@@ -6,22 +6,13 @@ from typing import Literal
 
 
 def safe(text: str) -> str:
-    """Return the text without control characters; line ends and tabs stay.
-
-    Control characters become signs for them, marks that embed or override the writing direction become "�", line and
-    paragraph separators "↵". Marks without width that only hint at the direction are left out.
-    """
+    """Return the text with signs for control characters and for marks of writing direction; line ends and tabs stay."""
     return text.translate(_CONTROLS)
 
 
 def one_line(text: str) -> str:
     """Return the text on one line, safe to print: for errors, names and titles."""
     return safe(" ".join(text.split()))
-
-
-def escaped(text: str) -> str:
-    """Return the text with unprintable characters as escapes, as in `repr` of strings."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def markdown_escaped(text: str) -> str:
@@ -33,8 +24,16 @@ def markdown_escaped(text: str) -> str:
 
 def safe_output(text: str) -> str:
     """Return the text with control sequences made visible, except those that set colours."""
-    substrings = _COLOR.split(text)
-    return "".join(substring if index % 2 else safe(substring) for index, substring in enumerate(substrings))
+    return "".join(part if index % 2 else safe(part) for index, part in enumerate(_COLOR.split(text)))
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without the white space at its ends, or unchanged if it holds nothing else."""
+    body = text[start:end]
+    if not body.strip():
+        return start, end
+    start += len(body) - len(body.lstrip())
+    return start, start + len(body.strip())
 
 
 def visible(text: str) -> str:
@@ -53,13 +52,8 @@ def quoted(name: str) -> str:
 
 def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
     """Return the writing direction of a text, that of its first letter with a direction."""
-    for character in text:
-        kind = unicodedata.bidirectional(character)
-        if kind in ("R", "AL"):
-            return "rtl"
-        if kind == "L":
-            return "ltr"
-    return "auto"
+    directions = (_DIRECTIONS.get(unicodedata.bidirectional(character)) for character in text)
+    return next(filter(None, directions), "auto")
 
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>|~&$#]")
@@ -74,5 +68,6 @@ _CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pai
 _CONTROLS |= {0x85: "↵", 0x2028: "↵", 0x2029: "↵"}
 _CONTROLS |= dict.fromkeys([0x061C, 0x200E, 0x200F], "")
 _SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
+_DIRECTIONS: dict[str, Literal["ltr", "rtl"]] = {"L": "ltr", "R": "rtl", "AL": "rtl"}
 _PUNCTUATION = frozenset({"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk"})
 _COLOR = re.compile(r"(\x1b\[[0-9;]*m)")

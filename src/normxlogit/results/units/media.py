@@ -60,16 +60,11 @@ class Medium:
     scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def __post_init__(self) -> None:
-        """Freeze the arrays."""
         freeze(self)
 
     @classmethod
     def of_state(cls, state: Any) -> "Medium":
-        """Return a medium of its fields, as a file has them.
-
-        Raises:
-            ValueError: If they are not those of a medium that an extension names.
-        """
+        """Return a medium of its fields, as a file has them; ValueError if no extension names its kind."""
         if not isinstance(state, Mapping):
             raise ValueError(f"expected fields with values, got a {type(state).__name__}")
         checked: Any = medium_class(str(state.get("kind")))
@@ -122,34 +117,27 @@ class Medium:
     @property
     def total(self) -> FloatArray:
         """The sum over the parts, with the leading axes of `scores`."""
-        total: FloatArray = self.scores.sum(tuple(range(-len(self.shape), 0)))
-        return total
+        return np.asarray(self.scores.sum(tuple(range(-len(self.shape), 0))))
 
     def as_units(self, sequence: int = 0) -> Units:
-        """Return its parts as units.
-
-        Args:
-            sequence: Which of two inputs it is.
-        """
-        names = tuple(self.part_names)
+        """Return its parts as units; `sequence` says which of two inputs it is."""
+        names, kinds = tuple(self.part_names), tuple[UnitKind, ...]([self.unit_kind])
         count = len(names)
-        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * count
-        return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
+        return Units(kind=kinds * count, text=names, special=(False,) * count, sequence=(sequence,) * count)
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
-        axes = len(self.extent)
-        sides = np.array(place, np.float32).astype(np.float64)  # as its own places are rounded
+        start, end = np.split(np.array(place, np.float32).astype(np.float64), 2)  # as its own places are rounded
         low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
-        inside = np.clip(np.minimum(high, sides[axes:]) - np.maximum(low, sides[:axes]), 0, None)  # (..., A)
+        inside = np.clip(np.minimum(high, end) - np.maximum(low, start), 0, None)  # (..., A)
         shares: NDArray[np.float64] = inside.prod(-1) / np.maximum((high - low).prod(-1), 1e-12)
         return shares
 
     def place_of(self, units: Sequence[int]) -> Place:
         """Return the place around some of its units, such as a box."""
-        axes = self.places.shape[-1] // 2
-        places = self.places.reshape(-1, 2 * axes)[[unit - self.first for unit in units]]  # (n, 2 A)
-        return (*places[:, :axes].min(0).tolist(), *places[:, axes:].max(0).tolist())
+        places = self.places.reshape(-1, self.places.shape[-1])[[unit - self.first for unit in units]]  # (n, 2 A)
+        low, high = np.split(places, 2, -1)  # (n, A) each
+        return (*low.min(0).tolist(), *high.max(0).tolist())
 
     def validate(self, units: int) -> None:
         """Raise ValueError if a part has no place, or is not among the units."""
@@ -190,7 +178,7 @@ class Medium:
 
 
 def is_region(item: Any, *, has_text: bool = True) -> bool:
-    """Return whether a caller's source is a region of a medium, as an extension reads it."""
+    """Return whether a caller's source is a region of a medium."""
     if has_text and isinstance(item, tuple) and len(item) == 2 and all(type(number) is int for number in item):
         return False  # characters of the text
     return any(kind.is_region(item, has_text=has_text) for kind in registered("media").values())
@@ -203,7 +191,6 @@ def media_places(
 
     Args:
         media: What a prompt or a result holds beside its text, each with a `kind`, a `name` and an `extent`.
-        sources: How it is divided, with regions of media among named sources.
         has_text: Whether it holds a text, of whose characters a pair of whole numbers is a span.
 
     Yields:
@@ -218,7 +205,7 @@ def media_places(
         found = class_of_kind.regions([media[index] for index in indices], of_kind)
         regions |= {name: (indices[number], place) for name, (number, place) in found.items()}
     for (first, (index, place)), (second, (other_index, other)) in combinations(regions.items(), 2):
-        if index == other_index and _overlap(place, other):
+        if index == other_index and overlap(place, other):
             raise InputError(f"the sources {first!r} and {second!r} overlap")
     for index, medium in enumerate(media):
         places = {name: place for name, (of_medium, place) in regions.items() if of_medium == index}
@@ -230,10 +217,10 @@ def media_places(
             yield index, f"the rest of {medium.name}", "medium", rest
 
 
-def _overlap(one: Place, other: Place) -> bool:
-    """Return whether two places have something in common."""
+def overlap(one: Place, other: Place) -> bool:
+    """Return whether two places, or spans of characters, have something in common."""
     axes = len(one) // 2
-    return all(max(one[i], other[i]) < min(one[axes + i], other[axes + i]) for i in range(axes))
+    return all(one[i] < other[axes + i] and other[i] < one[axes + i] for i in range(axes))
 
 
 def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
@@ -244,7 +231,7 @@ def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
         for i, size in enumerate(extent)
     ]
     cells = [tuple(zip(*sides, strict=True)) for sides in product(*map(pairwise, edges))]  # beginnings, ends
-    return [(*low, *high) for low, high in cells if not any(_overlap((*low, *high), place) for place in places)]
+    return [(*low, *high) for low, high in cells if not any(overlap((*low, *high), place) for place in places)]
 
 
 def medium_class(kind: str) -> type[Medium]:

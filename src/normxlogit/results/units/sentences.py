@@ -1,17 +1,17 @@
 """Sentence and paragraph segmentation by rules, without a dependency."""
 
 import re
+from collections.abc import Iterable
+
+from .characters import trimmed
 
 Span = tuple[int, int]
 
 
 def paragraph_spans(text: str) -> list[Span]:
     """Return the character spans of a text's paragraphs, which empty lines separate; without outer white space."""
-    spans, start = [], 0
-    for gap in _EMPTY_LINE.finditer(text):
-        spans.append((start, gap.start()))
-        start = gap.end()
-    return _trimmed(text, [*spans, (start, len(text))])
+    edges = [0, *(edge for gap in _EMPTY_LINE.finditer(text) for edge in gap.span()), len(text)]
+    return _trimmed(text, zip(edges[::2], edges[1::2], strict=True))
 
 
 def sentence_spans(text: str) -> list[Span]:
@@ -36,15 +36,14 @@ def sentence_spans(text: str) -> list[Span]:
 def _blocks(text: str) -> list[Span]:
     """Return the spans that no sentence crosses: paragraphs, and in these headings, table rows and entries of lists."""
     blocks = []
-    for first_character, end_character in paragraph_spans(text):
-        start, ends_block = first_character, False
-        for line in re.compile(r"[^\n]+").finditer(text, first_character, end_character):
-            begins_block = bool(_OWN_LINE.match(line.group()))
-            if (begins_block or ends_block) and line.start() > start:
+    for first, end in paragraph_spans(text):
+        start, ends_block = first, False
+        for line in _LINE.finditer(text, first, end):
+            if (ends_block or _OWN_LINE.match(line.group())) and line.start() > start:
                 blocks.append((start, line.start()))
                 start = line.start()
             ends_block = bool(_ONE_LINE.match(line.group()))
-        blocks.append((start, end_character))
+        blocks.append((start, end))
     return blocks
 
 
@@ -77,20 +76,14 @@ def _ends(text: str, start: int, match: "re.Match[str]", limit: int) -> bool:
     return True
 
 
-def _trimmed(text: str, spans: list[Span]) -> list[Span]:
+def _trimmed(text: str, spans: Iterable[Span]) -> list[Span]:
     """Return the spans without the white space at their ends; empty ones are left out."""
-    trimmed = []
-    for start, end in spans:
-        body = text[start:end]
-        start += len(body) - len(body.lstrip())
-        end = start + len(body.strip())
-        if end > start:
-            trimmed.append((start, end))
-    return trimmed
+    return [trimmed(text, start, end) for start, end in spans if text[start:end].strip()]
 
 
 _CLOSING = "\"'”’»)]}*_"
 _OPENING = "\"'“‘«([{*_"
+_LINE = re.compile(r"[^\n]+")
 _EMPTY_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _OWN_LINE = re.compile(r"\s*(?:[-*•+]\s|\(?\w{1,3}[.)]\s|#{1,6}\s|\||>|```|={3,}|-{3,})")
 _ONE_LINE = re.compile(r"\s*(?:#{1,6}\s|\||```|={3,}|-{3,})")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...errors import DataError, InputError
 from ..storage.schema import FloatArray, Index
 from ..targets import Target
+from .characters import trimmed
 from .kinds import Merge, PartKind, SourceKind
 from .media import is_region, media_places
 from .sentences import paragraph_spans, sentence_spans
@@ -35,10 +36,7 @@ class MessageSpan(NamedTuple):
 
     Attributes:
         role: Role of its author; of a conversation what it is: also "tool call", "tool result" and "reasoning".
-        start: Its first character in the text.
-        end: One past its last.
-        name: What it is called, such as "tool result search (2)"; names of its sources begin with it. Of a conversation
-            whose sources are cited, like `tool`.
+        name: What it is called in a conversation, such as "tool result search (2)"; its sources' names begin with it.
         tool: Name of the tool; of other messages empty.
     """
 
@@ -53,8 +51,6 @@ class NamedSpan(NamedTuple):
     """A source of the prompt, a part of the answer, or another coarser unit.
 
     Attributes:
-        start: Its first character in the text.
-        end: One past its last.
         tokens: Indices of its tokens in the sequence, or of the finer units that it is made of.
         sequence: Which of two texts it is of, None for pictures and sounds.
         weights: How much of each of `tokens` belongs to it, such as the share of a patch that lies in a region; empty
@@ -74,14 +70,10 @@ class NamedSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequenced:
-    """A prompt with its completion, as characters and as tokens.
+    """A prompt with its completion, as characters and as tokens; other fields as in `Units` and `Attribution`.
 
     Attributes:
-        text: Both.
         offsets: Character spans of the T tokens.
-        special: True at special tokens and at those of a chat template.
-        messages: Spans of the messages of a chat; None for a prompt that was one text.
-        words: The characters of the word of each token, where the caller has split the text into words.
         reasoning: Spans of the completion's reasoning, in its characters, each with its span with the marks around it.
     """
 
@@ -115,28 +107,19 @@ class Sequenced:
     @cached_property
     def _begins(self) -> NDArray[np.int64]:
         """The first character of each token that is not white space, shape (T,); -1 for special tokens."""
-        begins = np.full(len(self.offsets), -1)
-        for token, (begin, stop) in enumerate(self.offsets):
-            body = self.text[begin:stop]
-            if not self.special[token]:
-                begins[token] = begin + (len(body) - len(body.lstrip()) if body.strip() else 0)
-        return begins
+        spans = zip(self.offsets, self.special, strict=False)
+        return np.array([-1 if special else trimmed(self.text, *span)[0] for span, special in spans], int)
 
 
 def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
-    """Return the sources of a prompt; text between sources is in none of them.
+    """Return the sources of a prompt; regions of pictures and sounds are left out.
 
-    Args:
-        sequence: The prompt with its completion.
-        sources: "word", "sentence", "paragraph" or "message", without the chat template's text around the messages; or
-            named spans of characters of the prompt. Regions of pictures and sounds among them are left out.
+    Text between sources, such as the chat template's around messages, is in none of them.
     """
     if isinstance(sources, str):
-        if sources not in get_args(SourceKind):
-            raise InputError(
-                f"sources are {', '.join(map(repr, get_args(SourceKind)))} or named spans, not {sources!r}"
-            )
-        prompt = (MessageSpan("prompt", 0, sequence.prompt_characters),)
+        kinds, prompt = get_args(SourceKind), (MessageSpan("prompt", 0, sequence.prompt_characters),)
+        if sources not in kinds:
+            raise InputError(f"sources are {', '.join(map(repr, kinds))} or named spans, not {sources!r}")
         messages = prompt if sequence.messages is None else sequence.messages
         return [
             group._replace(name=message.role if sources == "message" else group.name, kind=sources)
@@ -155,21 +138,13 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
 
 
 def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
-    """Return the parts of an answer.
-
-    Args:
-        sequence: The prompt with its completion.
-        parts: A token's index (negative from the end) or a list of them; a span of characters of the completion; each
-            "token", "word", "sentence" or "paragraph"; or "all" or None for the whole answer as one part.
-    """
+    """Return the parts of an answer, see `Attribution.group_targets`."""
     first, shift = sequence.prompt_tokens, sequence.prompt_characters
     count, length = len(sequence.offsets) - first, len(sequence.text) - shift
     if parts is None or parts == "all":
         return [NamedSpan(sequence.text[shift:], shift, shift + length, tuple(range(first, first + count)))]
-    if isinstance(parts, int) and not isinstance(parts, bool):
-        parts = [parts]
-    if parts == "token":
-        parts = list(range(count))
+    if parts == "token" or type(parts) is int:
+        parts = list(range(count)) if parts == "token" else [parts]
     if isinstance(parts, list) and parts and all(type(i) is int for i in parts):
         if outside := [i for i in parts if not -count <= i < count]:
             raise InputError(f"no generated token {outside[0]}; there are {count}")
@@ -187,22 +162,23 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
             f"indices, or a span (start, end) of characters, not {parts!r}"
         )
+    between = partial(_groups_between, sequence, kind, of_answer=True)
     groups: list[NamedSpan] = []
     for thought, marked in sequence.reasoning if kind != "message" else ():
-        groups += _groups_between(sequence, kind, shift + start, shift + marked[0], of_answer=True)
-        thoughts = _groups_between(sequence, kind, shift + thought[0], shift + thought[1], of_answer=True)
+        groups += between(shift + start, shift + marked[0])
+        thoughts = between(shift + thought[0], shift + thought[1])
         edges = [shift + marked[0], *(group.start for group in thoughts[1:]), shift + marked[1]]
         for group, (first, last) in zip(thoughts, pairwise(edges), strict=False):  # the marks belong to them
             groups.append(group._replace(start=first, end=last, tokens=sequence.tokens_in(first, last, of_answer=True)))
         start = marked[1]
-    groups += _groups_between(sequence, kind, shift + start, shift + end, of_answer=True)
+    groups += between(shift + start, shift + end)
     if not groups:
         raise InputError("no token of the answer begins there")
     return groups
 
 
 def _groups_between(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
-    """Return the spans of a kind between two characters, named by their texts; spans without tokens are left out."""
+    """Return the spans of a kind between two characters that have tokens, named by their texts."""
     if kind == "message":
         spans = [(start, end)]
     elif kind == "word":
@@ -223,11 +199,10 @@ def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
     """Return a source that the caller named by its characters, with its tokens."""
     if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(i, int) for i in span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
-    start, end = span[0], span[1]
-    if not 0 <= start < end <= sequence.prompt_characters:
+    (start, end), length = span, sequence.prompt_characters
+    if not 0 <= start < end <= length:
         raise InputError(
-            f"source {name!r}: {start} to {end} is not a span of the prompt, which has {sequence.prompt_characters} "
-            "characters"
+            f"source {name!r}: {start} to {end} is not a span of the prompt, which has {length} characters"
         )
     tokens = sequence.tokens_in(start, end, of_answer=False)
     if not tokens:
@@ -241,16 +216,15 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
     check_coarser(a, groups)
-    in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    ungrouped = tuple(i for i in range(start) if i not in in_groups)
+    ungrouped = _not_in(groups, range(start))
     whole = "text" if a.completion is None else "prompt"
-    others = [NamedSpan(f"the rest of the {whole}", 0, 0, ungrouped, "rest", None)]
+    groups.append(NamedSpan(f"the rest of the {whole}", 0, 0, ungrouped, "rest", None))
     if a.completion is not None:
-        others += _earlier_words(a, range(start, a.text_units))
-    scores = np.stack([_merged(a.scores, group, merge) for group in (*groups, *others)], -1)  # (..., groups + others)
-    units = units_of([*groups, *others], [a.text or "", a.text_pair or ""])
-    sinks = tuple(k for k, group in enumerate((*groups, *others)) if not set(a.sinks).isdisjoint(group.tokens))
+        groups += _earlier_words(a, range(start, a.text_units))
+    scores = np.stack([_merged(a.scores, group, merge) for group in groups], -1)  # (..., groups)
+    units = units_of(groups, [a.text or "", a.text_pair or ""])
+    sinks = tuple(k for k, group in enumerate(groups) if not set(a.sinks).isdisjoint(group.tokens))
     changes: dict[str, Any] = {"sinks": sinks}
     if merge != "sum":  # bias and sink add up with sums only
         changes = {"bias": None, "sink": None, "sinks": ()}
@@ -265,16 +239,20 @@ def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
     for start, end in parts:  # two targets may be of one part
         tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
         groups.append(NamedSpan(name, start, end, tokens, "answer", 0))
-    in_parts = {unit for group in groups for unit in group.tokens}
-    left = tuple(unit for unit in units if unit not in in_parts)
+    left = _not_in(groups, units)
     return [*groups, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not groups else [])]
+
+
+def _not_in(groups: Sequence[NamedSpan], units: Sequence[int]) -> tuple[int, ...]:
+    grouped_units = {unit for group in groups for unit in group.tokens}
+    return tuple(unit for unit in units if unit not in grouped_units)
 
 
 def earlier_parts(a: "Attribution") -> dict[tuple[int, int], int]:
     """Return the parts of an answer that are units: the unit of each span."""
-    units = a.units
-    answers = [unit for unit, kind in enumerate(units.kind) if kind == "answer" and units.sequence[unit] is not None]
-    return {units.spans[unit]: unit for unit in answers if units.spans}
+    columns = zip(a.units.kind, a.units.sequence, a.units.spans or (), strict=False)
+    answers = [kind == "answer" and sequence is not None and span for kind, sequence, span in columns]
+    return {span: unit for unit, span in enumerate(answers) if span}
 
 
 def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
@@ -290,7 +268,6 @@ def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
     groups = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None, None, reasoning), parts)
     rows = [list(group.tokens) for group in groups]
     groups = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
-
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
     return a._transformed(
         lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
@@ -336,31 +313,19 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     in_other = [text_index not in (None, sequence) for text_index in a.units.sequence]
     offsets = [(0, 0) if other else span for span, other in zip(a.offsets, in_other, strict=False)]
     masked = [special or other for special, other in zip(a.special_tokens_mask, in_other, strict=False)]
-    completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
-    prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    messages = None if sequence else a.messages
-    prompt_characters = len(text) - completion_length
-    return Sequenced(text, offsets, masked, prompt_tokens, prompt_characters, messages, a.units.words)
+    end = (a.text_units, len(text))
+    if a.prompt_tokens is not None:
+        end = (a.prompt_tokens, len(text) - len(a.completion or ""))
+    return Sequenced(text, offsets, masked, *end, None if sequence else a.messages, a.units.words)
 
 
 def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
-    """Return the groups of the units of a result: spans of its texts, then its pictures and sounds."""
-    return [*_groups_of_text(a, by), *_groups_of_media(a, by)]
-
-
-def _groups_of_text(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
-    """Return the groups of the units of the text; none for a result of pictures or sounds without a text."""
-    if a.media and (not by or (a.units.spans is None and not a.has_text)):
-        return []
-    groups = prompt_sources(sequenced(a), by)
-    if a.text_pair is not None and isinstance(by, str):
-        groups += [group._replace(sequence=1) for group in prompt_sources(sequenced(a, 1), by)]
-    return groups
-
-
-def _groups_of_media(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
-    """Return the groups of media units: each medium, or its regions and the rest of it."""
-    groups = []
+    """Return the groups of the units of a result: spans of its texts, then its pictures and sounds or their regions."""
+    groups: list[NamedSpan] = []
+    if not a.media or (by and (a.units.spans is not None or a.has_text)):
+        groups = prompt_sources(sequenced(a), by)
+        if a.text_pair is not None and isinstance(by, str):
+            groups += [group._replace(sequence=1) for group in prompt_sources(sequenced(a, 1), by)]
     left = [np.ones(medium.shape) for medium in a.media]  # the share of each part that is in no region yet
     for index, name, kind, boxes in media_places(a.media, by, has_text=bool(a.text)):
         medium = a.media[index]

@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import DataError, InputError
-from ..attribution import Attribution
 from ..storage.schema import FloatArray
+from .media import overlap
+
+if TYPE_CHECKING:
+    from ..attribution import Attribution
 
 
 def passed_through(
-    a: Attribution, spans: str | Sequence[tuple[int, int]] | None = None, weighted: FloatArray | None = None
-) -> Attribution:
+    a: "Attribution", spans: str | Sequence[tuple[int, int]] | None = None, weighted: FloatArray | None = None
+) -> "Attribution":
     """Return a result whose scores of the answer's own parts are passed on; see `Attribution.through`.
 
     With A_k the scores of part k of the answer on the prompt and B_kj its score on an earlier part j, the passed-on
@@ -21,18 +25,13 @@ def passed_through(
     parts in their order solves it. Each r_j sums to 1, so the sum over units is that of the direct scores.
 
     Args:
-        a: The result.
-        spans: As in `Attribution.through`.
         weighted: Other scores of the parts, of which r_j is taken; None for those of the result.
     """
     part_of_unit = _parts_that_are_units(a)  # by unit, of those that are passed on
     if spans is not None:
         chosen = _spans_passed(a, spans)
-        part_of_unit = {
-            unit: k
-            for unit, k in part_of_unit.items()
-            if any(overlap(a.targets[k].span or (-1, -1), span) for span in chosen)
-        }
+        lies_there = [any(overlap(target.span or (-1, -1), span) for span in chosen) for target in a.targets]
+        part_of_unit = {unit: k for unit, k in part_of_unit.items() if lies_there[k]}
         if not part_of_unit:
             raise InputError("no explained part of the answer that later ones read lies there")
     direct = a.scores.astype(np.float64)  # (K, ..., U)
@@ -56,7 +55,7 @@ def passed_through(
     return replace(a, scores=passed.astype(np.float32), settings=settings, verified=None)
 
 
-def _parts_that_are_units(a: Attribution) -> dict[int, int]:
+def _parts_that_are_units(a: "Attribution") -> dict[int, int]:
     """Return the index of the target that each unit of the answer is, or is a token of."""
     explained = [target.id for target in a.targets]
     is_other = bool(a.generated) and explained != [token.id for token in a.generated]
@@ -69,12 +68,10 @@ def _parts_that_are_units(a: Attribution) -> dict[int, int]:
     if a.completion is None or not a.has_target_axis or spans is None:
         raise DataError("scores pass through the parts of an answer: explain_completion(..., parts='sentence')")
     of_answer = [unit for unit in range(a.text_units) if unit >= start or units.kind[unit] == "answer"]
-    parts = {}
-    for unit in of_answer:
-        for k, target in enumerate(a.targets):
-            first, end = target.span or (-1, -1)
-            if first < spans[unit][1] <= end:  # a token may begin with the space before its part
-                parts[unit] = k
+    ends = {k: target.span or (-1, -1) for k, target in enumerate(a.targets)}
+    parts = {  # a token may begin with the space before its part
+        unit: k for unit in of_answer for k, (first, end) in ends.items() if first < spans[unit][1] <= end
+    }
     if not parts:
         raise DataError(
             "the answer's own words are one unit of this result: explain its parts, parts='sentence', or pass the "
@@ -83,15 +80,9 @@ def _parts_that_are_units(a: Attribution) -> dict[int, int]:
     return parts
 
 
-def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return whether two spans have a character in common."""
-    return one[0] < other[1] and other[0] < one[1]
-
-
-def _spans_passed(a: Attribution, spans: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _spans_passed(a: "Attribution", spans: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return spans of characters of the completion as spans of the whole text."""
-    text, completion = a.text or "", a.completion or ""
-    shift = len(text) - len(completion)
+    shift = len(a.text or "") - len(a.completion or "")
     if isinstance(spans, str):
         if spans != "reasoning":
             raise InputError(f"through() takes 'reasoning' or spans (start, end) of the completion, not {spans!r}")

@@ -1,7 +1,7 @@
 """Units, the parts of an input that have scores, as columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..storage.schema import Index
@@ -14,7 +14,6 @@ UnitKind = Literal[
 
 APART: tuple[UnitKind, ...] = ("rest", "answer")
 """Kinds of units that are not sources: the rest of a prompt, and the answer's own earlier tokens."""
-
 
 NOTHING = {"spans": (0, 0), "words": (0, 0), "ids": None, "name": ""}
 """Fill values of the columns that not all units have."""
@@ -64,24 +63,19 @@ class Units:
     def __add__(self, other: "Units") -> "Units":
         """Concatenate units; a column that only one of them has is filled for the other."""
         columns: dict[str, Any] = {}
-        for column in fields(self):
-            ours, theirs = (getattr(units, column.name) for units in (self, other))
-            filling = NOTHING.get(column.name)
+        for name, ours in vars(self).items():
+            theirs, filling = getattr(other, name), [NOTHING.get(name)]
             if ours or theirs:
-                columns[column.name] = (*(ours or [filling] * len(self)), *(theirs or [filling] * len(other)))
+                columns[name] = (*(ours or filling * len(self)), *(theirs or filling * len(other)))
         return replace(self, **columns)
 
     def take(self, indices: Sequence[int]) -> "Units":
         """Return the units at some indices, in their order."""
-        columns = {c.name: getattr(self, c.name) for c in fields(self)}
-        return replace(
-            self, **{name: tuple(values[i] for i in indices) if values else values for name, values in columns.items()}
-        )
+        columns = {name: values for name, values in vars(self).items() if values}
+        return replace(self, **{name: tuple(values[i] for i in indices) for name, values in columns.items()})
 
     def validate(self) -> None:
         """Raise ValueError if a column does not have an entry for each."""
-        for column in fields(self):
-            values = getattr(self, column.name)
-            optional = column.name in ("spans", "words", "ids", "name")
-            if not (len(values or ()) == len(self) or (optional and not values)):
-                raise ValueError(f"units, {column.name}: not one for each text, of which there are {len(self)}")
+        for name, values in vars(self).items():
+            if len(values or ()) != len(self) and (values or name not in NOTHING):
+                raise ValueError(f"units, {name}: not one for each text, of which there are {len(self)}")

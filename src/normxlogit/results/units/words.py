@@ -2,12 +2,14 @@
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import InputError
+from .characters import trimmed
 
 
 class UnitScore(NamedTuple):
@@ -42,12 +44,11 @@ class UnitScore(NamedTuple):
 def word_groups(
     text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
 ) -> list[tuple[int, int, list[int]]]:
-    """Return the span and the tokens of each word that has tokens.
+    """Return the span and the tokens of each word that has tokens; every token is in exactly one word.
 
     A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
     ("don't", "state-of-the-art", "3.14"); any other character is a word. Scripts written without spaces have
-    a word for each character. A token that reaches over several of these makes one word of them, so that every token
-    of a text is in exactly one word.
+    a word for each character. A token that reaches over several of these makes one word of them.
 
     Args:
         tokens: Each as (index, start, end).
@@ -58,26 +59,19 @@ def word_groups(
         members_of: dict[tuple[int, int], list[int]] = {}
         for index, *_ in tokens:
             members_of.setdefault(split[index], []).append(index)
-        return [(start, end, members) for (start, end), members in members_of.items()]
+        return [(*span, members) for span, members in members_of.items()]
     classes, parts = text.translate(_CLASSES), ((0, boundary), (boundary, len(text)))
-    units = [match.span() for part in parts for match in _WORD.finditer(classes, *part)]
+    matches = [match for part in parts for match in _WORD.finditer(classes, *part)]
+    starts, ends = [match.start() for match in matches], [match.end() for match in matches]
     groups: list[tuple[int, int, list[int]]] = []
     waiting: list[int] = []  # tokens without characters, and a space of its own before a number, go with the next
-    at = 0
     for index, start, end in sorted(tokens, key=lambda token: token[1:]):
         if not text[start:end].strip(" ") and not start < end == boundary:
             waiting.append(index)
             continue
-        body = text[start:end]
-        start += len(body) - len(body.lstrip()) if body.strip() else 0  # byte-level tokens begin with the space
-        end = start + len(text[start:end].rstrip()) if body.strip() else end
-        while at < len(units) and units[at][1] <= start:
-            at += 1
-        first, last = start, end
-        for unit in range(at, len(units)):
-            if units[unit][0] >= end:
-                break
-            first, last = min(first, units[unit][0]), max(last, units[unit][1])
+        start, end = trimmed(text, start, end)  # byte-level tokens begin with the space
+        reached = slice(bisect_right(ends, start), bisect_left(starts, end))
+        first, last = min([start, *starts[reached]]), max([end, *ends[reached]])
         if groups and first < groups[-1][1]:
             previous = groups.pop()
             first, last = previous[0], max(previous[1], last)
