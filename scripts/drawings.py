@@ -34,7 +34,7 @@ from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point, frontier_figure
 from normxlogit.media.drawing.figures import draw_picture
 from normxlogit.methods.defaults import default_methods
-from normxlogit.render.figure import PAGE, PlotFigure, plain_text, plot_style
+from normxlogit.plots.figure import PAGE, PlotFigure, plain_text, plot_style
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `benchmarks` is not installed

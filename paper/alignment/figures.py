@@ -59,7 +59,7 @@ def _has(study: Study, group: str) -> bool:
 
 def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scale) -> list[Path]:
     from normxlogit.evaluation.figures import save_figure
-    from normxlogit.render.figure import PlotFigure, plain_text
+    from normxlogit.plots.figure import PlotFigure, plain_text
 
     heights = [max(len(s.alignments), 1) for s in studies]
     widths = [max(layer for a in s.alignments for layer in a.layers) + 1 for s in studies]
@@ -95,7 +95,7 @@ def _lines(
 ) -> list[Path]:
     """Draw a panel for each study and group; series of one figure are dotted lines across."""
     from normxlogit.evaluation.figures import LINES, SERIES, save_figure
-    from normxlogit.render.figure import PlotFigure, plain_text
+    from normxlogit.plots.figure import PlotFigure, plain_text
 
     rows = -(-len(panels) // columns)
     figure = PlotFigure(3.1 * columns + 2.2, 2.9 * rows)

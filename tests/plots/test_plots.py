@@ -7,7 +7,7 @@ import pytest
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
 
-from normxlogit.render.figure import SIGNS
+from normxlogit.plots.figure import SIGNS
 from normxlogit.results.collection import Attributions
 from tests.factories import all_layers, make_attribution, make_generation
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..render.figure import PlotFigure, plain_text, plot_style
+from ..plots.figure import PlotFigure, plain_text, plot_style
 from ..results.storage.files import replacing
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

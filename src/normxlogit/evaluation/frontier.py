@@ -23,7 +23,7 @@ from .runs import OnProgress, Refused, ResultCache
 from .timing import environment, in_turn, ratio, ratios
 
 if TYPE_CHECKING:
-    from ..render.figure import PlotFigure
+    from ..plots.figure import PlotFigure
 
 TIMED = 16
 """Texts that costs are measured on."""

@@ -13,7 +13,7 @@ from .runs import Refused
 from .statistics import mean_interval
 
 if TYPE_CHECKING:
-    from ..render.figure import PlotFigure
+    from ..plots.figure import PlotFigure
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -15,8 +15,8 @@ from ..results.units.words import UnitScore
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from ..plots.figure import PlotFigure
     from ..render.blocks import Block, MediumBlock
-    from ..render.figure import PlotFigure
     from ..results.attribution import Attribution
 
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
@@ -232,7 +232,7 @@ class SoundScores(_Drawn):
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return a heat map of the answer's parts over the first sound; see `Medium.figure`."""
-        from ..render.plots import heat_map
+        from ..plots.plots import heat_map
         from .drawing.blocks import grid_over_time
 
         (sound, *_), parts = result.audio, [target.name for target in result.targets]

@@ -3,21 +3,21 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from ..errors import DataError, InputError
-from ..results.attribution import Attribution
+from ..render.charts import MOST, Grid, number
+from ..render.describe import shortened
+from ..render.layout import layout
+from ..render.sources import scores_grid, shares_grid
+from ..results.attribution import Attribution, PlotKind
 from ..results.collection import WordTotal
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line
 from ..results.units.spans import grouped
-from .charts import MOST, Grid, number
-from .describe import shortened
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
-from .layout import layout
-from .sources import scores_grid, shares_grid
 
 SHARED = 12
 """Most sources in the heat map of an answer."""
@@ -27,8 +27,6 @@ LABEL, COLUMN_LABEL, TITLE, LINES = 28, 19, 14, 4
 
 NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
 """Widths in inches of a column with a short name, which is turned, of one with a long name, and of the colour bar."""
-
-PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 
 def plot_attribution(

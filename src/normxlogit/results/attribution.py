@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
+from ..extending import named
 from .base import Record
 from .storage.schema import FloatArray, Index, Measured, require
 from .targets import Prediction, Quantity, Target, prediction_of
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from ..media.units import PictureScores, SoundScores
     from ..render.blocks import Block
-    from ..render.plots import PlotKind
+
+PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
@@ -526,7 +528,7 @@ class Attribution(Record):
             return "An answer and the sources it rests on"
         return "Token attributions" if self.completion is None else "Generated text and what it rests on"
 
-    def plot(self, kind: "PlotKind | None" = None, *, k: int | None = None, words: bool | None = None) -> "Figure":
+    def plot(self, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None) -> "Figure":
         """Return the scores as a matplotlib figure; its `savefig` writes SVG, PDF or PNG.
 
         Args:
@@ -542,9 +544,8 @@ class Attribution(Record):
             DataError: If matplotlib is missing, scores that do not add up are asked for as a waterfall, or bars or a
                 waterfall are asked for and there are several targets or layers.
         """
-        from ..render.plots import plot_attribution
-
-        return plot_attribution(self, kind, k=k, words=words)
+        plot: Callable[..., Figure] = named("normxlogit.plots.plots:plot_attribution")
+        return plot(self, kind, k=k, words=words)
 
     def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from ..render.cards import blocks_of_attribution

@@ -162,12 +162,13 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        from ..render.plots import heat_map, plot_words
         from ..render.text import comparison_grid
 
+        drawn = "heat_map" if self.comparable else "plot_words"
+        draw: Callable[..., Figure] = named(f"normxlogit.plots.plots:{drawn}")
         if self.comparable:
-            return heat_map(comparison_grid(self._compared()).best(k))
-        return plot_words(self.top(15 if k is None else k, min_texts=min_texts))
+            return draw(comparison_grid(self._compared()).best(k))
+        return draw(self.top(15 if k is None else k, min_texts=min_texts))
 
     @property
     def comparable(self) -> bool:

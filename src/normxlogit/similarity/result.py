@@ -49,7 +49,7 @@ class Similarity(Attribution):
         Raises:
             DataError: If a waterfall is asked for: either input's scores add up by themselves.
         """
-        from ..render.plots import heat_map
+        from ..plots.plots import heat_map
         from .drawing import pairs_grid
 
         if kind == "waterfall":

@@ -16,8 +16,9 @@ from .units import UnitKind, Units
 from .words import UnitScore
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ...render.blocks import Block, MediumBlock
-    from ...render.figure import PlotFigure
     from ..attribution import Attribution
 
 
@@ -172,7 +173,7 @@ class Medium:
         """Return further blocks of what each of some words rests on in it; `scores` has a row for each."""
         return []
 
-    def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
+    def figure(self, result: "Attribution", k: int | None) -> "Figure":
         """Return the figure of all media of a result with it, for at most `k` parts of an answer."""
         raise NotImplementedError
 

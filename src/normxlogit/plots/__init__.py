@@ -1,0 +1,1 @@
+"""Wing: results as figures of matplotlib."""
