@@ -4,8 +4,8 @@ import pytest
 from normxlogit.errors import DataError
 from normxlogit.similarity.drawing import pairs_grid
 from normxlogit.similarity.result import Similarity
+from tests.contract.plots.test_plots import labels, table
 from tests.factories import pair
-from tests.plots.test_plots import labels, table
 
 
 def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
