@@ -206,7 +206,7 @@ def test_the_rows_hold_contradictions(reader):
 
 def test_an_earlier_turn_is_explained(reader, tmp_path):
     attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=1), shard_rows=2)
-    assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on"}
+    assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts, counted from 0"}
     (row,) = results(tmp_path / "out").to_pylist()
     assert row["completion"].strip() == "On 9 May."
     with pytest.raises(DataError, match="turn"):

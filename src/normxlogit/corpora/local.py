@@ -17,10 +17,7 @@ T = TypeVar("T")
 
 
 def limit_cached_kernels() -> None:
-    """Limit the kernels that torch caches: it keeps one for each shape of a batch, and a corpus has thousands.
-
-    It has an effect in a process that has not run a model yet; a number that is set already stays.
-    """
+    """Limit the kernels that torch caches, one for each shape of a batch, unless that is set; before a model is run."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
 

@@ -15,10 +15,7 @@ Strings = tuple[str, ...]
 
 
 class ContradictionCell(NamedTuple):
-    """What the sources rather say, by how many nats, and the source that is contradicted; "" if none is cited.
-
-    `target` is the sentence's index among the targets, which are also those of a reasoning.
-    """
+    """What the sources rather say, by how many nats, which source is contradicted, if any, and by which target."""
 
     rather: str
     gain: Number

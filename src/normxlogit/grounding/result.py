@@ -428,13 +428,9 @@ def _judgement_by_loss(nats: float) -> Judgement:
 
 
 def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
-    """Return the sources that a sentence cites: removed ones by the sentence's loss, the others by their shares.
+    """Return the sources that a sentence cites: removed ones by the sentence's loss, (S,), the others by shares, (S,).
 
-    Behind a reasoning shares come first: they follow it, and losses are those of an answer without it.
-
-    Args:
-        shares: The share of each source, (S,).
-        losses: The drop of the sentence's log-probability without each source, in nats, (S,); NaN if not removed.
+    Behind a reasoning shares come first: they follow it, and losses (NaN if not removed) are of an answer without it.
     """
     measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
     min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])

@@ -124,10 +124,7 @@ class Reading(NamedTuple):
 
     @property
     def features(self) -> dict[str, float]:
-        """The features of the verdict, by name: what is in the sources counts of the clause that has least of it.
-
-        The gain of the best edit is a part of what there is to gain: 1 - D.
-        """
+        """The features of the verdict; of clauses counts which has least in the sources, gains are parts of 1 - D."""
         gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
         return {
             "coefficient": max(1 - self.nats / self.nats_without, -1.0) if self.nats_without else math.nan,

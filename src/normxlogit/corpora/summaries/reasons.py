@@ -116,10 +116,7 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     """Return what turns most answers when it is put into texts with another answer, the surest first.
 
     Candidates are the words, and pairs of neighbouring words, that the scores or the counts connect most surely with a
-    prediction, and the lengths of texts.
-
-    Args:
-        count: Most texts that each is taken out of; it is put into `PUT_INTO`, whatever the count.
+    prediction, and the lengths of texts. Each is taken out of at most `count` texts, and put into `PUT_INTO`.
     """
     limit = model.encoder.limit
     whole = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
@@ -136,7 +133,10 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     parts = parts_of_rows(run, rows)
     lengthened = _lengthened(sampled, parts)
     put = [_put(one, sampled, parts) if one.phrase.words else lengthened for one in candidates]
-    taken = [_taken(candidate, parts) for candidate in candidates]
+    taken = [
+        [(parts[row], left) for row in one.rows if (left := one.phrase.without(parts[row])) is not None]
+        for one in candidates
+    ]
     changed_texts = (text for changes in (*put, *taken) for change in changes for text in change)
     answers = _answers(model, changed_texts, split="word_spans" in run.kinds)
     reasons = []
@@ -228,12 +228,6 @@ def _put(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, 
         if after is not None and phrase.holds(after):
             changed.append((parts[row], after))
     return changed
-
-
-def _taken(candidate: Candidate, parts: Mapping[int, Parts]) -> Changes:
-    """Return texts with the answer, with and without the words."""
-    pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
-    return [(before, after) for before, after in pairs if after is not None]
 
 
 def _lengths(run: RunTables) -> list[Candidate]:

@@ -109,10 +109,7 @@ class RunTables:
             self._connection.register("kept", self._dataset().to_table({"row": field("row"), "kept_value": value}))
 
     def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """Return the ids of some rows, and their texts if the run kept them.
-
-        Of rows that share an id each is called by its number too.
-        """
+        """Return the ids of some rows, those of one id with their numbers, and their texts if the run kept them."""
         text = "text" if "text" in self.kinds else "NULL"
         found = self.ask(
             f"""
