@@ -161,11 +161,7 @@ def test_a_csv_file_of_any_spreadsheet_is_read_by_what_stands_between_its_values
 def test_semicolons_in_texts_do_not_cut_them(tmp_path, content):
     (tmp_path / "in.csv").write_text(content)
     names, *expected = csv.reader(content.splitlines())
-    found = [
-        text
-        for block in open_source(tmp_path / "in.csv").blocks(names[:1])
-        for text in block.columns[names[0]].to_pylist()
-    ]
+    found = [text for block in open_source(tmp_path / "in.csv").blocks(names[:1]) for text in block.cells(names[0])]
     assert found == [row[0] if len(row) == len(names) else None for row in expected]
 
 

@@ -39,10 +39,8 @@ def run_local(
             worker.explain(rows)
             worker.model.refresh()
             if worker.model.copy is not first_copy:
-                raise DataError(
-                    "the model's modules, adapters, hooks or settings were changed while the corpus was explained; "
-                    "start again with another --output, or with the model as it was"
-                )
+                changed = "the model's modules, adapters, hooks or settings were changed while the corpus was explained"
+                raise DataError(f"{changed}; start again with another --output, or with the model as it was")
             if being_written is not None:
                 yield being_written[0].result(), being_written[1]
             being_written = writer.submit(worker.write, folder, run_digest, rows), rows.shard.fraction

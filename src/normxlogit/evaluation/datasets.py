@@ -96,13 +96,13 @@ def load_examples(
     usual = (*(task.columns for task in TASKS.values()), ("text",))
     columns = columns or next((some for some in usual if all(name in existing for name in some)), ())
     if not columns:
-        raise DataError(f"{source_name}: columns (--columns) says which holds the text; it has {', '.join(existing)}")
+        there = ", ".join(existing)
+        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {there}")
     missing = [column for column in (*columns, label_column) if column not in existing]
     if missing:
         advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
-        raise DataError(
-            f"{source_name}: no column {', '.join(map(repr, missing))}; it has {', '.join(existing)}{advice}"
-        )
+        absent = ", ".join(map(repr, missing))
+        raise DataError(f"{source_name}: no column {absent}; it has {', '.join(existing)}{advice}")
     rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column])), source_name), limit)
     examples = [_example(row, number, columns, label_column, source_name) for number, row in enumerate(rows)]
     if not examples:

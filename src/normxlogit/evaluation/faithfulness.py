@@ -384,9 +384,8 @@ def _classifies_texts(model: TaskModel) -> bool:
 def check_head(model: TaskModel, task: GlueTask) -> None:
     """Check that a model can answer a task."""
     if not _classifies_texts(model):
-        raise UnsupportedModelError(
-            f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
-        )
+        needs = f"{task.name} needs a model that classifies texts"
+        raise UnsupportedModelError(f"{needs}, and {model.name} is for {model.task.name}")
     has = len(model.task.outputs.labels), "value" if model.task.outputs.kind == "value" else "label"
     wants = len(task.labels) or 1, "label" if task.labels else "value"
     if has != wants:
@@ -398,16 +397,12 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label."""
     outputs = model.task.outputs
     if not _classifies_texts(model):
-        advice = (
-            ": `normxlogit evaluate generation` measures the sources of what it generates" if outputs.vocabulary else ""
-        )
-        raise UnsupportedModelError(
-            f"faithfulness is measured on classifiers and regression models, not on {model.task.name}{advice}"
-        )
+        advice = ": `normxlogit evaluate generation` measures its sources" if outputs.vocabulary else ""
+        of_what = "faithfulness is measured on classifiers and regression models"
+        raise UnsupportedModelError(f"{of_what}, not on {model.task.name}{advice}")
     if outputs.kind == "value" and len(outputs.labels) != 1:
-        raise UnsupportedModelError(
-            f"faithfulness is measured on one value, and {model.name} answers with {len(outputs.labels)}"
-        )
+        answers = f"{model.name} answers with {len(outputs.labels)}"
+        raise UnsupportedModelError(f"faithfulness is measured on one value, and {answers}")
     if not examples:
         raise DataError("no examples to measure on")
     if wrong := [index for index, example in enumerate(examples) if not isinstance(example, Example)]:

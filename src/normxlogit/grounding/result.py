@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,7 +11,6 @@ import numpy as np
 from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import FloatArray, plain, require
-from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART, Units
@@ -320,28 +319,19 @@ class Citations(Record):
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
-        return self._with_marks("[{}]")
-
-    def to_markdown(self) -> str:
-        """Return the answer in Markdown, with the cited sources as footnotes."""
-        notes = [f"[^{c.number}]: {markdown_escaped(one_line(f'{c.name}: {c.text}'))}" for c in self.citations()]
-        return "\n\n".join([self._with_marks("[^{}]", markdown_escaped).strip(), "\n".join(notes)]).strip() + "\n"
+        text, position = "", len(self.text) - len(self.answer)
+        for target, numbers in zip(self.conclusion.targets, self.marks, strict=True):
+            start, end = target.span or (position, position)
+            end = start + len(self.text[start:end].rstrip())
+            text += self.text[position:end] + "".join(map("[{}]".format, numbers))
+            position = end
+        return text + self.text[position:]
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
         """The numbers behind each sentence: of its citations if it rests on the documents, or was not tested."""
         marked = ("rests", "not tested")
         return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
-
-    def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
-        """Return the answer with marks after each sentence; `format_text` formats each piece of text."""
-        text, position = "", len(self.text) - len(self.answer)
-        for target, numbers in zip(self.conclusion.targets, self.marks, strict=True):
-            start, end = target.span or (position, position)
-            end = start + len(self.text[start:end].rstrip())
-            text += format_text(self.text[position:end]) + "".join(map(mark.format, numbers))
-            position = end
-        return text + format_text(self.text[position:])
 
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""

@@ -63,9 +63,7 @@ def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool)
         index = int(float(number))
     except (ValueError, OverflowError):
         if word.startswith("[") and not tokens:
-            raise InputError(
-                f"gold label {word} is a list as text: pass lists, as in map(json.loads, labels)"
-            ) from None
+            raise InputError(f"gold label {word} is a list as text: pass map(json.loads, labels)") from None
         return word
     if str(index) in index_of and not tokens:
         return str(index)

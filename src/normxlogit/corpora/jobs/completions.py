@@ -115,9 +115,7 @@ class Completions(CompletionJob):
         prompt: Prompt = cell if isinstance(cell, list) else text_of(cell, self.prompt_column)
         media = [{"type": kind, kind: cells[kind]} for kind in ("image", "audio") if kind in cells]
         if media and not isinstance(prompt, str):
-            raise InputError(
-                "the prompt is chat messages, which hold their pictures and sounds themselves, and not in a column"
-            )
+            raise InputError("chat messages hold their pictures and sounds themselves, and not in a column")
         if media:
             prompt = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
         if self.max_new_tokens is None:

@@ -101,10 +101,8 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     model, task = explainer.task_model, explainer.task_model.task
     is_of_texts = run.unit == "words" and task.position.at == "text" and task.reads != "texts"
     if not is_of_texts or task.outputs.outcomes != "exclusive" or not task.outputs.labels:
-        raise InputError(
-            "verify= tests the words of texts that get one of several labels: attribute them so, "
-            "without words=False or --no-words"
-        )
+        advice = "attribute them so, without words=False or --no-words"
+        raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")
     if not run.manifest.identity.is_same(identity_of(model)):
         raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
     if "text" not in run.kinds:

@@ -203,10 +203,8 @@ def _gold_labels(
         raise DataError(f"column {gold!r}: {error}") from None
     outside = [i for labels_of in read for i in labels_of if isinstance(i, int) and i >= len(known or ())]
     if known is not None and outside:
-        raise DataError(
-            f"column {gold!r} holds {min(outside)}, and the model has {len(known)} labels, counted from 0: "
-            f"{', '.join(known[:LISTED])}{', ...' if len(known) > LISTED else ''}"
-        )
+        listed = f"{len(known)} labels, counted from 0: {', '.join(known[:LISTED])}{', ...' * (len(known) > LISTED)}"
+        raise DataError(f"column {gold!r} holds {min(outside)}, and the model has {listed}")
     return dict(zip(values, read, strict=True))
 
 

@@ -169,10 +169,8 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
     room = limit - (length - len(set().union(*tokens.values())))
     fitting = {name: places for name, places in tokens.items() if len(places) <= room}
     if not fitting:
-        raise InputError(
-            f"prompt and answer have {length} tokens, {limit - room} of them without the sources, and the model reads "
-            f"{limit}: no source fits beside the rest"
-        )
+        rest = f"{length} tokens, {limit - room} of them without the sources"
+        raise InputError(f"prompt and answer have {rest}, and the model reads {limit}: no source fits beside the rest")
     windows = _windows(fitting, room)
     scores: dict[str, float] = {}
     for window in windows:
