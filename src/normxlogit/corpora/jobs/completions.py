@@ -140,7 +140,7 @@ class CitationJob(CompletionJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of tests and texts that were not asked for."""
-        from ...grounding.columns import TESTED
+        from ...grounding.result import TESTED
 
         return [*super().absent_columns(keep_text=keep_text), *(TESTED if self.verify is None else [])]
 
@@ -175,7 +175,7 @@ class Answers(CitationJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of conversations too."""
-        from ...grounding.columns import CONVERSATION
+        from ...grounding.result import CONVERSATION
 
         return [*CONVERSATION, *super().absent_columns(keep_text=keep_text)]
 
