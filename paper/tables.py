@@ -296,7 +296,7 @@ def run_figures(
     Returns:
         The files.
     """
-    from normxlogit.evaluation.figures import save_figure
+    from normxlogit.evaluation.report import save_figure
 
     columns = run_columns(models, methods, output, **options)
     panels = {column: [r for r in results if r is not None] for column, results in columns.items()}

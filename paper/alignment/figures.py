@@ -58,7 +58,7 @@ def _has(study: Study, group: str) -> bool:
 
 
 def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scale) -> list[Path]:
-    from normxlogit.evaluation.figures import save_figure
+    from normxlogit.evaluation.report import save_figure
     from normxlogit.plots.figure import PlotFigure, plain_text
 
     heights = [max(len(s.alignments), 1) for s in studies]
@@ -94,7 +94,7 @@ def _lines(
     scale: Scale,
 ) -> list[Path]:
     """Draw a panel for each study and group; series of one figure are dotted lines across."""
-    from normxlogit.evaluation.figures import LINES, SERIES, save_figure
+    from normxlogit.evaluation.report import LINES, SERIES, save_figure
     from normxlogit.plots.figure import PlotFigure, plain_text
 
     rows = -(-len(panels) // columns)

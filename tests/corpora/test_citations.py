@@ -178,7 +178,7 @@ def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, temp
 def test_an_earlier_turn_is_explained(tmp_path):
     reader = reader_of(None)
     attribute(reader, CHATS[1:3], tmp_path / "out", Conversations(turn=1), shard_rows=2)
-    assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on"}
+    assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts, counted from 0"}
     (row,) = results(tmp_path / "out").to_pylist()
     assert row["completion"].strip() == "On 9 May."
     with pytest.raises(DataError, match="turn"):

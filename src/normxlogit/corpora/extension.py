@@ -4,7 +4,7 @@ from ..extending import Extension
 
 EXTENSION = Extension(
     commands={
-        "attribute": "normxlogit.corpora.attribute_command:attribute",
-        "summarize": "normxlogit.corpora.summarize_command:summarize",
+        "attribute": "normxlogit.corpora.command:attribute",
+        "summarize": "normxlogit.corpora.command:summarize",
     },
 )

@@ -177,11 +177,7 @@ class Folder:
             raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
     def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, WrittenShard]:
-        """Return the shards that are written, in their order; each says itself what it holds.
-
-        Args:
-            refuse_broken: Whether a file that cannot be read is an error; otherwise it does not count.
-        """
+        """Return the shards that are written, in their order; one that cannot be read does not count, or is refused."""
 
         def described(path: str) -> WrittenShard | None:
             try:

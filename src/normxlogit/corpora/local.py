@@ -17,10 +17,7 @@ T = TypeVar("T")
 
 
 def limit_cached_kernels() -> None:
-    """Limit the kernels that torch caches: it keeps one for each shape of a batch, and a corpus has thousands.
-
-    It has an effect in a process that has not run a model yet; a number that is set already stays.
-    """
+    """Limit the kernels that torch caches, one for each shape of a batch, unless that is set; before a model is run."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
 
@@ -42,10 +39,8 @@ def run_local(
             worker.explain(rows)
             worker.model.refresh()
             if worker.model.copy is not first_copy:
-                raise DataError(
-                    "the model's modules, adapters, hooks or settings were changed while the corpus was explained; "
-                    "start again with another --output, or with the model as it was"
-                )
+                changed = "the model's modules, adapters, hooks or settings were changed while the corpus was explained"
+                raise DataError(f"{changed}; start again with another --output, or with the model as it was")
             if being_written is not None:
                 yield being_written[0].result(), being_written[1]
             being_written = writer.submit(worker.write, folder, run_digest, rows), rows.shard.fraction

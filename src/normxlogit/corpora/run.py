@@ -172,9 +172,7 @@ def attribute(
         if manifest.complete:
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
             if next(shards, None) is not None:
-                raise DataError(
-                    f"{folder.location} was made of fewer rows than the input has now; give another --output"
-                )
+                raise DataError(f"{folder.location} was made of fewer rows than the input has; give another --output")
             return done
         folder.write_manifest(manifest)
         if engine == "ray":
@@ -192,10 +190,8 @@ def attribute(
                 if watch is not None:
                     watch(done)
                 if max_errors is not None and done.errors > max_errors:
-                    raise DataError(
-                        f"{done.errors} rows have no result, more than --max-errors {max_errors}; see "
-                        f"{folder.location}/errors"
-                    )
+                    many = f"{done.errors} rows have no result, more than --max-errors {max_errors}"
+                    raise DataError(f"{many}; see {folder.location}/errors")
         folder.write_manifest(replace(manifest, shards=len(written), complete=True))
     if done.rows and done.rows == done.errors:  # the settings are at fault, not the rows
         row, _, reason = next(folder.failures(written))

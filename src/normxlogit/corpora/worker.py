@@ -83,7 +83,12 @@ class Worker:
         first, count = shard.rows[0].number, len(shard.rows)
         written = WrittenShard(shard.index, first, count, len(rows.problems), tokens, shard.digest)
         results = self._result_table(rows, {"shard": vars(written) | {"run": run}})
-        folder.write_shard(written, results, _error_table(rows))
+        errors = [
+            {"row": shard.rows[place].number, "id": shard.rows[place].id, "reason": rows.problems[place]}
+            for place in sorted(rows.problems)
+        ]
+        arrow, types = arrow_module(), arrow_types({"row": int, "id": str, "reason": str})
+        folder.write_shard(written, results, arrow.Table.from_pylist(errors, arrow.schema(types.items())))
         return written
 
     def _result_table(self, rows: ShardRows, metadata: dict[str, Any]) -> Any:
@@ -111,11 +116,3 @@ class Worker:
             metadata={METADATA: json.dumps(common)},
         )
         return arrow.table([*columns.values()], schema=schema)
-
-
-def _error_table(rows: ShardRows) -> Any:
-    """Return the rows that have no result, with the reasons."""
-    arrow = arrow_module()
-    failed = [(*rows.shard.rows[place][:2], rows.problems[place]) for place in sorted(rows.problems)]
-    schema = arrow.schema([("row", arrow.int64()), ("id", arrow.string()), ("reason", arrow.string())])
-    return arrow.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in failed], schema)

@@ -93,13 +93,16 @@ def load_examples(
     columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
     table, source_name = _open_source(source, name, task, split, data_dir)
     existing = table.names()
-    columns = columns or _guessed(existing, source_name)
+    usual = (*(task.columns for task in TASKS.values()), ("text",))
+    columns = columns or next((some for some in usual if all(name in existing for name in some)), ())
+    if not columns:
+        there = ", ".join(existing)
+        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {there}")
     missing = [column for column in (*columns, label_column) if column not in existing]
     if missing:
         advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
-        raise DataError(
-            f"{source_name}: no column {', '.join(map(repr, missing))}; it has {', '.join(existing)}{advice}"
-        )
+        absent = ", ".join(map(repr, missing))
+        raise DataError(f"{source_name}: no column {absent}; it has {', '.join(existing)}{advice}")
     rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column])), source_name), limit)
     examples = [_example(row, number, columns, label_column, source_name) for number, row in enumerate(rows)]
     if not examples:
@@ -173,13 +176,6 @@ def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | No
     folders = [] if data_dir is None else [Path(data_dir) / name, Path(data_dir)]
     candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in FORMATS)
     return next((path for path in candidates if path.is_file()), None)
-
-
-def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
-    for columns in (*(task.columns for task in TASKS.values()), ("text",)):
-        if all(c in names for c in columns):
-            return columns
-    raise DataError(f"{where}: columns (--columns) says which column holds the text; it has {', '.join(names)}")
 
 
 def _example(row: Any, row_number: int, columns: Sequence[str], label_column: str, source_name: str) -> Example:

@@ -31,12 +31,7 @@ Part = str | tuple[Index, Index]
 
 @dataclass(frozen=True)
 class Known:
-    """An input whose answer is known to rest on parts of it.
-
-    Attributes:
-        target: The label or token that is explained; None for the prediction. Inputs that the model answers otherwise
-            are left out.
-    """
+    """An input whose answer is known to rest on parts of it; left out if the model does not answer with the target."""
 
     evidence: tuple[Part, ...] = ()
     text: str = ""
@@ -205,12 +200,7 @@ def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> Evi
 
 
 def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
-    """Return the probability that evidence is among the first units, of which equal scores are in a random order.
-
-    Args:
-        scores: A score for each unit, (U,).
-        is_evidence: Which of them are evidence, (U,).
-    """
+    """Return the probability that evidence, (U,), is among the first units by scores, (U,), ties in random order."""
     lowest = np.sort(scores)[-min(count, len(scores))]
     certain, tied = scores > lowest, is_evidence[scores == lowest]
     if is_evidence[certain].any():
@@ -234,10 +224,7 @@ def _rarest(judged: Judged) -> Array:
 
 
 def _overlap(judged: Judged) -> Array:
-    """Score units by their words that stand elsewhere: in what is not ranked, the other text or the answer.
-
-    A word counts one over the number of units that hold it.
-    """
+    """Score units by their words that stand in what is not ranked, each divided by the units that hold it."""
     texts = [(judged.tokens.text or "").casefold(), (judged.tokens.text_pair or "").casefold()]
     bodies = [re.findall(r"\w+", texts[place.text or 0][place.start : place.end]) for place in judged.units]
     holders = Counter(word for body in bodies for word in set(body))

@@ -129,11 +129,7 @@ def run_methods(
     refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
     on_progress: OnProgress | None = None,
 ) -> Iterator[Faithfulness | Refused]:
-    """Yield the result of each method on the same texts; each distinct perturbed text is run through the model once.
-
-    Args:
-        refusals: Errors which say that a method does not work on the model.
-    """
+    """Yield the result of each method, or its refusal, on the same texts; each distinct perturbed text is run once."""
     labels = checked_labels(explainer.task_model, examples)
     results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
@@ -230,12 +226,7 @@ def measure(
     """Perturb texts by scores and measure how the model's answers change.
 
     The drop of a text is p(predicted label | text) - p(predicted label | text without its top tokens), for regression
-    the change of the output's size.
-
-    Args:
-        answers: The model's answers to the N texts without some of their tokens.
-        attributions: Results with one score for each token of each text, higher for more important.
-        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
+    the change of the output's size. Of models with several true labels, gold labels are a 1 or a 0 for each.
     """
     task_outputs = answers.masked.model.task.outputs
     regression = task_outputs.kind == "value"
@@ -331,10 +322,7 @@ def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> D
 
 
 def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
-    """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
-
-    No method's first word can change more of them.
-    """
+    """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all."""
     texts = range(len(attributions))
     queries = [
         (text, part.tokens) for text in texts for part in removable_for_task(answers.model, attributions[text]).parts
@@ -347,12 +335,7 @@ def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]
 
 
 def quality(outputs: Floats, gold: Floats, *, regression: bool) -> float:
-    """Return the accuracy of outputs, or Pearson's correlation with gold values; lower is better on perturbed texts.
-
-    Args:
-        outputs: Predicted classes or values, (N,).
-        gold: Gold labels or values, (N,); of models with several true labels a 1 for each, (N, C).
-    """
+    """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true."""
     if gold.ndim == 2:
         return float(gold[np.arange(len(outputs)), outputs.astype(int)].mean())
     if not regression:
@@ -401,9 +384,8 @@ def _classifies_texts(model: TaskModel) -> bool:
 def check_head(model: TaskModel, task: GlueTask) -> None:
     """Check that a model can answer a task."""
     if not _classifies_texts(model):
-        raise UnsupportedModelError(
-            f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
-        )
+        needs = f"{task.name} needs a model that classifies texts"
+        raise UnsupportedModelError(f"{needs}, and {model.name} is for {model.task.name}")
     has = len(model.task.outputs.labels), "value" if model.task.outputs.kind == "value" else "label"
     wants = len(task.labels) or 1, "label" if task.labels else "value"
     if has != wants:
@@ -415,16 +397,12 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label."""
     outputs = model.task.outputs
     if not _classifies_texts(model):
-        advice = (
-            ": `normxlogit evaluate generation` measures the sources of what it generates" if outputs.vocabulary else ""
-        )
-        raise UnsupportedModelError(
-            f"faithfulness is measured on classifiers and regression models, not on {model.task.name}{advice}"
-        )
+        advice = ": `normxlogit evaluate generation` measures its sources" if outputs.vocabulary else ""
+        of_what = "faithfulness is measured on classifiers and regression models"
+        raise UnsupportedModelError(f"{of_what}, not on {model.task.name}{advice}")
     if outputs.kind == "value" and len(outputs.labels) != 1:
-        raise UnsupportedModelError(
-            f"faithfulness is measured on one value, and {model.name} answers with {len(outputs.labels)}"
-        )
+        answers = f"{model.name} answers with {len(outputs.labels)}"
+        raise UnsupportedModelError(f"faithfulness is measured on one value, and {answers}")
     if not examples:
         raise DataError("no examples to measure on")
     if wrong := [index for index, example in enumerate(examples) if not isinstance(example, Example)]:

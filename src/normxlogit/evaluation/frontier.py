@@ -18,7 +18,7 @@ from ..methods import Method, list_methods, method_named
 from ..render.describe import shortened
 from .datasets import Example
 from .faithfulness import Faithfulness, encode, run_methods
-from .report import flips_table, markdown_table, report
+from .report import MARKERS, SERIES, flips_table, markdown_table, panel_figure, report, save_figure
 from .runs import OnProgress, Refused, ResultCache
 from .timing import environment, in_turn, ratio, ratios
 
@@ -109,7 +109,9 @@ def run_frontier(
 ) -> list[Point]:
     """Measure faithfulness and cost of each method; finished results are read from the folder."""
     method_list = methods or frontier_methods(explainer)
-    timed_encodings = _spread_out(encode(explainer, [e.text for e in examples], "default"))
+    by_length = sorted(encode(explainer, [e.text for e in examples], "default"), key=len)
+    count = min(TIMED, len(by_length))
+    timed_encodings = [by_length[(2 * i + 1) * len(by_length) // (2 * count)] for i in range(count)]  # evenly spaced
     what_costs_depend_on = [environment(explainer.task_model.device), [e.ids for e in timed_encodings], rounds]
     costs = ResultCache[Cost](folder, explainer.task_model, what_costs_depend_on, Cost)
     refusals = (UnsupportedModelError, MethodError)
@@ -162,13 +164,6 @@ def measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
     return sorted(found, key=lambda entry: entry[1].passes)
 
 
-def _spread_out(encodings: Sequence[Encoding]) -> list[Encoding]:
-    """Return a few texts, evenly spaced in the order of their lengths."""
-    order = sorted(encodings, key=len)
-    count = min(TIMED, len(order))
-    return [order[(2 * i + 1) * len(order) // (2 * count)] for i in range(count)]
-
-
 def frontier_table(points: Sequence[Point]) -> str:
     """Return a Markdown table, the cheapest first; the AOPC of points on the frontier is in bold."""
     best = frontier(points)
@@ -186,8 +181,6 @@ def frontier_table(points: Sequence[Point]) -> str:
 def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     """Draw AOPC with its interval against cost on a logarithmic axis; the line joins what no other setting beats."""
     from matplotlib.ticker import LogLocator
-
-    from .figures import MARKERS, SERIES, panel_figure
 
     names = dict.fromkeys(point.method for points in panels.values() for point in points)
     looks = dict(zip(names, cycle(product(MARKERS, SERIES)), strict=False))
@@ -231,8 +224,6 @@ def write_frontier(
     listed = [{"title": title, "metadata": metadata[title], "points": points} for title, points in panels.items()]
     text = frontier_text(panels, metadata)
     if folder is not None:
-        from .figures import save_figure
-
         report({}, text, folder, "frontier", environment=environment(device), panels=listed)
         save_figure(frontier_figure(panels), folder / "frontier")
     return text

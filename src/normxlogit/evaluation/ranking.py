@@ -28,12 +28,7 @@ class RankingResult:
 def agreement(
     scores: npt.NDArray[np.floating], removed: npt.NDArray[np.floating], prefix: str = ""
 ) -> dict[str, float]:
-    """Compare a ranking with leave-one-out.
-
-    Args:
-        scores: The scores of the ranking, (S,); of equal ones the earlier is ranked first.
-        removed: The drop without each player, (S,).
-        prefix: Prefix of the figures' names.
+    """Compare the scores of a ranking, (S,), with leave-one-out: the drop without each player, (S,).
 
     Returns:
         "agrees": 1 where both rank the same player first, else 0. "first": what is lost without the first player.
@@ -55,14 +50,10 @@ def summarise_ranking(
     seed: int = 0,
     weights: Sequence[int] | None = None,
 ) -> RankingResult:
-    """Average the figures of a ranking over texts.
+    """Average the figures of a ranking over texts, or over groups of `weights` texts that are drawn together.
 
     A figure "...first" is the drop without the first player, and "...best" the largest drop. The ratio of their sums
     over texts is added as the share "...nats".
-
-    Args:
-        texts: The figures of each text, see `agreement`; a figure may be missing in some.
-        weights: How many texts each entry sums over, if entries are groups of texts that the bootstrap draws together.
     """
     means, shares = {}, {}
     for name in dict.fromkeys(name for figures in texts for name in figures):

@@ -1,12 +1,13 @@
 """Results as Markdown, JSON and figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results.storage.files import write_json, write_text
+from ..results.storage.files import replacing, write_json, write_text
 from ..results.storage.schema import plain
 from .faithfulness import COUNTS, MOST, Faithfulness, paired_p_value
 from .runs import Refused
@@ -14,6 +15,16 @@ from .statistics import mean_interval
 
 if TYPE_CHECKING:
     from ..plots.figure import PlotFigure
+
+
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Colours of Okabe and Ito (2008), safe for colour-blind readers; after the last, the next of `LINES` is used."""
+
+LINES = ("-", "--", ":", "-.")
+MARKERS = "os^vDP*X<>hp"
+
+FORMATS = (".svg", ".pdf", ".png")
+"""The file formats of a figure."""
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -35,10 +46,7 @@ def report(
 
 
 def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
-    """Return a Markdown table, best AOPC first; N/A where a method does not work on the model.
-
-    The last column is the two-sided Wilcoxon p-value of the difference to the best method on the same texts.
-    """
+    """Return a Markdown table, best AOPC first, with Wilcoxon p-values of the differences to it; N/A where refused."""
     ranked = sorted((r for r in results if isinstance(r, Faithfulness)), key=lambda r: -r.aopc)
     quality = next((r.quality_name for r in ranked), "accuracy")
     columns = ["method", "AOPC ↑", "95% interval", "sufficiency ↓", f"{quality} ↓", "p (against the best)"]
@@ -55,9 +63,7 @@ def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
 def flips_table(results: Sequence[Faithfulness]) -> str:
     """Return a Markdown table: in which share of the texts the prediction changes after a few deleted words.
 
-    Its last row is the most that one word can change: every word of every text was tried.
-
-    Where the answer is a value: by how much it is lower then, with the 95% interval.
+    Its last row is the most that one word can change. Of values: by how much they are lower, with the 95% interval.
     """
     # How many words are deleted from each text until its prediction changes, by method, (N,).
     measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
@@ -90,14 +96,33 @@ def _falls_table(results: Sequence[Faithfulness]) -> str:
     return markdown_table(columns, rows)
 
 
+@contextmanager
+def panel_figure(panels: int, across: int) -> "Iterator[tuple[PlotFigure, list[Any]]]":
+    """Make a figure of several panels, and draw inside the block in the style of all plots."""
+    from ..plots.figure import PlotFigure, plain_text, plot_style
+
+    columns = min(panels, across)
+    rows = -(-panels // columns)
+    with plot_style():
+        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)
+        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for axes in grid[panels:]:
+            axes.remove()
+        yield figure, grid[:panels]
+        plain_text(figure)
+
+
+def save_figure(figure: "PlotFigure", path: Path) -> list[Path]:
+    """Write a figure as SVG, PDF and PNG, each atomically."""
+    files = [path.with_name(path.name + ending) for ending in FORMATS]
+    for file in files:
+        with replacing(file) as temporary:
+            figure.savefig(temporary)
+    return files
+
+
 def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = "aopc") -> "PlotFigure":
-    """Draw a curve of each method over the share of perturbed tokens, a panel for each data set.
-
-    Args:
-        curve: "aopc", "sufficiency" or "quality".
-    """
-    from .figures import LINES, SERIES, panel_figure
-
+    """Draw a curve ("aopc", "sufficiency", "quality") of each method over perturbed tokens, in panels."""
     names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
     colors = len(SERIES)
     looks = {name: (SERIES[i % colors], LINES[i // colors % len(LINES)]) for i, name in enumerate(names)}
@@ -120,8 +145,6 @@ def write_faithfulness(
     folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
 ) -> str:
     """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
-    from .figures import save_figure
-
     measured = [r if isinstance(r, Faithfulness) else None for r in results]
     names = [r.method for r in results]
     tables = [faithfulness_table(results), flips_table([r for r in measured if r is not None])]

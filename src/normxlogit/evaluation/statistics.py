@@ -16,12 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array | None = None) -> Interval:
-    """Return a mean with its 95% bootstrap interval (percentiles of the means of 2,000 resamples).
-
-    Args:
-        values: One for each item that is resampled, (N,); with weights, a sum for each item.
-        weights: The number of values in each sum, (N,).
-    """
+    """Return a mean of values, (N,), or of sums of `weights` values each, with its 95% bootstrap interval."""
     sums = np.asarray(values, np.float64)  # (N,)
     counts = np.ones_like(sums) if weights is None else np.asarray(weights, np.float64)  # (N,)
 
@@ -35,11 +30,9 @@ def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array
 def bootstrap_interval(
     measure: Callable[..., Array], samples: Sequence[npt.NDArray[Any]], seed: int, **options: Any
 ) -> Interval:
-    """Return a measure of samples with its 95% bootstrap interval (percentiles of 2,000 resamples).
+    """Return a measure of samples, (..., N) each, with its 95% bootstrap interval (percentiles of 2,000 resamples).
 
-    Args:
-        measure: Called with the samples, (..., N) each, and the axis that is resampled, the last.
-        samples: Resampled each by itself; with `paired=True`, together.
+    The last axis is resampled, of each sample by itself; with `paired=True` together.
     """
     from scipy.stats import bootstrap
 

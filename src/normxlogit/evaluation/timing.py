@@ -26,11 +26,6 @@ class Timing:
         return statistics.median(self.seconds)
 
 
-def device_name(device: torch.device) -> str:
-    """Return the device's name for reports, such as that of the graphics card."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
 def synchronise() -> None:
     """Wait until the device has finished its work."""
     if torch.accelerator.is_available():
@@ -44,10 +39,7 @@ def in_turn(
     warmup: int = 2,
     on_round: Callable[[int, int], None] | None = None,
 ) -> dict[str, Timing]:
-    """Time several functions, with one call of each in every round.
-
-    The order is reversed from round to round, so that no function always follows the same other one.
-    """
+    """Time several functions, one call of each in every round, in an order that is reversed from round to round."""
     names = list(sides)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for round_index in range(warmup + rounds):
@@ -77,7 +69,7 @@ def environment(device: torch.device) -> dict[str, str | int]:
     """Return the machine, library versions and threads that figures depend on."""
     return {
         "machine": platform.machine(),
-        "device": device_name(device),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,

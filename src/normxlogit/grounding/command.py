@@ -83,9 +83,7 @@ def cite(
     texts = None
     if messages is not None:
         if documents or question or system is not None:
-            raise InputError(
-                "--messages holds all that the answer rests on: leave out documents, --question and --system"
-            )
+            raise InputError("--messages holds all that the answer rests on: no documents, --question and --system")
         from .documents.conversations import read_conversation
 
         check_output(output, messages)
@@ -96,8 +94,7 @@ def cite(
             raise InputError("standard input can be the documents or the answer; give a file for the other")
         texts = _documents(documents or ["-"], output)
     keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
-    keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources}
-    keywords["answer"] = None if answer is None else _written_answer(answer)
+    keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources, "answer": _written_answer(answer)}
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
@@ -108,17 +105,15 @@ def cite(
         write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support))
 
 
-def _written_answer(text_or_file: str) -> str:
-    """Return an answer from a file, from standard input ("-"), or typed as several words."""
-    if text_or_file == "-":
-        return decoded(sys.stdin.buffer.read(), "standard input")
+def _written_answer(text_or_file: str | None) -> str | None:
+    """Return an answer from a file, from standard input ("-"), or typed as several words; None for none."""
+    if text_or_file is None or text_or_file == "-":
+        return text_or_file and decoded(sys.stdin.buffer.read(), "standard input")
     if is_existing_path(text_or_file):
         return "\n\n".join(read_file(text_or_file).values())
     if len(text_or_file.split()) < 2 or text_or_file.lower().endswith(tuple(READERS)):
-        raise InputError(
-            f"--answer: there is no file {text_or_file}; an answer that is typed has several words, and - is standard "
-            "input"
-        )
+        advice = "an answer that is typed has several words, and - is standard input"
+        raise InputError(f"--answer: there is no file {text_or_file}; {advice}")
     return text_or_file
 
 
@@ -133,8 +128,7 @@ def _documents(names: list[str], output: Path | None) -> list[Any]:
         else:
             documents.append({"text": decoded(sys.stdin.buffer.read(), "standard input"), "name": "standard input"})
     paths = [document for document in documents if isinstance(document, Path)]
-    for path in paths:  # found before the model is loaded
-        if not path.exists():
-            raise DataError(f"cannot read {path}: there is no such file")
+    if missing := [path for path in paths if not path.exists()]:  # found before the model is loaded
+        raise DataError(f"cannot read {missing[0]}: there is no such file")
     check_output(output, *(file for path in paths for file in (files_in(path) if path.is_dir() else [path])))
     return documents

@@ -24,16 +24,11 @@ def citation_blocks(cited: Citations) -> list[Block]:
     verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in support), strict=True))
     answer, all_sources = _marked_answer(cited), cited.top(len(cited.sources))
     unsaid = [", ".join(w.text for w in words if w.sentence == k and w.unsaid) for k in range(len(support))]
-    verdicts = [
-        [cell(sentence.text), cell(sentence.verdict), cell(of_sentence)]
-        for sentence, of_sentence in zip(support, unsaid, strict=True)
-    ]
+    verdicts = [[cell(of.text), cell(of.verdict), cell(not_said)] for of, not_said in zip(support, unsaid, strict=True)]
     columns = [Column("sentence"), Column("verdict"), Column("words not said there")]
     tested = [source for source in all_sources if source.number is None and source.nats is not None]
-    rows = [
-        (f"[{source.number}] {source.name}" if source.number else source.name, source.text, source.share, source.nats)
-        for source in (*cited.citations(), *tested)
-    ]
+    shown = [*cited.citations(), *tested]
+    rows = [(f"[{of.number}] {of.name}" if of.number else of.name, of.text, of.share, of.nats) for of in shown]
     are_larger = cited.verified is not None and any(len(removal.tokens) > 1 for removal in cited.verified.single)
     reasons = [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason]
     figures = Table([Column("sentence"), Column("figures")], reasons, stacked=True)
@@ -78,10 +73,7 @@ def _marked_answer(cited: Citations) -> list[Piece]:
 
 
 def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
-    """Return the conversation of an answer, message by message, and the answer with its marks.
-
-    Long messages that the answer does not rest on are folded.
-    """
+    """Return a conversation and the answer with its marks; long messages that it does not rest on are folded."""
     sentences = np.nan_to_num(cited.sentence_shares)  # (K, S)
     numbers: dict[int, tuple[int, ...]] = {source.source: (k,) for k, source in enumerate(cited.citations(), 1)}
     shares, indices = np.nan_to_num(cited.shares), cited.message_indices  # (S,)

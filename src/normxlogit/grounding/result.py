@@ -2,23 +2,21 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..results.storage.schema import FloatArray, plain, require
-from ..results.units.characters import markdown_escaped, one_line
+from ..results.storage.schema import FloatArray, Index, Number, plain, require
 from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
 from .checking import Check, combined
-from .columns import COLUMNS, citation_row
 from .verdicts import AnswerWord, Judgement, Origin, Reading, Source, Support
 
 if TYPE_CHECKING:
@@ -37,6 +35,41 @@ LEAST_QUOTED = 3
 
 MEDIA = ("picture", "sound")
 """Roles of messages that say nothing."""
+
+
+Strings = tuple[str, ...]
+
+
+class ContradictionCell(NamedTuple):
+    """What the sources rather say, by how many nats, which source is contradicted, if any, and by which target."""
+
+    rather: str
+    gain: Number
+    source: str
+    target: Index
+
+
+COLUMNS: Mapping[str, Any] = {
+    "question": str,
+    "message_spans": tuple[MessageSpan, ...],
+    "sentence_shares": FloatArray,
+    "sentence_sources": tuple[Strings, ...],
+    "sentence_verdicts": Strings,
+    "sentence_nats": tuple[Number, ...],
+    "sentence_losses": FloatArray,
+    "sentence_contradictions": tuple[ContradictionCell, ...],
+    "source_losses": FloatArray,
+    "sentence_messages": tuple[Strings, ...],
+    "message_shares": FloatArray,
+    "message_losses": FloatArray,
+}
+"""The columns with their types."""
+
+CONVERSATION = ("message_spans", "sentence_messages", "message_shares", "message_losses")
+"""The columns of conversations alone."""
+
+TESTED = ("sentence_nats", "sentence_losses", "sentence_contradictions", "source_losses", "message_losses")
+"""The columns of answers that were tested."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -327,28 +360,19 @@ class Citations(Record):
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
-        return self._with_marks("[{}]")
-
-    def to_markdown(self) -> str:
-        """Return the answer in Markdown, with the cited sources as footnotes."""
-        notes = [f"[^{c.number}]: {markdown_escaped(one_line(f'{c.name}: {c.text}'))}" for c in self.citations()]
-        return "\n\n".join([self._with_marks("[^{}]", markdown_escaped).strip(), "\n".join(notes)]).strip() + "\n"
+        text, position = "", len(self.text) - len(self.answer)
+        for target, numbers in zip(self.conclusion.targets, self.marks, strict=True):
+            start, end = target.span or (position, position)
+            end = start + len(self.text[start:end].rstrip())
+            text += self.text[position:end] + "".join(map("[{}]".format, numbers))
+            position = end
+        return text + self.text[position:]
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
         """The numbers behind each sentence: of its citations if it rests on the documents, or was not tested."""
         marked = ("rests", "not tested")
         return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
-
-    def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
-        """Return the answer with marks after each sentence; `format_text` formats each piece of text."""
-        text, position = "", len(self.text) - len(self.answer)
-        for target, numbers in zip(self.conclusion.targets, self.marks, strict=True):
-            start, end = target.span or (position, position)
-            end = start + len(self.text[start:end].rstrip())
-            text += format_text(self.text[position:end]) + "".join(map(mark.format, numbers))
-            position = end
-        return text + format_text(self.text[position:])
 
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
@@ -437,13 +461,9 @@ def _judgement_by_loss(nats: float) -> Judgement:
 
 
 def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
-    """Return the sources that a sentence cites: removed ones by the sentence's loss, the others by their shares.
+    """Return the sources that a sentence cites: removed ones by the sentence's loss, (S,), the others by shares, (S,).
 
-    Behind a reasoning shares come first: they follow it, and losses are those of an answer without it.
-
-    Args:
-        shares: The share of each source, (S,).
-        losses: The drop of the sentence's log-probability without each source, in nats, (S,); NaN if not removed.
+    Behind a reasoning shares come first: they follow it, and losses (NaN if not removed) are of an answer without it.
     """
     measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
     min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
@@ -472,3 +492,51 @@ def _quotable(text: str) -> str:
     """Return a sentence without its case, its white space and the mark that ends it; empty if it is too short."""
     words = text.casefold().split()
     return " ".join(words).rstrip(".!?") if len(words) >= LEAST_QUOTED else ""
+
+
+def citation_row(result: Citations) -> dict[str, Any]:
+    """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
+    messages, tested, support = result.messages, result.tested, result.support
+    row: dict[str, Any] = {
+        "shares": result.evidence.whole().shares,
+        "question": result.question,
+        "sentence_shares": [sentence.share for sentence in support],
+        "sentence_sources": [[result.names[source] for source in sentence.sources] for sentence in support],
+        "sentence_verdicts": [sentence.judgement for sentence in support],
+    }
+    if messages:
+        shares = np.zeros(len(messages), np.float32)
+        np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
+        row |= {"message_spans": plain(messages), "message_shares": shares}
+        row["sentence_messages"] = [list(dict.fromkeys(sentence.messages)) for sentence in support]  # each once
+    if tested is None:
+        return row
+    row |= {
+        "sentence_nats": tested.original.values,
+        "sentence_losses": _null_for_nan(result.sentence_losses),
+        "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
+        "source_losses": _null_for_nan(result.source_losses.ravel()),
+    }
+    if messages:
+        of_messages = np.full(len(messages), np.nan, np.float32)
+        message_of = dict(zip(result.sources, result.message_indices, strict=True))
+        for removal in tested.single:
+            most = np.subtract(tested.original.values, removal.values).max()
+            np.fmax.at(of_messages, [message_of[unit] for unit in removal.tokens], most)
+        row["message_losses"] = _null_for_nan(of_messages)
+    return row
+
+
+def _contradiction(result: Citations, k: int) -> dict[str, Any] | None:
+    """Return the cell of a sentence that contradicts its sources, with the first source that it cites; else None."""
+    sentence, rather = result.support[k], result.readings[k].rather if result.readings else None
+    if sentence.judgement != "contradicts":
+        return None
+    source = result.names[sentence.sources[0]] if sentence.sources else ""
+    gain = 0.0 if rather is None else max(rather.gain, 0.0)
+    return ContradictionCell(sentence.rather, gain, source, result.concluding[k])._asdict()
+
+
+def _null_for_nan(losses: FloatArray) -> list[float | None]:
+    """Return losses with null instead of NaN, which queries would take for a large number."""
+    return [None if np.isnan(nats) else nats for nats in losses.tolist()]

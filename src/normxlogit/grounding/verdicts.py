@@ -132,10 +132,7 @@ class Reading(NamedTuple):
 
     @property
     def features(self) -> dict[str, float]:
-        """The features of the verdict, by name: what is in the sources counts of the clause that has least of it.
-
-        The gain of the best edit is a part of what there is to gain: 1 - D.
-        """
+        """The features of the verdict; of clauses counts which has least in the sources, gains are parts of 1 - D."""
         gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
         return {
             "coefficient": max(1 - self.nats / self.nats_without, -1.0) if self.nats_without else math.nan,
@@ -212,25 +209,15 @@ class Source(NamedTuple):
 
 
 class AnswerWord(NamedTuple):
-    """A word of an answer, and what its sources say of it.
+    """A word of an answer, and what its sources say of it."""
 
-    Attributes:
-        sentence: The index of its sentence.
-        text: The word.
-        start: Its first character in the text of prompt and answer.
-        end: One past its last.
-        gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
-        rather: What the sources rather say there; empty if no edit of the word is clearly likelier.
-        unsaid: Whether it is marked: the sources do not say it, and the sentence does not rest on them.
-    """
-
-    sentence: int
+    sentence: int  # the index of its sentence
     text: str
-    start: int
-    end: int
-    gain: float
-    rather: str
-    unsaid: bool
+    start: int  # its first character in the text of prompt and answer
+    end: int  # one past its last
+    gain: float  # of its log-probability from the sources, in nats; NaN if nothing of the prompt is left without
+    rather: str  # what the sources rather say there; empty if no edit of the word is clearly likelier
+    unsaid: bool  # whether it is marked: the sources do not say it, and the sentence does not rest on them
 
 
 class Support(NamedTuple):

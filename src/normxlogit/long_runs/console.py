@@ -45,11 +45,7 @@ def check_folder(output: Path | None) -> None:
 
 @contextmanager
 def progress(count: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for several pieces of work on a terminal.
-
-    Yields:
-        A function to call with the name of the current piece, its finished items, and all its items.
-    """
+    """Show a progress bar of several pieces of work; yield a function of one's name, its finished items and all."""
     from ..pipeline.progress import progress_bar
 
     with progress_bar(count, sys.stderr.isatty(), "starting") as update:

@@ -20,17 +20,11 @@ def agrees(gold: Gold, name: str, id_: int) -> bool | None:
 
 
 def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, tokens: bool = False) -> list[Gold]:
-    """Read gold labels.
+    """Read gold labels: strings, numbers, booleans, and None, NaN or "" where a label is missing; or lists of these.
 
     A value that is the name of a label means that label, where there is none also in other capitals or with spaces
-    around it. Other whole numbers, digits and booleans are indices. A list holds the labels that are true of a text, or
-    a 0 or a 1 for each label of the model.
-
-    Args:
-        values: The values: strings, numbers of any type, booleans, and None, NaN or "" where a label is missing; or
-            lists of these.
-        labels: Index and name of every label that is known.
-        tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices.
+    around it. Other whole numbers, digits and booleans are indices, as are all numbers where labels are tokens. A list
+    holds the labels that are true of a text, or a 0 or a 1 for each label of the model.
     """
     labels = list(labels)
     rows = [_entries(value) for value in values]
@@ -69,9 +63,7 @@ def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool)
         index = int(float(number))
     except (ValueError, OverflowError):
         if word.startswith("[") and not tokens:
-            raise InputError(
-                f"gold label {word} is a list as text: pass lists, as in map(json.loads, labels)"
-            ) from None
+            raise InputError(f"gold label {word} is a list as text: pass map(json.loads, labels)") from None
         return word
     if str(index) in index_of and not tokens:
         return str(index)

@@ -255,10 +255,7 @@ def _next_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
 
 
 def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a tab-separated table in which a cell holds a tab and a line end.
-
-    Such tables are mostly written without quoting, and then quotes in two rows make one cell of all between them.
-    """
+    """Refuse a tab-separated table with a tab and a line end in a cell: mostly quotes in a table without quoting."""
     for name, cell in (pair for row in rows for pair in zip(names, row, strict=False)):
         if "\t" in cell and "\n" in cell:
             begin = f"a cell of the column {name!r} reaches over several rows, from {cell.splitlines()[0][:40]!r} on"

@@ -32,9 +32,7 @@ TextColumns = Callable[[], Sequence[str]]
 def column(*usual: str, is_media: bool = False) -> Any:
     """Return a setting of a job that names a column of the input, such as `text_column` for the role "text".
 
-    Args:
-        *usual: Its usual names, of which the first is taken that the input has; none where it need not be there.
-        is_media: Whether it holds pictures or sounds.
+    Of its usual names the first is taken that the input has; it has none where it need not be there.
     """
     return field(default=None, metadata={"usual": usual, "is_media": is_media})
 
@@ -64,12 +62,7 @@ class StepRun:
         self._done = self._failed = 0
 
     def __call__(self, values: dict[int, Any], problems: dict[int, str]) -> None:
-        """Call the step with all rows.
-
-        Args:
-            values: What the step before made of each row; replaced by what this one makes of it.
-            problems: Where rows that fail go instead, with the reasons.
-        """
+        """Call the step with all rows: replace their values, or move them to the problems, with the reasons."""
         size = self.step.size
         rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
         at_once = self.step.at_once or max(len(rows), 1)
@@ -133,10 +126,7 @@ class Job(ABC):
         return {}
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
-        """Return the job with a name for each column that was not given one.
-
-        Where one column is needed and has none of the usual names, it is the only one that holds texts.
-        """
+        """Return the job with a name for each column: a usual one, or, where one is needed, the only one of texts."""
         found: dict[str, Any] = {}
         required = {role: usual for role, usual in self.roles(media=media).items() if usual}
         for role, usual in required.items():

@@ -115,9 +115,7 @@ class Completions(CompletionJob):
         prompt: Prompt = cell if isinstance(cell, list) else text_of(cell, self.prompt_column)
         media = [{"type": kind, kind: cells[kind]} for kind in ("image", "audio") if kind in cells]
         if media and not isinstance(prompt, str):
-            raise InputError(
-                "the prompt is chat messages, which hold their pictures and sounds themselves, and not in a column"
-            )
+            raise InputError("chat messages hold their pictures and sounds themselves, and not in a column")
         if media:
             prompt = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
         if self.max_new_tokens is None:
@@ -142,7 +140,7 @@ class CitationJob(CompletionJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of tests and texts that were not asked for."""
-        from ...grounding.columns import TESTED
+        from ...grounding.result import TESTED
 
         return [*super().absent_columns(keep_text=keep_text), *(TESTED if self.verify is None else [])]
 
@@ -177,7 +175,7 @@ class Answers(CitationJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of conversations too."""
-        from ...grounding.columns import CONVERSATION
+        from ...grounding.result import CONVERSATION
 
         return [*CONVERSATION, *super().absent_columns(keep_text=keep_text)]
 

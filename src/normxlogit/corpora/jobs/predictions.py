@@ -106,9 +106,7 @@ class Predictions(Job):
         model.task.check_explains_inputs(model)
         model.refresh()
         if model.task.reads == "texts":
-            raise UnsupportedModelError(
-                f"a corpus is not explained by models that compare several texts, as {model.name} does"
-            )
+            raise UnsupportedModelError(f"a corpus is not explained by models that compare texts, as {model.name} does")
         check_target(model.task, model.output_count, self.target, self.contrast)
         if self.layers is not None:
             try:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from glob import iglob
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -92,16 +91,16 @@ def _of_dataset(dataset: Any) -> RowSource:
     names = getattr(dataset, "column_names", dataset)  # a dictionary of data sets may have no such attribute
     if isinstance(names, Mapping):
         raise DataError(f"a data set has splits ({', '.join(names)}); name one")
-    return RowSource(partial(list, names or []), partial(_dataset_blocks, dataset), ["a data set"])
 
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        arrow, rows_read = arrow_module(), 0
+        total = len(dataset) if hasattr(dataset, "__len__") else 0
+        for table in dataset.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
+            table = table if isinstance(table, arrow.Table) else arrow.table(table)
+            rows_read += len(table)
+            yield RowBlock.of(table, rows_read / total if total else 0.0)
 
-def _dataset_blocks(dataset: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
-    arrow, rows_read = arrow_module(), 0
-    total = len(dataset) if hasattr(dataset, "__len__") else 0
-    for table in dataset.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
-        table = table if isinstance(table, arrow.Table) else arrow.table(table)
-        rows_read += len(table)
-        yield RowBlock.of(table, rows_read / total if total else 0.0)
+    return RowSource(lambda: list(names or []), blocks, ["a data set"])
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -154,18 +153,16 @@ def _suffix(name: str) -> str:
 
 
 def _of_files(files: Sequence[tuple[RowSource, int]]) -> RowSource:
-    """Return the source of files, one after the other; its columns are those of the first."""
-    parts = [part for source, _ in files for part in source.parts]
-    return RowSource(files[0][0].names, partial(_file_blocks, files), parts)
+    """Return the source of files, one after the other; its columns are those of the first, shares those of bytes."""
 
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        total, bytes_read = max(sum(size for _, size in files), 1), 0
+        for source, size in files:
+            for block in source.blocks(columns):
+                yield replace(block, fraction=(bytes_read + block.fraction * size) / total)
+            bytes_read += size
 
-def _file_blocks(files: Sequence[tuple[RowSource, int]], columns: Sequence[str]) -> Iterator[RowBlock]:
-    """Read all files; the share is that of their bytes."""
-    total, bytes_read = max(sum(size for _, size in files), 1), 0
-    for source, size in files:
-        for block in source.blocks(columns):
-            yield replace(block, fraction=(bytes_read + block.fraction * size) / total)
-        bytes_read += size
+    return RowSource(files[0][0].names, blocks, [part for source, _ in files for part in source.parts])
 
 
 def _media_files(names: Sequence[str]) -> list[str]:

@@ -114,18 +114,14 @@ def left_shards(
             yield shard
         elif (written_shard.digest, written_shard.rows) != (shard.digest, len(shard.rows)):
             last_row = written_shard.first + written_shard.rows - 1
-            raise DataError(
-                f"rows {written_shard.first} to {last_row} of the input have changed since they were explained; give "
-                "another --output, or the input as it was"
-            )
+            changed = f"rows {written_shard.first} to {last_row} of the input have changed since they were explained"
+            raise DataError(f"{changed}; give another --output, or the input as it was")
         elif skipped is not None:
             skipped(shard.fraction)
     if expected_indices:
         last = written[max(expected_indices)]
-        raise DataError(
-            f"the input has {rows} rows, and {last.first + last.rows} were explained before; give another --output, or "
-            "the input as it was"
-        )
+        fewer = f"the input has {rows} rows, and {last.first + last.rows} were explained before"
+        raise DataError(f"{fewer}; give another --output, or the input as it was")
 
 
 def _shard(index: int, rows: Sequence[Row], kept: Any, fraction: float) -> Shard:

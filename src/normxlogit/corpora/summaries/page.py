@@ -83,7 +83,11 @@ def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
         return _citation_cards(summary)
     cards = [_predictions(summary), *_reasons(summary.reasons)]
     cards += [*_wrong_answers(summary.wrong), *_words_by_label(summary)]
-    return [*cards, *_texts_of_examples(summary.texts), _limits(summary)]
+    texts = [[cell(name, anchor=anchor), cell(summary.texts[name])] for name, anchor in _anchors(summary.texts)]
+    if texts:  # that tables link to
+        fold = Fold("Texts of the examples", [Table([Column("id"), Column("text")], texts)], opened=True)
+        cards.append(Card([fold], result=False))
+    return [*cards, _limits(summary)]
 
 
 def _predictions(summary: Summary) -> Card:
@@ -160,24 +164,12 @@ def _words_by_label(summary: Summary) -> list[Card]:
         bars = _bars([(unit.mean, (unit.low, unit.high)) for unit in by_score])
         rows: list[list[str | Cell]] = []
         for u, bar in zip(by_score, bars, strict=True):
-            mean = _with_half(u.mean, u.high)
+            half_width = "" if u.high != u.high or u.high == u.mean else f" ± {round(u.high - u.mean, 3):.2g}"
+            mean = f"{round(u.mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
             rows.append([u.text, f"{u.count:,}", mean, Cell(value=u.mean, bar=bar), _example(u, summary.texts)])
         title = f'{summary.unit.capitalize()} for and against "{label}"'
         cards.append(Card([Paragraph(note), _table(columns, rows)], title, result=False))
     return cards
-
-
-def _with_half(mean: float, high: float) -> str:
-    """Return a mean ± half the width of its interval, to three decimals."""
-    half_width = "" if high != high or high == mean else f" ± {round(high - mean, 3):.2g}"
-    return f"{round(mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
-
-
-def _texts_of_examples(texts: Mapping[str, str]) -> list[Card]:
-    """Return the card of the texts that tables link to; none without texts."""
-    rows = [[cell(name, anchor=anchor), cell(texts[name])] for name, anchor in _anchors(texts)]
-    fold = Fold("Texts of the examples", [Table([Column("id"), Column("text")], rows)], opened=True)
-    return [Card([fold], result=False)] if texts else []
 
 
 def _limits(summary: Summary) -> Card:

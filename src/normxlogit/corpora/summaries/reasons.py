@@ -101,10 +101,8 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     model, task = explainer.task_model, explainer.task_model.task
     is_of_texts = run.unit == "words" and task.position.at == "text" and task.reads != "texts"
     if not is_of_texts or task.outputs.outcomes != "exclusive" or not task.outputs.labels:
-        raise InputError(
-            "verify= tests the words of texts that get one of several labels: attribute them so, "
-            "without words=False or --no-words"
-        )
+        advice = "attribute them so, without words=False or --no-words"
+        raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")
     if not run.manifest.identity.is_same(identity_of(model)):
         raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
     if "text" not in run.kinds:
@@ -116,10 +114,7 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     """Return what turns most answers when it is put into texts with another answer, the surest first.
 
     Candidates are the words, and pairs of neighbouring words, that the scores or the counts connect most surely with a
-    prediction, and the lengths of texts.
-
-    Args:
-        count: Most texts that each is taken out of; it is put into `PUT_INTO`, whatever the count.
+    prediction, and the lengths of texts. Each is taken out of at most `count` texts, and put into `PUT_INTO`.
     """
     limit = model.encoder.limit
     whole = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
@@ -136,7 +131,10 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     parts = parts_of_rows(run, rows)
     lengthened = _lengthened(sampled, parts)
     put = [_put(one, sampled, parts) if one.phrase.words else lengthened for one in candidates]
-    taken = [_taken(candidate, parts) for candidate in candidates]
+    taken = [
+        [(parts[row], left) for row in one.rows if (left := one.phrase.without(parts[row])) is not None]
+        for one in candidates
+    ]
     changed_texts = (text for changes in (*put, *taken) for change in changes for text in change)
     answers = _answers(model, changed_texts, split="word_spans" in run.kinds)
     reasons = []
@@ -228,12 +226,6 @@ def _put(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, 
         if after is not None and phrase.holds(after):
             changed.append((parts[row], after))
     return changed
-
-
-def _taken(candidate: Candidate, parts: Mapping[int, Parts]) -> Changes:
-    """Return texts with the answer, with and without the words."""
-    pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
-    return [(before, after) for before, after in pairs if after is not None]
 
 
 def _lengths(run: RunTables) -> list[Candidate]:

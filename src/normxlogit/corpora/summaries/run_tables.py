@@ -40,13 +40,7 @@ class RunSummary:
 
 
 class RunTables:
-    """The shards of a run, read by pyarrow with checksums verified, and queried by DuckDB.
-
-    Attributes:
-        kinds: The Arrow types of the columns, by their names in the files.
-        unit: "words", "tokens", "patches" or "frames".
-        of_answers: Whether the rows are answers with citations, and not texts.
-    """
+    """The shards of a run, read by pyarrow with checksums verified, and queried by DuckDB."""
 
     def __init__(self, folder: str | Path) -> None:
         self._duckdb = optional_module("duckdb", "summaries need DuckDB: pip install 'normxlogit[scale]'")
@@ -75,7 +69,7 @@ class RunTables:
             self._connection.execute("SET enable_progress_bar = false")
         with self._naming_damage():
             schema = self._dataset().schema
-            self.kinds = dict(zip(schema.names, schema.types, strict=True))
+            self.kinds = dict(zip(schema.names, schema.types, strict=True))  # the Arrow types of the columns
             own = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
             # Names of kept columns may be those of queries, and DuckDB may not know their types.
             self._connection.register("shards", self._dataset(arrow_module().schema(own)))
@@ -109,10 +103,7 @@ class RunTables:
             self._connection.register("kept", self._dataset().to_table({"row": field("row"), "kept_value": value}))
 
     def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """Return the ids of some rows, and their texts if the run kept them.
-
-        Of rows that share an id each is called by its number too.
-        """
+        """Return the ids of some rows, those of one id with their numbers, and their texts if the run kept them."""
         text = "text" if "text" in self.kinds else "NULL"
         found = self.ask(
             f"""

@@ -1,7 +1,7 @@
 """The summary of a corpus, computed in one streaming pass over its shards."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -115,20 +115,19 @@ def summarize(
                 raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
             return summarize_citations(run, top)
         layer, special = _layer_and_special(run)
-        summary = _summarize_predictions(run, layer, special, gold, top, min_count)
-        if explainer is None or count is None:
-            return summary
-        from .reasons import check_model, find_reasons  # which import torch
+        of_gold = {} if gold is None else _compared_with_gold(run, gold, layer, top)
+        if explainer is not None and count is not None:
+            from .reasons import check_model, find_reasons  # which import torch
 
-        model = check_model(run, explainer)
-        return replace(summary, reasons=find_reasons(run, model, layer, top, min_count, count))
+            model = check_model(run, explainer)
+            of_gold["reasons"] = find_reasons(run, model, layer, top, min_count, count)
+        return _summary_of_predictions(run, layer, special, top, min_count, of_gold)
 
 
-def _summarize_predictions(
-    run: RunTables, layer: int, special: float, gold: str | None, top: int, least: int
+def _summary_of_predictions(
+    run: RunTables, layer: int, special: float, top: int, least: int, measured: Mapping[str, Any]
 ) -> Summary:
-    """Return the summary of a run of predictions."""
-    of_gold = {} if gold is None else _compared_with_gold(run, gold, layer, top)
+    """Return the summary of a run of predictions, with what was measured beside its words."""
     _sum_up_units(run, layer)
     highest = _units(run, top, least)
     against = _units(run, top, least, against=True) if run.common.get("signed") else []
@@ -150,8 +149,8 @@ def _summarize_predictions(
         highest=with_examples(highest),
         against=with_examples(against),
         special=special,
-        **of_gold,
         texts={name: text for name, text in texts.values() if text is not None},
+        **measured,
     )
 
 
@@ -203,10 +202,8 @@ def _gold_labels(
         raise DataError(f"column {gold!r}: {error}") from None
     outside = [i for labels_of in read for i in labels_of if isinstance(i, int) and i >= len(known or ())]
     if known is not None and outside:
-        raise DataError(
-            f"column {gold!r} holds {min(outside)}, and the model has {len(known)} labels, counted from 0: "
-            f"{', '.join(known[:LISTED])}{', ...' if len(known) > LISTED else ''}"
-        )
+        listed = f"{len(known)} labels, counted from 0: {', '.join(known[:LISTED])}{', ...' * (len(known) > LISTED)}"
+        raise DataError(f"column {gold!r} holds {min(outside)}, and the model has {listed}")
     return dict(zip(values, read, strict=True))
 
 
@@ -247,10 +244,7 @@ def _wrong(run: RunTables, gold_of: dict[str, str], layer: int, top: int) -> lis
 
 
 def _layer_and_special(run: RunTables) -> tuple[int, float]:
-    """Return the index of the summarised layer, and the share of its scores that is on special tokens.
-
-    It is the last layer with visible scores outside special tokens.
-    """
+    """Return the last layer with visible scores outside special tokens, and the share that is on these."""
     sums = run.ask(
         """
         WITH block AS (
@@ -272,10 +266,7 @@ def _layer_and_special(run: RunTables) -> tuple[int, float]:
 
 
 def _sum_up_units(run: RunTables, layer: int) -> None:
-    """Read the shards once into the table `units`: sums by label of each unit but special tokens and punctuation.
-
-    A row explains K labels at L layers; of the layers `layer` counts, from 0.
-    """
+    """Read the shards once into the table `units`: sums by label of each unit but special tokens and punctuation."""
     words = run.unit == "words"
     units, scores = ("words", "word_scores") if words else ("units", "scores")
     sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"

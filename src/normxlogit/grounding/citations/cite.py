@@ -57,10 +57,7 @@ def cite(
     checker: Any = None,
     **arguments: Any,
 ) -> Citations:
-    """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
-
-    The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
-    """
+    """Find the sources of each sentence of an answer; the arguments are those of `Explainer.cite`."""
     if checker is not None and not verify:
         raise InputError("checker= is a second opinion on verdicts, and verify=0 gives none")
     checking = None if checker is None else checker_of(checker)
@@ -70,12 +67,7 @@ def cite(
 
 
 def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Citations:
-    """Find the sources that each sentence of an answer rests on, and verify them if the options ask for it.
-
-    Args:
-        options: How the sources are scored, and how many are left out to test them; `Together` asks only what the
-            answer loses without these sources together.
-    """
+    """Find the sources that each sentence of an answer rests on, and verify them if the options ask for it."""
 
     def explain(completed: Completed, read: SentencesAfterPrompt) -> Citations:
         sources, count = completed.named_sources, len(read.sentences)
@@ -157,13 +149,10 @@ def leave_one_out(ablations: Ablations, weights: Array) -> Array:
 def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, float]:
     """Measure an answer's loss without its first sources, in nats by place, until no other source can rank first.
 
-    The sources are left out one at a time in the order of their scores, two in a batch. A source that was not measured
-    yet is taken to be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit of score
-    that was measured, none if all were negative; where that is less than the most that was measured, no other is.
-
-    Args:
-        weights: Which tokens of the answer count, (G,).
-        scores: The scores that rank the sources, (S,).
+    The sources are left out one at a time in the order of their scores, (S,), two in a batch. A source that was not
+    measured yet is taken to be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit
+    of score that was measured, none if all were negative; where that is less than the most that was measured, no other
+    is. The weights say which tokens of the answer count, (G,).
     """
     order, lost = np.argsort(-scores, kind="stable").tolist(), dict[int, float]()
     present, without = np.ones((1, len(order)), bool), ~np.eye(len(order), dtype=bool)  # (1, S), (S, S)
@@ -186,10 +175,8 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
     room = limit - (length - len(set().union(*tokens.values())))
     fitting = {name: places for name, places in tokens.items() if len(places) <= room}
     if not fitting:
-        raise InputError(
-            f"prompt and answer have {length} tokens, {limit - room} of them without the sources, and the model reads "
-            f"{limit}: no source fits beside the rest"
-        )
+        rest = f"{length} tokens, {limit - room} of them without the sources"
+        raise InputError(f"prompt and answer have {rest}, and the model reads {limit}: no source fits beside the rest")
     windows = _windows(fitting, room)
     scores: dict[str, float] = {}
     for window in windows:

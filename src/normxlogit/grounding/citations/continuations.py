@@ -46,11 +46,7 @@ class Predictions(NamedTuple):
 
 
 class ContinuedText:
-    """A text, and what a language model makes of its continuations.
-
-    Args:
-        text: The text; for an encoder-decoder model the tokens that the decoder reads, with the source.
-    """
+    """A text (what the decoder reads, if there is an encoder), and what a language model makes of its continuations."""
 
     def __init__(self, model: TaskModel, text: Encoding) -> None:
         self.model, self.text = model, text
@@ -92,10 +88,7 @@ class ContinuedText:
             yield Predictions(*(torch.cat(values).cpu().numpy() for values in zip(*parts, strict=True)))
 
     def _states_and_cache(self, inputs: Any, count: int) -> Tensor | None:
-        """Return the states of the text with `count` tokens after it, (1, T) in all, and keep the text's cache.
-
-        None if the model has no cache.
-        """
+        """Return the states of the text with `count` tokens after it, (1, T), and keep its cache, if there is one."""
         try:
             cache: Any = DynamicCache(config=self.model.unmodified.config)
             cached: dict[str, Any] = {**inputs, self._cache_name: cache, "use_cache": True}
@@ -110,11 +103,8 @@ class ContinuedText:
     def log_probabilities(self, continuations: Sequence[Continuation], first_value: float) -> list[float]:
         """Return the log-probability of each of several distinct continuations, in nats.
 
-        The text is read once, and its keys and values are cached for the continuations. Where the first continuation
-        gets another value than without the cache, or the model has no cache, all are computed without it.
-
-        Args:
-            first_value: The log-probability of the first one, computed without a cache.
+        The text is read once, and its keys and values are cached. Where the first continuation gets another value than
+        `first_value`, which was computed without the cache, or the model has none, all are computed without it.
         """
         cached = self._with_cache(continuations) if len(continuations) > 2 and self._caches else None
         if cached is not None and abs(cached[0] - first_value) <= TOLERANCE:

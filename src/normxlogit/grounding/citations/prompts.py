@@ -165,10 +165,7 @@ def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, 
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
-    """Yield name, start and end of the sources in a message: its sentences, or the fields of JSON of a tool.
-
-    A field with several sentences is several sources.
-    """
+    """Yield name, start and end of the sources in a message: its sentences, or those of a tool's fields of JSON."""
     fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
     for key, start, end in fields or [("", 0, len(message.text))]:
         sentences = sentence_spans(message.text[start:end])

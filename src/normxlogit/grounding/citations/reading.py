@@ -80,15 +80,7 @@ class Sentence(NamedTuple):
 
 
 class SentencesAfterPrompt:
-    """The sentences of an answer, or of several answers, read after one prompt with its documents and without them.
-
-    Args:
-        parts: "sentence", or None for whole answers.
-
-    Attributes:
-        answer_nats: Log-probabilities of the first answer's tokens with the documents, (G,).
-        answer_nats_without: The same without the documents; NaN if nothing of the prompt is left.
-    """
+    """The sentences of an answer, or whole answers (parts None), read after one prompt with documents and without."""
 
     def __init__(self, model: TaskModel, answers: Sequence[Completed], parts: PartSpec) -> None:
         completed, sentences = answers[0], [sentence for answer in answers for sentence in sentences_in(answer, parts)]
@@ -235,9 +227,7 @@ def proposed_edits(
 ) -> list[WordEdit]:
     """Return one-word edits of a sentence: leaving out each word, then what the reader would rather have read.
 
-    Args:
-        prompt_text: The prompt, whose words complete proposed tokens that are the beginning of a word.
-        predictions: What the reader predicts at the places of its n tokens.
+    Words of the prompt complete proposed tokens that are the beginning of a word.
     """
     text, ids = sentence.text, sentence.answer[sentence.tokens]
     words = [(start, end, tokens) for start, end, tokens in sentence.words() if _is_spoken(text[start:end])]
@@ -289,11 +279,7 @@ def _with_word(
 def _words_from(stem: str, piece: str, vocabulary: Counter[str], *, ends: bool) -> Iterator[str]:
     """Yield the words that a proposed token begins or ends: as it is, and as words of the prompt complete it.
 
-    Args:
-        stem: What of the word stands before the token.
-        piece: The token's text; with white space before it where it begins a word.
-        vocabulary: The words of the prompt with their counts.
-        ends: Whether the word may end with the token.
+    The stem is what of the word stands before the token; a piece has white space before it where it begins a word.
     """
     if stem and not piece[:1].isalnum():  # the word ends before the token
         yield stem

@@ -63,9 +63,7 @@ class Conversation:
         if number is None:
             raise InputError(f"turn= is a number, not {turn!r}")
         if not -len(answers) <= number < len(answers):
-            raise InputError(
-                f"no turn {number}: the assistant has {len(answers)} texts in this conversation, from 0 on"
-            )
+            raise InputError(f"no turn {number}: the assistant has {len(answers)} texts, counted from 0")
         place, notes = answers[number], self.notes
         if not place:
             raise InputError("the answer is the first message; a conversation has messages before the answer")
@@ -98,10 +96,9 @@ def read_conversation(value: Any) -> Conversation:
     tools, tool_names = beside.get("tools"), dict[str, str]()
     steps, notes = list[Message](), list[str]()
     for number, message in enumerate(messages):
-        if not is_message(message):
-            raise InputError(f"expected {EXPECTED}; message {number} is {_described(message)}")
-        if message["role"] not in KINDS:
-            raise InputError(f"expected {EXPECTED}; message {number} has the role {message['role']!r}")
+        if not is_message(message) or message["role"] not in KINDS:
+            what = f"has the role {message['role']!r}" if is_message(message) else f"is {_described(message)}"
+            raise InputError(f"expected {EXPECTED}; message {number} {what}")
         if message.get("images") or beside.get("images"):
             raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
         steps += _joined(_steps(message, number, tool_names, notes))
@@ -209,6 +206,4 @@ def _described(value: Any) -> str:
     """Return a short description of a value, for errors."""
     if isinstance(value, Mapping):
         return f"a mapping with {', '.join(map(repr, list(value)[:6])) or 'nothing'}"
-    return (
-        "an empty list" if value == [] else f"{str(value)[:40]!r}" if isinstance(value, str) else type(value).__name__
-    )
+    return repr(value[:40]) if isinstance(value, str) else "an empty list" if value == [] else type(value).__name__

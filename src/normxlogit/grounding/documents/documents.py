@@ -73,7 +73,10 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
     several = isinstance(documents, list)
     if not several and (isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents)):
         documents = [documents]
-    is_map = several and documents and all(map(_is_named_text, documents))  # of Arrow
+    pairs = documents if several else ()
+    is_map = bool(pairs) and all(
+        isinstance(p, tuple | list) and [*map(type, p)] == [str, str] for p in pairs
+    )  # of Arrow
     if is_map or isinstance(documents, Mapping):
         named = [(str(name), document) for name, document in (documents if is_map else dict(documents).items())]
         if len(dict(named)) < len(named):
@@ -84,9 +87,7 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
         rows = zip(*columns.values(), strict=True)
         documents = [dict(zip(columns, map(plain_cell, row), strict=True)) for row in rows]
     if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
-        raise InputError(
-            f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
-        )
+        raise InputError(f"expected documents: texts by name, or a list of texts, got {type(documents).__name__}")
     for document in documents:
         is_folder = isinstance(document, PathLike) and Path(document).is_dir()
         items += files_in(Path(document)) if is_folder else [document]
@@ -94,24 +95,17 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
     return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
 
 
-def _is_named_text(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
-
-
 def _is_picture(document: Any) -> bool:
     """Return whether a value is a picture, or the path of one, which the wing of pictures reads, if it is there."""
+    if isinstance(document, PathLike):
+        is_text = Path(document).suffix.lower() in READERS
+        parts = [] if is_text else [reader.of_file(str(document)) for reader in part_readers()]
+        return any(part is not None and part["type"] == "image" for part in parts)
     if isinstance(document, str):
         return False
     has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
     is_read = getattr(document, "kind", "") == "picture"  # a `ReadPart`
-    return is_read or _is_picture_file(document) or (part_type(document) == "image" and not has_text)
-
-
-def _is_picture_file(document: Any) -> bool:
-    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS:
-        return False
-    parts = (reader.of_file(str(document)) for reader in part_readers())
-    return any(part is not None and part["type"] == "image" for part in parts)
+    return is_read or (part_type(document) == "image" and not has_text)
 
 
 def _fields(document: Any) -> dict[str, Any]:
@@ -138,10 +132,10 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
             raise InputError(f"document {name} is the name of a file; pathlib.Path({document!r}) is read")
         return {"": document}
     fields = _fields(document)
-    texts = [fields[key] for key in TEXT_KEYS if key in fields]
-    if (text := next((text for text in texts if isinstance(text, str)), None)) is not None:
-        return {"": text}
-    if any(map(is_missing, texts)):
+    values = [fields[key] for key in TEXT_KEYS if key in fields]
+    if texts := [value for value in values if isinstance(value, str)]:
+        return {"": texts[0]}
+    if any(map(is_missing, values)):
         return {}
     kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
     raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
@@ -157,11 +151,7 @@ def _name_of(document: Any) -> str:
 
 
 def read_file(path: str | PathLike[str]) -> dict[str, str]:
-    """Return the text of a file as {"": text}, or those of its parts, such as the pages of a PDF: {", page 3": text}.
-
-    Args:
-        path: The file; one of an unknown suffix is read as text.
-    """
+    """Return the text of a file as {"": text}, or those of its parts: {", page 3": text}."""
     path = Path(path)
     try:
         content = path.read_bytes()

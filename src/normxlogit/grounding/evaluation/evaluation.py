@@ -117,8 +117,7 @@ def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
 def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
     """Return a Markdown table of how well the judged sentences are told apart, by kind of falsehood.
 
-    The threshold of "pass" keeps nine in ten true sentences: of the training sentences, or, where there are none, of
-    those that are judged.
+    The threshold of "pass" keeps nine in ten true sentences: of the training sentences, or else of those judged.
     """
     judged = [m for m in measured if m.statement.split != "train"]
     true = [m for m in judged if m.statement.true]

@@ -83,10 +83,7 @@ def evaluate_sources(
     folder: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> tuple[list[RankingResult], int]:
-    """Measure how well methods find the sources that answers rest on.
-
-    Args:
-        rankings: Further rankings by name: functions that score the sources of a prompt.
+    """Measure how well methods, and further rankings of a prompt's sources by name, find what answers rest on.
 
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.

@@ -15,13 +15,6 @@ def one_line(text: str) -> str:
     return safe(" ".join(text.split()))
 
 
-def markdown_escaped(text: str) -> str:
-    """Return the text so that Markdown shows its characters as they are, without markup, HTML or formulas."""
-    text = _MARKUP.sub(r"\\\g<0>", safe(text))
-    text = re.sub(r"\n[ \t]+", "\n", text)  # an indented line is code
-    return _LINE_START.sub(r"\g<1>\\\g<2>", text)
-
-
 def safe_output(text: str) -> str:
     """Return the text with control sequences made visible, except those that set colours."""
     return "".join(part if index % 2 else safe(part) for index, part in enumerate(_COLOR.split(text)))
@@ -55,12 +48,6 @@ def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
     directions = (_DIRECTIONS.get(unicodedata.bidirectional(character)) for character in text)
     return next(filter(None, directions), "auto")
 
-
-_MARKUP = re.compile(r"[\\`*_\[\]<>|~&$#]")
-"""Characters that are markup anywhere in a line."""
-
-_LINE_START = re.compile(r"^([ \t]*\d*)([-+=.)])", re.MULTILINE)
-"""Markup at the beginning of a line: lists, rules and headings."""
 
 _CONTROLS: dict[int, str] = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
 _CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")
