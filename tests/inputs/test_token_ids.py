@@ -29,7 +29,7 @@ def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
     with torch.no_grad():
         outputs = explainer.model(**inputs, output_hidden_states=True)
     for call in (lambda: explainer(inputs), lambda: explainer.from_outputs(inputs, outputs)):
-        with pytest.raises(InputError, match="has a hole at token 2"):
+        with pytest.raises(InputError, match="has a hole"):
             call()
 
 

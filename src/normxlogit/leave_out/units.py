@@ -169,7 +169,7 @@ def ranked_scores(a: Attribution) -> Attribution:
 
 
 def removable(a: Attribution, fixed: int | None = None) -> Removable:
-    """Return the removable parts of an input, or of a prompt: words (tokens if these are not known), regions, moments."""
+    """Return the removable parts of an input or a prompt: words (tokens if these are not known), regions, moments."""
     media = {token for medium in a.media for token in medium.tokens}
     end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     parts = [part for part in (text_parts(a) if a.has_text else []) if part.text.strip()]

@@ -146,9 +146,9 @@ def _source(name: str | Path | None) -> str:
     if name is None:
         return str(default_model_folder())
     if not isinstance(name, str | PathLike):
-        type_name = type(name).__name__
+        kind = type(name).__name__
         raise InputError(
-            f"a model is loaded by its name or folder, not a {type_name}; Explainer(model, tokenizer) takes one"
+            f"a model is loaded by its name or folder, not a {kind}; Explainer(model, tokenizer) takes one"
         )
     source = str(Path(name).expanduser()) if str(name).startswith("~") else str(name)
     if not source.strip() or "\0" in source:
@@ -227,26 +227,17 @@ def _check_weights(
     source: str, model: PreTrainedModel, info: Mapping[str, Any], adapter_weights: Container[str] = ()
 ) -> None:
     """Refuse missing weights, which would be random, except those of an adapter."""
-    pools_itself = is_bare(model)  # an embedding model
-    missing = sorted(
-        key
-        for key in info["missing_keys"]
-        if not (pools_itself and key.startswith("pooler.")) and key not in adapter_weights
-    )
-    mismatched = sorted(
-        f"{key} {tuple(saved)} for {tuple(expected)}"
-        for key, saved, expected in info["mismatched_keys"]
-        if key not in adapter_weights
-    )
-    problems = [
-        f"{problem} {_list_some(keys)}"
-        for problem, keys in (
-            ("lacks", missing),
-            ("has other shapes of", mismatched),
-            ("cannot give", sorted({str(e) for k in ("error_msgs", "conversion_errors") for e in info.get(k) or ()})),
-        )
-        if keys
-    ]
+    pooler = "pooler." if is_bare(model) else "\0"  # an embedding model pools itself
+    keys_by_problem = {
+        "lacks": [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights],
+        "has other shapes of": [
+            f"{key} {tuple(saved)} for {tuple(expected)}"
+            for key, saved, expected in info["mismatched_keys"]
+            if key not in adapter_weights
+        ],
+        "cannot give": {str(e) for name in ("error_msgs", "conversion_errors") for e in info.get(name) or ()},
+    }
+    problems = [f"{problem} {_list_some(sorted(keys))}" for problem, keys in keys_by_problem.items() if keys]
     if problems:
         raise InputError(
             f"{source} as a {type(model).__name__} {' and '.join(problems)}: its answers would come from random "
@@ -272,13 +263,9 @@ def _check_tokenizer(source: str, tokenizer: Any) -> None:
 
 def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     """Return the task of a checkpoint by the class that its configuration names."""
-    declared = getattr(config, "architectures", None)
-    names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
-    for name in names:
-        task = task_name(name, config)
-        if task is not None:
-            return task
-    if (task := _task_of_own_code(config)) is not None:
+    names = getattr(config, "architectures", None) or []
+    tasks = [task for name in names if (task := task_name(name, config)) is not None]
+    if (task := next(iter(tasks), None) or _task_of_own_code(config)) is not None:
         return task
     if names and (claiming := next((task for task, wrapper in wrappers() if wrapper.claims_files(source)), None)):
         return claiming.name
@@ -291,11 +278,8 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
 
 def _task_of_own_code(config: Any) -> TaskName | None:
     """Return the task that a configuration names a class of the repository's own code for."""
-    auto_map = getattr(config, "auto_map", None)
-    of_heads = (task for task in all_tasks().values() if task.models.auto_class != "AutoModel")
-    return next(
-        (task.name for task in of_heads if isinstance(auto_map, dict) and task.models.auto_class in auto_map), None
-    )
+    classes = (getattr(config, "auto_map", None) or {}).keys() - {"AutoModel"}
+    return next((task.name for task in all_tasks().values() if task.models.auto_class in classes), None)
 
 
 def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:

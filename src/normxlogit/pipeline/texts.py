@@ -29,10 +29,9 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, is_choice, resolve
-from .completions.sequences import explain_next_words, names_sequences
-from .extra_inputs import with_extra_inputs
+from .completions.sources import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
-from .options import Options, Results, provenance
+from .options import Options, Results, provenance, with_extra_inputs
 from .progress import progress_bar
 
 NOT_VERIFIED = (

@@ -153,7 +153,7 @@ class Task:
     # How the model is called
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Make a copy callable with token ids, (B, T); return whether that could change its answer, which is then checked."""
+        """Make a copy callable with token ids, (B, T); return whether its answer could be another, which is checked."""
         config = module.config.get_text_config()
         if self.position.at != "text" or getattr(config, "pad_token_id", None) is not None:
             return False

@@ -102,15 +102,11 @@ def _configured_problem(config: PretrainedConfig, outputs: int) -> Problem:
 
 def _configured_labels(config: PretrainedConfig) -> tuple[str, ...]:
     """Return the label names in the order of the outputs."""
-    try:
-        names = {int(index): label for index, label in dict(config.id2label or {}).items()}
-    except (TypeError, ValueError):
-        names = {}
-    if not names or sorted(names) != list(range(len(names))) or None in names.values():
-        id2label = str(config.id2label)
-        id2label = id2label if len(id2label) <= MAX_SHOWN_CHARACTERS else id2label[:MAX_SHOWN_CHARACTERS] + "..."
+    names = {str(index): label for index, label in (config.id2label or {}).items()}
+    labels = [names.get(str(index)) for index in range(len(names))]
+    if not labels or None in labels:
         raise UnsupportedModelError(
-            f"id2label of the model's configuration must name the outputs from 0 up, as in {{0: 'no', 1: 'yes'}}, and "
-            f"is {id2label}; set config.id2label"
+            "id2label of the model's configuration must name the outputs from 0 up, as in {0: 'no', 1: 'yes'}, and is "
+            f"{str(config.id2label)[:MAX_SHOWN_CHARACTERS]}; set config.id2label"
         )
-    return tuple(str(names[index]) for index in range(len(names)))
+    return tuple(map(str, labels))
