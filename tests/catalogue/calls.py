@@ -205,7 +205,7 @@ LAYERS = [
     texts("layers of choices", MethodError, "no layer 9", ("a", ["b", "c"]), layers=9, on="choice"),
     texts("a place beyond", InputError, "outside the text's", "the [MASK]", position=99, on="masked"),
     texts("a place between", InputError, "a position is a token's index", "the [MASK]", position=1.5, on="masked"),
-    texts("a place that is not there", InputError, "nowhere", "the [MASK]", position="zzz", on="masked"),
+    texts("a place that is not there", InputError, "0 times", "the [MASK]", position="zzz", on="masked"),
     texts("a span before the text", InputError, "not a span of the text", "the [MASK]", position=(-1, 3), on="masked"),
     texts("a span backwards", InputError, "not a span of the text", "the [MASK]", position=(5, 2), on="masked"),
     texts("a span beyond", InputError, "not a span of the text", "the cat", position=(4, 99), on="tagger"),

@@ -117,8 +117,7 @@ def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool
 def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the folder or hub name to load from, and the options, with those for a GGUF file."""
     if name is None and options.get("gguf_file") is not None:
-        name = str(options["gguf_file"])
-        options = {key: value for key, value in options.items() if key != "gguf_file"}
+        name, options = str(options["gguf_file"]), {key: options[key] for key in options if key != "gguf_file"}
     file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
     if file is None:
         source = _source(name)
@@ -178,10 +177,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
     if "custom code" in str(error) or "trust_remote_code" in str(error):
-        return (
-            "its repository has code of its own, which is not run unless you say so: read it, and give "
-            "trust_remote_code=True (--trust-remote-code on the command line)"
-        )
+        return "its repository has code of its own: read it, and give trust_remote_code=True (--trust-remote-code)"
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
         return "its pickled weights are broken, or hold more than numbers"
     if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
@@ -198,15 +194,11 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
 
     Without the package, transformers takes the file for one of tiktoken's, and asks for that package.
     """
-    is_missing = find_spec("sentencepiece") is None
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
-    folder = Path(source)
-    if not is_missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
+    may_have_file = any(Path(source).glob("*.model")) or not Path(source).is_dir()
+    if find_spec("sentencepiece") is not None or not mentioned or not may_have_file:
         return None
-    return (
-        "it has no tokenizer.json, and its SentencePiece file (such as spm.model) is read with a package that is not "
-        "installed; run: pip install 'normxlogit[sentencepiece]'"
-    )
+    return "its SentencePiece file needs a package that is not installed: pip install 'normxlogit[sentencepiece]'"
 
 
 def _broken_file(source: str) -> str | None:
