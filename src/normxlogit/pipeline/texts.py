@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
-from ..errors import HeadMismatchError, InputError, TargetError
+from ..errors import HeadMismatchError, InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding, Indices, windows
 from ..inputs.texts import repeatable
 from ..leave_out.answers import TextAnswers
@@ -19,7 +19,7 @@ from ..leave_out.search import run_searches
 from ..leave_out.units import removable_for_task
 from ..methods import Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
-from ..methods.defaults import DEFAULTS, first_working, use_of
+from ..methods.defaults import DEFAULTS, use_of
 from ..methods.registry import alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.forward_pass import ForwardPass, to_host
@@ -44,14 +44,15 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
 
     The arguments are the caller's, of `Options`.
     """
-    methods = DEFAULTS[use_of(model.task)].methods
-    options = Options.of(arguments, method=method_named(methods[0]))
+    *preferred, last = DEFAULTS[use_of(model.task)].methods
     inputs = repeatable(inputs)  # each method that is tried reads them
-    results, notes = first_working(
-        methods, lambda method: explain_inputs(model, inputs, replace(options, method=method))
-    )
-    if not notes:
-        return results
+    notes: tuple[str, ...] = ()
+    for name in preferred:
+        try:
+            return explain_inputs(model, inputs, Options.of(arguments, method=method_named(name)))
+        except UnsupportedModelError as error:  # noqa: PERF203  # of two methods
+            notes = (f"{name}, the default, does not work on this model: {error}",)
+    results = explain_inputs(model, inputs, Options.of(arguments, method=method_named(last)))
     if isinstance(results, Attribution):
         return replace(results, notes=(*results.notes, *notes))
     return Attributions(replace(result, notes=(*result.notes, *notes)) for result in results)
