@@ -94,8 +94,9 @@ def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]
     """Return the task class of a module from outside transformers, which the caller must name."""
     possible = {name: plain_task for name, plain_task in all_tasks().items() if plain_task.models.plain}
     if task not in possible:
+        kind, tasks = type(model).__name__, ", ".join(possible)
         raise UnsupportedModelError(
-            f"{type(model).__name__} is not a transformers model, so what it is for must be said: task= one of {', '.join(possible)}"
+            f"{kind} is not of transformers, so what it is for must be said: task= one of {tasks}"
         )
     return possible[task]
 
