@@ -255,7 +255,8 @@ def _check_tokenizer(source: str, tokenizer: Any) -> None:
 
 def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     """Return the task of a checkpoint by the class that its configuration names."""
-    names = getattr(config, "architectures", None) or []
+    declared = getattr(config, "architectures", None)
+    names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
     tasks = [task for name in names if (task := task_name(name, config)) is not None]
     if (task := next(iter(tasks), None) or _task_of_own_code(config)) is not None:
         return task

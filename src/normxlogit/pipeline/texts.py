@@ -93,7 +93,9 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
             continue
         if options.long_text != "window":
-            raise InputError(f"input {index} has {len(encoding)} tokens, the model reads {limit}: long_text='window'")
+            raise InputError(
+                f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' fits"
+            )
         results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():
@@ -219,10 +221,8 @@ def _positions_in_texts(run: ForwardPass) -> Tensor | None:
     if run.positions is None or not run.batch.padded:
         return run.positions
     earlier_tokens = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
-    positions_in_texts = earlier_tokens.gather(
-        1, run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)
-    )  # (B, 1) or (B, 2)
-    return positions_in_texts.view_as(run.positions)
+    positions = run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)  # (B, 1) or (B, 2)
+    return earlier_tokens.gather(1, positions).view_as(run.positions)
 
 
 def _token_predictions(

@@ -245,5 +245,5 @@ def _span_of(text: str, piece: str) -> tuple[int, int]:
     """Return the span of a string that stands once in the text."""
     count = text.count(piece) if piece else 0
     if count != 1:
-        raise InputError(f"the text must hold {piece!r} once, or give (start, end); it stands there {count} times")
+        raise InputError(f"the text must hold {piece!r} once; it stands there {count} times: give (start, end)")
     return text.index(piece), text.index(piece) + len(piece)
