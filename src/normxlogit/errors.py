@@ -84,15 +84,11 @@ def reason_of(error: BaseException) -> str:
 
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the names most similar to a misspelt one, then those that share its prefix, short ones first."""
-    typed = _spelled(name)
-    spelled = {_spelled(candidate): candidate for candidate in names}
+    typed, spelled = _spelled(name), {_spelled(candidate): candidate for candidate in names}
     near = get_close_matches(typed, spelled, most, CLOSE)
-    longer = [
-        candidate
-        for candidate in spelled
-        if min(len(candidate), len(typed)) >= PREFIX and candidate[: len(typed)] == typed[: len(candidate)]
-    ]
-    return [spelled[candidate] for candidate in dict.fromkeys([*near, *sorted(longer, key=len)])][:most]
+    long = [candidate for candidate in spelled if min(len(candidate), len(typed)) >= PREFIX]
+    sharing = [candidate for candidate in long if candidate.startswith(typed) or typed.startswith(candidate)]
+    return [spelled[candidate] for candidate in dict.fromkeys([*near, *sorted(sharing, key=len)])][:most]
 
 
 def _spelled(name: str) -> str:

@@ -26,8 +26,7 @@ from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
 from .pipeline.completions.prompts import explain_generated, explain_given
-from .pipeline.extra_inputs import forward_settings
-from .pipeline.options import Options, checked_verify, compared_methods
+from .pipeline.options import Options, checked_verify, compared_methods, forward_settings
 from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
 from .results.base import Record

@@ -8,7 +8,7 @@ import torch
 
 from normxlogit import ALL, Explainer, MethodError, list_methods
 from normxlogit.methods import method_named, registry
-from normxlogit.methods.settings import Setting, parse
+from normxlogit.methods.registry import Setting, parse
 from normxlogit.results.storage.schema import setting_text
 from tests import tiny
 

@@ -50,7 +50,7 @@ class NoHead(nn.Module):
 
 REFUSED = [
     (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
-    (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "cannot be explained for multiple-choice"),
+    (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "what it is for must be said"),
     (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
     (plain.Tagger, {}, UnsupportedModelError, "needs logits for the whole text"),
     (plain.Transformer, {"labels": ["no", "yes"]}, InputError, "3 outputs and 2 labels"),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+from tokenizers import Regex, pre_tokenizers
 from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, Spans, readable_tokens
@@ -18,6 +19,9 @@ from .texts import SplitText, Text, pair_of
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A token of a single byte, as SentencePiece writes it."""
+
+SIGNS = r"\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FAFF}\x{20000}-\x{3134F}\p{P}$+<=>^`|~"
+"""Characters that are a word each: ideographs, punctuation, and the other signs of ASCII."""
 
 CONTEXT = 8
 """Tokens before a token with which it is decoded: the text that it adds depends on them."""
@@ -103,15 +107,27 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
     word that do not read like it either all stand for the word. None if the words one by one give other tokens.
     """
     spans = _matched(tokenizer, ids, text)
-    words = [word.span() for word in re.finditer(r"\S+", text)] if spans is None else []
-    tokens: list[Any] = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words]
-    if spans is None and [token_id for of_word in tokens for token_id in of_word] == ids:
-        spans = tuple(
-            (start + first, start + last)
-            for (start, end), of_word in zip(words, tokens, strict=True)
-            for first, last in _matched(tokenizer, of_word, text[start:end]) or [(0, end - start)] * len(of_word)
-        )
+    for words in (_words_and_signs(tokenizer, text), [word.span() for word in re.finditer(r"\S+", text)]):
+        if spans is None:
+            tokens: list[Any] = [
+                tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words
+            ]
+            if [token_id for of_word in tokens for token_id in of_word] == ids:
+                spans = tuple(
+                    (start + first, start + last)
+                    for (start, end), of_word in zip(words, tokens, strict=True)
+                    for first, last in _matched(tokenizer, of_word, text[start:end])
+                    or [(0, end - start)] * len(of_word)
+                )
     return spans
+
+
+def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]]:
+    """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
+    special = map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True))
+    pattern = "|".join([*special, f"[{SIGNS}]", rf"[^\s{SIGNS}]+"])
+    pieces = pre_tokenizers.Split(Regex(pattern), "removed", invert=True).pre_tokenize_str(text)
+    return [span for _, span in pieces]
 
 
 def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Spans | None:

@@ -118,7 +118,10 @@ def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
-    prompts = _prompt_column(_as_chat(prompts))
+    prompts = collected(_as_chat(prompts))
+    if is_table(prompts):
+        chats = _chats_of_table(prompts)
+        prompts = text_column(prompts) if chats is None else chats
     if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
         return [_prompt(prompts)], True
     items = [message_of(plain_cell(item)) for item in prompts]
@@ -134,15 +137,6 @@ def _prompt(item: Any) -> Any:
     if hint := hint_for(item):
         raise InputError(f"a row with {', '.join(map(str, item))} was given as a prompt{hint}")
     return text_column(item)
-
-
-def _prompt_column(prompts: Any) -> Any:
-    """Return the prompts in a frame, a table or a data set, its chats or its texts; anything else unchanged."""
-    prompts = collected(prompts)
-    if not is_table(prompts):
-        return prompts
-    chats = _chats_of_table(prompts)
-    return text_column(prompts) if chats is None else chats
 
 
 def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
@@ -181,13 +175,12 @@ def read_prompt(
     options, whole = {**(template_options or {}), **_options_of_prompt(prompt)}, prompt
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    messages = [dict(item) for item in items if is_message(item)]
-    if not messages or len(messages) != len(items):
+    if not items or not all(map(is_message, items)):
         raise InputError(
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
-    messages, media = typed_messages(messages, whole, tokenizer)
+    messages, media = typed_messages([dict(item) for item in items if is_message(item)], whole, tokenizer)
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"

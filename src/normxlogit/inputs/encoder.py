@@ -154,7 +154,7 @@ class Encoder:
             max_length = positive_integer(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
         # One call for all texts of a kind: tokenizers work in parallel inside a call.
-        for kind in {_kind(text) for text in texts}:
+        for kind in set(map(_kind, texts)):
             indices = [index for index, text in enumerate(texts) if _kind(text) == kind]
             encoded = self._tokenize([texts[index] for index in indices], special)
             for row, index in enumerate(indices):
@@ -252,7 +252,7 @@ class Encoder:
         if unknown not in encoding.ids:
             return encoding
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
-        count = sum(word == unknown for word in words)
+        count = words.count(unknown)
         if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):
             return encoding
         note = (
@@ -285,8 +285,7 @@ def private_tokenizer(tokenizer: Any, *, shared: bool = True) -> Any:
     backend = getattr(tokenizer, "_tokenizer", None)
     if not isinstance(backend, Tokenizer):
         return tokenizer
-    private = copy.copy(tokenizer)
-    state = _state_of(backend) if shared else None
+    private, state = copy.copy(tokenizer), _state_of(backend) if shared else None
     known_state, private._tokenizer = _PRIVATE_BACKENDS.get(tokenizer, (None, None))
     if state is None or state != known_state:
         private._tokenizer = _copy_backend(backend)

@@ -171,10 +171,9 @@ class Encoding:
         def pick(values: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(values[index] for index in kept_indices)
 
-        inputs = {
-            name: list(values[: len(kept_indices)]) if name == POSITIONS else [values[index] for index in kept_indices]
-            for name, values in self.inputs.items()
-        }
+        inputs = {name: list(pick(values)) for name, values in self.inputs.items()}
+        if POSITIONS in inputs:
+            inputs[POSITIONS] = list(self.inputs[POSITIONS][: len(kept_indices)])
         return replace(
             self,
             inputs=inputs,

@@ -241,7 +241,7 @@ def _check_container(inputs: Any) -> None:
         raise InputError(f"a {type_name} has no order, so the results could not be told apart; pass a list")
     if isinstance(inputs, Mapping) or not isinstance(inputs, Iterable):
         raise InputError(
-            f"cannot read texts from a {type_name}; pass a string, a pair (tuple of two), or a list of them"
+            f"cannot read texts from a {type_name}; pass a string, a pair (tuple of two) or a list of them"
         )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress, pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .encoding import Encoding, Spans, check_ids, readable_tokens
-from .texts import is_column, named_columns, plain_cell
+from .texts import is_column, named_columns, plain_cell, whole_number
 
 NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
 
@@ -48,7 +47,7 @@ def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
 def _is_row_of_ids(row: Any) -> bool:
     """Return whether a value is a vector, or a list of whole numbers."""
     if isinstance(row, list):
-        return len(row) > 0 and all(isinstance(number, Integral) and not isinstance(number, bool) for number in row)
+        return len(row) > 0 and all(whole_number(number) is not None for number in row)
     return isinstance(row, Tensor) and row.ndim == 1
 
 
@@ -150,11 +149,10 @@ def _checked_mask(mask: Sequence[Any], number: int) -> list[bool]:
     if not set(mask) <= {0, 1}:
         raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
     is_real = list(map(bool, mask))
-    inside = is_real[is_real.index(True) : len(is_real) - is_real[::-1].index(True)] if any(is_real) else []
-    if not all(inside):
+    if sum(before != after for before, after in pairwise([False, *is_real, False])) > 2:
         raise InputError(
-            f"the attention mask of row {number} has a hole at token {is_real.index(True) + inside.index(False)}: a "
-            "token between others is hidden, which only padding at the ends may be; leave the token out"
+            f"the attention mask of row {number} has a hole: a token between others is hidden, which only padding at "
+            "the ends may be; leave the token out"
         )
     return is_real
 

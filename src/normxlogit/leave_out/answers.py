@@ -115,12 +115,9 @@ class TextAnswers:
             logits = run.logits  # (B, C)
         answers = self._answers(logits, texts)
         self.model.check_finite(np.array([answer.value for answer in answers]), batch)
-        is_kept = [task.position.at == "text" or len(self._windows_of_text[text]) > 1 for text in texts]
-        rows = logits.cpu() if any(is_kept) else logits  # (B, C)
-        return [
-            answer._replace(logits=row) if kept else answer
-            for answer, row, kept in zip(answers, rows, is_kept, strict=True)
-        ]
+        if task.position.at != "text" and all(len(self._windows_of_text[text]) == 1 for text in texts):
+            return answers
+        return [answer._replace(logits=row) for answer, row in zip(answers, logits.cpu(), strict=True)]  # (C,)
 
     def _span(self, run: ForwardPass, row: int, prediction: Prediction, window: int, removed: Tokens) -> Answer:
         """Return a span as an answer: its value is the probability that it starts (or ends) at the explained token.
@@ -155,8 +152,6 @@ class TextAnswers:
 
         It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
         """
-        if self.model.task.outputs.outcomes is None:
-            return None
-        if self.model.task.outputs.outcomes == "exclusive":
-            return prediction.id
-        return prediction.probability is not None and prediction.probability >= HOLDS
+        if self.model.task.outputs.outcomes == "independent":
+            return (prediction.probability or 0) >= HOLDS
+        return None if self.model.task.outputs.outcomes is None else prediction.id

@@ -117,8 +117,7 @@ def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool
 def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the folder or hub name to load from, and the options, with those for a GGUF file."""
     if name is None and options.get("gguf_file") is not None:
-        name = str(options["gguf_file"])
-        options = {key: value for key, value in options.items() if key != "gguf_file"}
+        name, options = str(options["gguf_file"]), {key: options[key] for key in options if key != "gguf_file"}
     file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
     if file is None:
         source = _source(name)
@@ -146,9 +145,9 @@ def _source(name: str | Path | None) -> str:
     if name is None:
         return str(default_model_folder())
     if not isinstance(name, str | PathLike):
-        type_name = type(name).__name__
+        kind = type(name).__name__
         raise InputError(
-            f"a model is loaded by its name or folder, not a {type_name}; Explainer(model, tokenizer) takes one"
+            f"a model is loaded by its name or folder, not a {kind}; Explainer(model, tokenizer) takes one"
         )
     source = str(Path(name).expanduser()) if str(name).startswith("~") else str(name)
     if not source.strip() or "\0" in source:
@@ -178,10 +177,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
     if "custom code" in str(error) or "trust_remote_code" in str(error):
-        return (
-            "its repository has code of its own, which is not run unless you say so: read it, and give "
-            "trust_remote_code=True (--trust-remote-code on the command line)"
-        )
+        return "its repository has code of its own: read it, and give trust_remote_code=True (--trust-remote-code)"
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
         return "its pickled weights are broken, or hold more than numbers"
     if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
@@ -198,15 +194,11 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
 
     Without the package, transformers takes the file for one of tiktoken's, and asks for that package.
     """
-    is_missing = find_spec("sentencepiece") is None
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
-    folder = Path(source)
-    if not is_missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
+    may_have_file = any(Path(source).glob("*.model")) or not Path(source).is_dir()
+    if find_spec("sentencepiece") is not None or not mentioned or not may_have_file:
         return None
-    return (
-        "it has no tokenizer.json, and its SentencePiece file (such as spm.model) is read with a package that is not "
-        "installed; run: pip install 'normxlogit[sentencepiece]'"
-    )
+    return "its SentencePiece file needs a package that is not installed: pip install 'normxlogit[sentencepiece]'"
 
 
 def _broken_file(source: str) -> str | None:
@@ -227,26 +219,17 @@ def _check_weights(
     source: str, model: PreTrainedModel, info: Mapping[str, Any], adapter_weights: Container[str] = ()
 ) -> None:
     """Refuse missing weights, which would be random, except those of an adapter."""
-    pools_itself = is_bare(model)  # an embedding model
-    missing = sorted(
-        key
-        for key in info["missing_keys"]
-        if not (pools_itself and key.startswith("pooler.")) and key not in adapter_weights
-    )
-    mismatched = sorted(
-        f"{key} {tuple(saved)} for {tuple(expected)}"
-        for key, saved, expected in info["mismatched_keys"]
-        if key not in adapter_weights
-    )
-    problems = [
-        f"{problem} {_list_some(keys)}"
-        for problem, keys in (
-            ("lacks", missing),
-            ("has other shapes of", mismatched),
-            ("cannot give", sorted({str(e) for k in ("error_msgs", "conversion_errors") for e in info.get(k) or ()})),
-        )
-        if keys
-    ]
+    pooler = "pooler." if is_bare(model) else "\0"  # an embedding model pools itself
+    keys_by_problem = {
+        "lacks": [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights],
+        "has other shapes of": [
+            f"{key} {tuple(saved)} for {tuple(expected)}"
+            for key, saved, expected in info["mismatched_keys"]
+            if key not in adapter_weights
+        ],
+        "cannot give": {str(e) for name in ("error_msgs", "conversion_errors") for e in info.get(name) or ()},
+    }
+    problems = [f"{problem} {_list_some(sorted(keys))}" for problem, keys in keys_by_problem.items() if keys]
     if problems:
         raise InputError(
             f"{source} as a {type(model).__name__} {' and '.join(problems)}: its answers would come from random "
@@ -274,11 +257,8 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     """Return the task of a checkpoint by the class that its configuration names."""
     declared = getattr(config, "architectures", None)
     names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
-    for name in names:
-        task = task_name(name, config)
-        if task is not None:
-            return task
-    if (task := _task_of_own_code(config)) is not None:
+    tasks = [task for name in names if (task := task_name(name, config)) is not None]
+    if (task := next(iter(tasks), None) or _task_of_own_code(config)) is not None:
         return task
     if names and (claiming := next((task for task, wrapper in wrappers() if wrapper.claims_files(source)), None)):
         return claiming.name
@@ -291,11 +271,8 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
 
 def _task_of_own_code(config: Any) -> TaskName | None:
     """Return the task that a configuration names a class of the repository's own code for."""
-    auto_map = getattr(config, "auto_map", None)
-    of_heads = (task for task in all_tasks().values() if task.models.auto_class != "AutoModel")
-    return next(
-        (task.name for task in of_heads if isinstance(auto_map, dict) and task.models.auto_class in auto_map), None
-    )
+    classes = (getattr(config, "auto_map", None) or {}).keys() - {"AutoModel"}
+    return next((task.name for task in all_tasks().values() if task.models.auto_class in classes), None)
 
 
 def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:

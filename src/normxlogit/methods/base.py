@@ -23,7 +23,7 @@ from ..results.storage.schema import setting_text
 from ..results.targets import Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
-from .settings import check, settings_of, unknown_setting
+from .registry import check, settings_of, unknown_setting
 
 if TYPE_CHECKING:
     from .registry import MethodInfo

@@ -1,18 +1,14 @@
 """The default method and settings of each entry point, with the reason."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from ..errors import UnsupportedModelError
 from .registry import method_named
 
 if TYPE_CHECKING:
     from ..tasks import Task
     from .base import Method
 
-
-T = TypeVar("T")
 
 Use = Literal["labels", "signals", "tokens", "completions", "media", "similarity", "recorded"]
 """What is explained: labels of texts, labels of pictures and sounds, predicted tokens, completions and their sources,
@@ -114,16 +110,3 @@ def completion_methods(method: "str | Method | None") -> dict[str, "Method"]:
     Both are the caller's method if one is given, otherwise the two defaults.
     """
     return {"method": named_or_default(method, "completions"), "media_method": named_or_default(method, "media")}
-
-
-def first_working(methods: "Sequence[str | Method]", explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:
-    """Explain by the first method that works on a model, with a note if that is not the first of all."""
-    *preferred, last = methods
-    note: tuple[str, ...] = ()
-    for name in preferred:
-        method = method_named(name)
-        try:
-            return explain(method), note
-        except UnsupportedModelError as error:  # the next method is tried
-            note = (f"{method.info.name}, the default, does not work on this model: {error}",)
-    return explain(method_named(last)), note

@@ -103,12 +103,8 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
 
     def stacked(name: str) -> FloatArray:
         """Return the values of all targets, zeros where a result has none."""
-        rows = []
-        for result in results:
-            values = getattr(result, name)
-            values = np.zeros(result.scores.shape[:-1], np.float32) if values is None else values
-            rows.append(values if result.has_target_axis else values[None])
-        return np.concatenate(rows)
+        rows = [np.zeros(r.scores.shape[:-1], np.float32) if (v := getattr(r, name)) is None else v for r in results]
+        return np.concatenate([v if r.has_target_axis else v[None] for r, v in zip(results, rows, strict=True)])
 
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
     names = [name for name in first.diagnostics if all(name in result.diagnostics for result in results)]

@@ -4,11 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+import torch
+from torch import Tensor
+
 from .._version import __version__
+from ..copies.answers import ForwardSettings, Outputs
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
-from ..inputs.encoding import EncodedMedium
-from ..inputs.texts import positive_integer, whole_number
+from ..inputs.encoding import EncodedMedium, Encoding
+from ..inputs.texts import plain_cell, positive_integer, whole_number
 from ..leave_out.units import Group, Verify
 from ..methods import Method
 from ..methods.defaults import completion_methods, default_methods
@@ -55,10 +59,9 @@ class Options:
             raise MethodError(f"{self.method.info.name} gives no scores for single layers")
         if self.long_text is not None and self.long_text not in get_args(LongText):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {self.long_text!r}")
-        if self.token_predictions not in (True, False, None):
-            raise InputError(f"token_predictions must be True, False or None, not {self.token_predictions!r}")
-        if self.progress not in (True, False, None):
-            raise InputError(f"progress must be True, False or None, not {self.progress!r}")
+        for name in ("token_predictions", "progress"):
+            if getattr(self, name) not in (True, False, None):
+                raise InputError(f"{name} must be True, False or None, not {getattr(self, name)!r}")
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
         if self.parts is not None and self.other_answer is not None:
@@ -148,3 +151,60 @@ def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) ->
         "version": __version__,
         "quantity": method.quantity_on(model.task, contrasted=contrasted),
     }
+
+
+# --- how a module is called, and what it reads beside a text: what no tokenizer makes, such as numeric features ------
+
+
+NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+"""The outputs of a tokenizer that a forward may have other names for."""
+
+
+def forward_settings(
+    outputs: Any, output_field: Any, input_names: Mapping[str, str] | None, extra_inputs: Mapping[str, Any] | None
+) -> ForwardSettings:
+    """Return the checked settings of how a module is called and what it returns."""
+    if outputs not in (None, *get_args(Outputs)):
+        raise InputError(f"outputs must be one of {', '.join(get_args(Outputs))}, not {outputs!r}")
+    names, extra = dict(input_names or {}), dict(extra_inputs or {})
+    if wrong := [name for name in names if name not in NAMES]:
+        raise InputError(
+            f"input_names= says how the forward calls {', '.join(NAMES)}, and none of them is {wrong[0]!r}: "
+            "input_names={'input_ids': 'sent_id'}; what is no output of a tokenizer is given by extra_inputs="
+        )
+    return ForwardSettings(outputs, output_field, names, {name: _row(value, name) for name, value in extra.items()})
+
+
+def with_extra_inputs(
+    encodings: list[Encoding], given: Mapping[str, Any], defaults: Mapping[str, Tensor], *, single: bool
+) -> list[Encoding]:
+    """Return encodings with what the caller gave beside each text.
+
+    Args:
+        defaults: The values of a text that is given none, (1, ...) each.
+    """
+    rows: list[dict[str, Tensor]] = [{} for _ in encodings]
+    for name, values in given.items():
+        if name not in defaults:
+            known = f"it was made with {', '.join(defaults)}" if defaults else "it was made without any"
+            raise InputError(f"the explainer has no extra input {name!r}: {known}; Explainer(..., extra_inputs=...)")
+        of_texts: Sequence[Any] = [values] if single else list(values)
+        if len(of_texts) != len(encodings):
+            raise InputError(f"extra_inputs: {len(of_texts)} values of {name!r} for {len(encodings)} texts")
+        for row, value in zip(rows, of_texts, strict=True):
+            row[name] = _row(value, name).to(defaults[name].dtype)
+            if row[name].shape != defaults[name].shape:
+                raise InputError(
+                    f"extra_inputs: {name!r} is of shape {tuple(row[name].shape[1:])} for a text, and "
+                    f"{tuple(defaults[name].shape[1:])} in the explainer"
+                )
+    return [replace(encoding, extra_inputs=row) for encoding, row in zip(encodings, rows, strict=True)]
+
+
+def _row(value: Any, name: str) -> Tensor:
+    """Return the value of one text as a tensor with the axis of a batch, (1, ...)."""
+    try:
+        tensor = value.detach() if isinstance(value, Tensor) else torch.as_tensor(plain_cell(value))
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"extra_inputs: {name!r} must be a number, or an array of numbers, for each text") from None
+    return tensor[None]

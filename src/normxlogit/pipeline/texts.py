@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
-from ..errors import HeadMismatchError, InputError, TargetError
+from ..errors import HeadMismatchError, InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding, Indices, windows
 from ..inputs.texts import repeatable
 from ..leave_out.answers import TextAnswers
@@ -19,7 +19,7 @@ from ..leave_out.search import run_searches
 from ..leave_out.units import removable_for_task
 from ..methods import Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
-from ..methods.defaults import DEFAULTS, first_working, use_of
+from ..methods.defaults import DEFAULTS, use_of
 from ..methods.registry import alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.forward_pass import ForwardPass, to_host
@@ -29,10 +29,9 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, is_choice, resolve
-from .completions.sequences import explain_next_words, names_sequences
-from .extra_inputs import with_extra_inputs
+from .completions.sources import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
-from .options import Options, Results, provenance
+from .options import Options, Results, provenance, with_extra_inputs
 from .progress import progress_bar
 
 NOT_VERIFIED = (
@@ -45,14 +44,15 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
 
     The arguments are the caller's, of `Options`.
     """
-    methods = DEFAULTS[use_of(model.task)].methods
-    options = Options.of(arguments, method=method_named(methods[0]))
+    *preferred, last = DEFAULTS[use_of(model.task)].methods
     inputs = repeatable(inputs)  # each method that is tried reads them
-    results, notes = first_working(
-        methods, lambda method: explain_inputs(model, inputs, replace(options, method=method))
-    )
-    if not notes:
-        return results
+    notes: tuple[str, ...] = ()
+    for name in preferred:
+        try:
+            return explain_inputs(model, inputs, Options.of(arguments, method=method_named(name)))
+        except UnsupportedModelError as error:  # noqa: PERF203  # of two methods
+            notes = (f"{name}, the default, does not work on this model: {error}",)
+    results = explain_inputs(model, inputs, Options.of(arguments, method=method_named(last)))
     if isinstance(results, Attribution):
         return replace(results, notes=(*results.notes, *notes))
     return Attributions(replace(result, notes=(*result.notes, *notes)) for result in results)
@@ -93,7 +93,9 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
             continue
         if options.long_text != "window":
-            raise InputError(f"input {index} has {len(encoding)} tokens, the model reads {limit}: long_text='window'")
+            raise InputError(
+                f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' fits"
+            )
         results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():
@@ -219,10 +221,8 @@ def _positions_in_texts(run: ForwardPass) -> Tensor | None:
     if run.positions is None or not run.batch.padded:
         return run.positions
     earlier_tokens = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
-    positions_in_texts = earlier_tokens.gather(
-        1, run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)
-    )  # (B, 1) or (B, 2)
-    return positions_in_texts.view_as(run.positions)
+    positions = run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)  # (B, 1) or (B, 2)
+    return earlier_tokens.gather(1, positions).view_as(run.positions)
 
 
 def _token_predictions(

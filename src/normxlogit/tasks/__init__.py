@@ -81,9 +81,7 @@ def task_of(
     return chosen if question is None else question(chosen)
 
 
-def as_task_model(
-    task: type[Task], model: nn.Module, pooling: Any = None, previous: nn.Module | None = None
-) -> nn.Module:
+def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
     """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
     if task.models.wrapper is not None:
         return task.models.wrapper.task_model(model, pooling, previous)
@@ -94,15 +92,13 @@ def as_task_model(
 
 def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:
     """Return the task class of a module from outside transformers, which the caller must name."""
-    name = type(model).__name__
-    if task is None:
-        possible = ", ".join(plain_task.name for plain_task in all_tasks().values() if plain_task.models.plain)
+    possible = {name: plain_task for name, plain_task in all_tasks().items() if plain_task.models.plain}
+    if task not in possible:
+        kind, tasks = type(model).__name__, ", ".join(possible)
         raise UnsupportedModelError(
-            f"{name} is not a transformers model, so what it is for must be said: pass task= one of {possible}"
+            f"{kind} is not of transformers, so what it is for must be said: task= one of {tasks}"
         )
-    if not all_tasks()[task].models.plain:
-        raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
-    return all_tasks()[task]
+    return possible[task]
 
 
 def is_bare(model: nn.Module) -> bool:

@@ -245,7 +245,5 @@ def _span_of(text: str, piece: str) -> tuple[int, int]:
     """Return the span of a string that stands once in the text."""
     count = text.count(piece) if piece else 0
     if count != 1:
-        amount = f"{count} times; give the characters as (start, end)" if count else "nowhere"
-        raise InputError(f"the text must hold {piece!r} once; it stands there {amount}")
-    start = text.index(piece)
-    return start, start + len(piece)
+        raise InputError(f"the text must hold {piece!r} once; it stands there {count} times: give (start, end)")
+    return text.index(piece), text.index(piece) + len(piece)

@@ -77,7 +77,9 @@ def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
         is_id2label = all(isinstance(name, str) for name in labels.values())
         pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
         by_index: Any = {str(index): name for index, name in pairs}
-        labels = [by_index.get(str(index)) for index in range(len(by_index))]  # None where they do not count from 0
+        labels = [
+            by_index.get(str(index)) for index in range(len(by_index) or 1)
+        ]  # None where they do not count from 0
     is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)
     names = () if labels is None or not is_ordered else tuple(labels)
     if not is_ordered or not all(isinstance(name, str) for name in names):
@@ -102,15 +104,11 @@ def _configured_problem(config: PretrainedConfig, outputs: int) -> Problem:
 
 def _configured_labels(config: PretrainedConfig) -> tuple[str, ...]:
     """Return the label names in the order of the outputs."""
-    try:
-        names = {int(index): label for index, label in dict(config.id2label or {}).items()}
-    except (TypeError, ValueError):
-        names = {}
-    if not names or sorted(names) != list(range(len(names))) or None in names.values():
-        id2label = str(config.id2label)
-        id2label = id2label if len(id2label) <= MAX_SHOWN_CHARACTERS else id2label[:MAX_SHOWN_CHARACTERS] + "..."
+    names = {str(index): label for index, label in (config.id2label or {}).items()}
+    labels = [names.get(str(index)) for index in range(len(names))]
+    if not labels or None in labels:
         raise UnsupportedModelError(
-            f"id2label of the model's configuration must name the outputs from 0 up, as in {{0: 'no', 1: 'yes'}}, and "
-            f"is {id2label}; set config.id2label"
+            "id2label of the model's configuration must name the outputs from 0 up, as in {0: 'no', 1: 'yes'}, and is "
+            f"{str(config.id2label)[:MAX_SHOWN_CHARACTERS]}; set config.id2label"
         )
-    return tuple(str(names[index]) for index in range(len(names)))
+    return tuple(map(str, labels))

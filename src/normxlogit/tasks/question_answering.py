@@ -41,8 +41,7 @@ class Span(AnswerPosition):
                     f"input {batch.indices[row]} does not tell question from context, in which the answer is looked "
                     "for; pass a tuple (question, context), or token ids with token_type_ids of 0 and 1"
                 )
-            is_outside = [sequence != context for sequence in encoding.sequence_ids]
-            outside = torch.tensor(is_outside, device=logits.device)  # (T,)
+            outside = torch.tensor([s != context for s in encoding.sequence_ids], device=logits.device)  # (T,)
             token_logits = logits[row, tokens]  # (T, 2)
             start, end = token_logits.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
             count = len(token_logits)

@@ -144,10 +144,8 @@ class Completed:
         return content.place_of(span[1]), content.place_of(span[2])
 
 
-PROMPT_INPUTS = {
-    "attention_mask", "decoder_input_ids", "encoder_outputs", "input_features", "input_ids", "inputs", "inputs_embeds",
-    "past_key_values", "pixel_values",
-}  # fmt: skip
+PROMPT_INPUTS = {"attention_mask", "decoder_input_ids", "encoder_outputs", "input_ids", "inputs", "inputs_embeds"}
+PROMPT_INPUTS |= {"input_features", "past_key_values", "pixel_values"}
 """Arguments of `generate` that hold an encoded prompt."""
 
 MOST = 40

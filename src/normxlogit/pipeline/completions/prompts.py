@@ -19,8 +19,7 @@ from .completed_prompts import Completed, generate_each, read_completion
 from .completion import explain_completions
 from .leave_out import with_completion_verification
 from .reasoning import are_marks
-from .sequences import explain_answer
-from .sources import explain_sources
+from .sources import explain_answer, explain_sources
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
 """Settings of sampling, with the values that have no effect."""

@@ -1,19 +1,29 @@
-"""Explain the parts of an answer by sources, with as few passes as the method allows."""
+"""Explain the parts of an answer by sources, with as few passes as the method allows; and whole answers.
 
+A whole answer counts as the sum over its tokens of what is explained of each where the model generates it: the logit
+less the mean over the vocabulary. Of two answers after one prompt the difference is explained; of two single tokens it
+is that of their logits.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from ...copies.memory import enough_memory
-from ...errors import InputError, MethodError
+from ...errors import InputError, MethodError, TargetError
+from ...inputs.alignment import with_decoded_text
+from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
+from ...model.forward_pass import to_host
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.targets import Quantity
+from ...results.targets import Quantity, Target
 from ...results.units.spans import (
     NamedSpan,
     PartSpec,
@@ -24,10 +34,15 @@ from ...results.units.spans import (
     prompt_sources,
     units_of,
 )
+from ...tasks.base import generating_task, message_spans
+from ...tasks.language import Vocabulary
+from ...tasks.targets import All, Choice, index_of, is_choice
+from ..merging import in_rows
 from ..options import Options, provenance
+from ..progress import progress_bar
 from .completed_prompts import Completed
 from .completion import CompletionRequest, batch_targets, explain_completion, pass_over, scored_tokens, text_scores
-from .leave_out import Ablations, Array, media_sources
+from .leave_out import Ablations, Array, media_sources, with_completion_verification
 
 
 @enough_memory("find the sources of this answer")
@@ -185,3 +200,165 @@ def _token_scores(
     # Of an encoder-decoder model with the source in front, as the scores are.
     row_scores = text_scores(scores.on_host(), slice(1), len(weights), slice(None))
     return scored_tokens(model, completed.joined(), options, row_scores, targets=part_targets(parts))
+
+
+# --- whole answers, and the next words of a text ---------------------------------------------------------------------
+
+OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
+"""A note for answers of several tokens, whose tokens have no scores."""
+
+
+def explain_answer(
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None
+) -> Attribution:
+    """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
+
+    The scores of the prompt's units add up, with sink and bias, to what is explained.
+
+    Args:
+        options: The caller's options, without targets.
+    """
+    other, start = completed.other, completed.prompt_tokens
+    answers = [completed] if other is None else [completed, other]
+    if any(each.encoding.ids[: each.prompt_tokens] != completed.encoding.ids[:start] for each in answers):
+        raise InputError(
+            "the tokenizer reads the end of the prompt as other tokens before the one answer than before the other: "
+            "begin both answers with the same space, or give them as token ids"
+        )
+    removes_sources = isinstance(options.method, Perturbation) and sources is not None
+    explained = [explain_sources(model, each, options, sources if removes_sources else None) for each in answers]
+    result = _difference(*map(_of_prompt, explained))
+    notes = [note for each in explained for note in each.notes]
+    if result.bias is not None and any(len(each.generated_ids) > 1 for each in answers):
+        notes.append(OWN_TOKENS)
+    if other is not None and other.encoding.ids == completed.encoding.ids:
+        notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
+    passes = Counter[str]()
+    for each in explained:
+        passes.update({name: float(cost) for name, cost in each.diagnostics.items() if name.endswith("passes")})
+    with torch.inference_mode():
+        run = model.run(model.batch([completed.encoding.take(range(start))], [0]))
+        predictions = model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
+    result = replace(
+        result,
+        targets=(_target(model, completed, (explained[0].prompt_tokens or 0) - 1),),
+        predictions=predictions,
+        messages=result.messages or message_spans(completed.encoding.contents),
+        diagnostics=dict(passes),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+    result = result if sources is None or removes_sources else grouped(result, sources)
+    return with_completion_verification(model, completed, result, options.verify, sources)
+
+
+def _of_prompt(a: Attribution) -> Attribution:
+    """Return the scores of a whole answer for its prompt alone; the bias holds those of the answer's own tokens."""
+    end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    own = range(end, a.text_units)
+    kept = [*range(end), *range(a.text_units, len(a.units))]  # pictures and sounds come last
+    return replace(
+        a,
+        scores=a.scores[0][..., kept],
+        bias=None if a.bias is None else a.bias[0] + a.scores[0][..., own].sum(-1, dtype=np.float64),
+        sink=None if a.sink is None else a.sink[0],
+        sinks=tuple(unit for unit in a.sinks if unit < end),
+        units=a.units.take(kept),
+        media=tuple(replace(medium, first=medium.first - len(own)) for medium in a.media),
+        text=a.prompt,
+        completion=None,
+        reasoning=(),
+        marked_reasoning=(),
+        prompt_tokens=None,
+    )
+
+
+def _difference(first: Attribution, other: Attribution | None = None) -> Attribution:
+    """Return the scores of a prompt for one answer, less those for the other; other sinks are added to the bias."""
+
+    def less(name: str) -> Any:
+        values = [getattr(each, name) for each in (first, other) if each is not None]
+        values = [0 if value is None else np.asarray(value, np.float64) for value in values]
+        return values[0] - values[1] if len(values) == 2 else values[0]
+
+    sinks = tuple(sorted({*first.sinks, *(() if other is None else other.sinks)}))
+    sink = less("sink") + np.zeros(first.scores.shape[:-1])  # () or (L,)
+    bias = None if first.bias is None else np.asarray(less("bias") + (0 if sinks else sink), np.float32)
+    scores = less("scores").astype(np.float32)
+    return replace(first, scores=scores, bias=bias, sink=np.asarray(sink, np.float32) if sinks else None, sinks=sinks)
+
+
+# --- the next words of a text ----------------------------------------------------------------------------------------
+
+
+def names_sequences(model: TaskModel, options: Options) -> bool:
+    """Return whether a target or the contrast of a language model that generates is a text of several tokens."""
+    outputs = cast(Vocabulary, model.task.outputs)
+    choices = [*_targets(options.target), *(options.targets or ()), options.contrast]
+    return any(len(outputs.ids_of(name)) > 1 for name in {name for name in choices if isinstance(name, str)})
+
+
+@torch.inference_mode(False)
+def explain_next_words(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
+    """Explain which next words, each of any number of tokens, a causal language model says after texts."""
+    if options.token_predictions:
+        raise InputError("token_predictions= goes with targets of one token")
+    results = []
+    with progress_bar(len(encodings), options.progress) as advance:
+        for index, encoding in enumerate(encodings):
+            results.append(_explain_next(model, encoding, options.only(index)))
+            advance(1)
+    return results
+
+
+def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
+    """Explain the next words of one text: a row for each of several targets."""
+    plain = replace(options, target=None, targets=None, contrast=None)
+    choices = _targets(options.target)
+    if not choices:
+        with torch.inference_mode():
+            run = model.run(model.batch([encoding], [0]))
+        choices = [int(model.task.outputs.default_target(run.logits))]
+    contrast = None if options.contrast is None else _completed(model, encoding, options.contrast)
+    answers = [replace(_completed(model, encoding, choice), other=contrast) for choice in choices]
+    if contrast is not None and any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
+        raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
+    rows = [explain_answer(model, answer, plain) for answer in answers]
+    result = rows[0] if options.target is None or is_choice(options.target) else in_rows(rows)
+    return replace(result, text=encoding.text)
+
+
+def _targets(target: Any) -> list[Choice]:
+    """Return the targets of a text as a list; empty for the prediction."""
+    if isinstance(target, All):
+        raise TargetError("ALL would be the whole vocabulary; name the words that you want instead")
+    return [] if target is None else [target] if is_choice(target) else list(target)
+
+
+def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Completed:
+    """Return a text with the next words that a target names."""
+    outputs, tokenizer = cast(Vocabulary, model.task.outputs), model.tokenizer
+    ids = outputs.ids_of(choice) if isinstance(choice, str) else [index_of(model.task, choice, model.vocabulary_size)]
+    if tokenizer.unk_token_id in ids:
+        raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(outputs.name_of, ids))}")
+    limit = model.encoder.limit
+    if limit is not None and len(encoding) + len(ids) - 1 > limit:
+        raise InputError(
+            f"the text has {len(encoding)} tokens, {choice!r} has {len(ids)}, and the model reads {limit}; shorten it"
+        )
+    prompt = with_decoded_text(tokenizer, encoding)
+    return Completed(generating_task(model).appended(model, prompt, ids), len(encoding), len(prompt.text or ""))
+
+
+def _target(model: TaskModel, completed: Completed, position: int) -> Target:
+    """Return an answer, and the other one, as a target; its first token is read at a position, below 0 of no token."""
+
+    def named(each: Completed | None) -> tuple[str | None, int | None]:
+        if each is None:
+            return None, None
+        ids, text = each.encoding.ids[each.prompt_tokens :], each.encoding.text
+        if len(ids) == 1:
+            return model.task.outputs.name_of(ids[0]), ids[0]
+        return "".join(map(model.task.outputs.name_of, ids)) if text is None else text[each.prompt_characters :], None
+
+    (name, index), (contrast, contrast_index) = named(completed), named(completed.other)
+    return Target("token", name or "", index, contrast, contrast_index, None if position < 0 else position)
