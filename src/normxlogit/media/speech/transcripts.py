@@ -51,7 +51,7 @@ def explain_speech(
     task: Any = model.task
     every = []
     for place, item in enumerate(items):
-        with naming_input(place, item):
+        with naming_input(place):
             every.append(read_sound(item, task.rate, place))
     unused = sorted(name for name, value in settings.items() if value is not None and name != "max_new_tokens")
     if task.per_frame and unused:  # nothing is generated token by token

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +24,6 @@ from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
 from ...parts.parts import Parts
 from ...parts.signal_entry import patch_embedding
-from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification
 from ..inputs.items import media_items
@@ -37,12 +35,6 @@ MASK_INPUT = "signal_mask"
 
 MAX_REPEATS = 16
 """Most tokens before the patches that a head may leave out: the class token and the registers."""
-
-LONGEST_PATH = 1000
-"""Strings from this length on are data, not the path of a file."""
-
-NAMED = 60
-"""An error that begins with this many characters of an input names that input already."""
 
 PatchGrid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
@@ -119,14 +111,12 @@ def signal_of(encoding: Encoding) -> Signal | None:
 
 
 @contextmanager
-def naming_input(place: int, item: Any) -> Iterator[None]:
-    """Add the place of an input to errors on it, and its path unless the error has it already."""
+def naming_input(place: int) -> Iterator[None]:
+    """Add the place of an input to errors on it."""
     try:
         yield
     except InputError as error:
-        is_path = isinstance(item, Path) or (isinstance(item, str) and len(item) < LONGEST_PATH)  # not a data URI
-        path = f", {safe(str(item))}" if is_path and not str(error).startswith(str(item)[:NAMED]) else ""
-        raise InputError(f"input {place}{path}: {error}") from None
+        raise InputError(f"input {place}: {error}") from None
 
 
 class SignalTask(Classification):
@@ -213,7 +203,7 @@ class SignalTask(Classification):
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
-            with naming_input(place, item):
+            with naming_input(place):
                 encodings.append(self._encode_item(model, item))
         return encodings, single
 
