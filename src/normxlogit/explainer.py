@@ -335,7 +335,7 @@ class Explainer:
         checked = Options.of(options, method=named_or_default(options.get("method"), "recorded"))
         generated = isinstance(outputs, Mapping) and outputs.get("sequences") is not None
         model = self.language_model if generated else self._model
-        explain = named(f"normxlogit.recorded.{'generation' if generated else 'outputs'}:explain")
+        explain = named(f"normxlogit.recorded.outputs:explain{'_generation' if generated else ''}")
         return explain(model, inputs, outputs, checked)  # type: ignore[no-any-return]
 
     @overload

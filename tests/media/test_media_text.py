@@ -96,9 +96,9 @@ def test_a_patch_counts_only_what_lies_in_its_box(name):
     )
     changed = np.abs(before - after).reshape(-1)
     medium = explainer(name)._model.task
-    sources = sources_of(medium._boxes.pixels, (picture.shape[1], picture.shape[0]))
-    weight = changed * sources.inside.reshape(-1)
-    x, y = ((weight * values.reshape(-1)).sum() / weight.sum() for values in (sources.x, sources.y))
+    *axes, inside = sources_of(medium._boxes.pixels, (picture.shape[1], picture.shape[0]))
+    weight = changed * inside.reshape(-1)
+    x, y = ((weight * values.reshape(-1)).sum() / weight.sum() for values in axes)
     assert left - 1 <= x <= right + 1
     assert top - 1 <= y <= bottom + 1
 

@@ -45,6 +45,8 @@ LOG = logging.getLogger(__name__)
 def theme() -> Base:
     """Return a theme with system fonts, so that nothing is downloaded."""
     sans = ["ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
+    subdued = ("body_text_color_subdued", "block_info_text_color", "input_placeholder_color")
+    grey: Any = dict.fromkeys(subdued, "*neutral_600") | {f"{name}_dark": "*neutral_300" for name in subdued}
     return Base(
         primary_hue="indigo",
         font=sans,
@@ -55,13 +57,8 @@ def theme() -> Base:
         button_primary_background_fill_dark="*primary_600",
         button_primary_background_fill_hover="*primary_700",
         button_primary_background_fill_hover_dark="*primary_700",
-        body_text_color_subdued="*neutral_600",
-        body_text_color_subdued_dark="*neutral_300",
         block_title_text_color="*neutral_700",
-        block_info_text_color="*neutral_600",
-        block_info_text_color_dark="*neutral_300",
-        input_placeholder_color="*neutral_600",
-        input_placeholder_color_dark="*neutral_300",
+        **grey,
     )
 
 

@@ -26,6 +26,9 @@ HEADERS = {
 }
 """The headers of the page, whose content security policy allows no other address."""
 
+OFF = ("run_history", "show_error", "ssr_mode", "pwa", "mcp_server", "enable_monitoring")
+"""What Gradio can do beside the page."""
+
 OPEN = re.compile(
     r"/$|/(assets|static|svelte|gradio_api/(queue|run|heartbeat))/"
     r"|/(config|theme\.css|favicon\.ico|manifest\.json|robots\.txt)$"
@@ -105,15 +108,10 @@ def make(
         blocks(app, names),
         path="/",
         footer_links=[],
-        run_history=False,
         allowed_paths=[],
         blocked_paths=["/"],
-        show_error=False,
         max_file_size=0,
-        ssr_mode=False,
-        pwa=False,
-        mcp_server=False,
-        enable_monitoring=False,
+        **dict.fromkeys(OFF, False),
         theme=theme(),
         css=CSS,
         head=HEAD,

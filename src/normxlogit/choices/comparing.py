@@ -1,17 +1,19 @@
-"""Tasks that compare the logits of several pairs of texts: which pair is chosen, explained and verified."""
+"""Tasks that compare the logits of several pairs of texts, such as multiple choice: which pair is chosen, and why."""
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
+from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
 from ..errors import InputError, TargetError
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Batch, Encoding
 from ..leave_out.answers import Answer
 from ..leave_out.outcomes import Outcomes, Progress, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
@@ -25,7 +27,8 @@ from ..pipeline.texts import explain_batch
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
-from ..tasks.base import Task
+from ..tasks.answers import Outputs
+from ..tasks.base import ModelClasses, Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
 
 
@@ -151,3 +154,47 @@ def _spans_in_first(encoding: Encoding) -> list[tuple[int, int] | None]:
     """Return the characters of each token of the first text of a pair, None of others; the place where not known."""
     spans = encoding.offsets or [(place, place + 1) for place in range(len(encoding))]
     return [span if of == 0 else None for span, of in zip(spans, encoding.sequence_ids, strict=True)]
+
+
+class MultipleChoice(Comparing):
+    """Multiple choice: the model reads the prompt once with each choice."""
+
+    name = "multiple-choice"
+    models = ModelClasses(
+        mapping="MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES",
+        ending="ForMultipleChoice",
+        auto_class="AutoModelForMultipleChoice",
+    )
+
+    outputs = Outputs(("choice",))
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Make a copy read every row as a question with one choice."""
+        override_forward(module, lambda original, **inputs: original(**_with_choice_axis(inputs)))
+        super().adapt(module)
+        return True
+
+    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+        """Return the inputs of one text as one choice, (B, 1, T)."""
+        return _with_choice_axis(inputs)
+
+    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+        """Return the pairs (prompt, choice) of each question."""
+        single = isinstance(inputs, str | tuple)
+        items = [inputs] if single else list(inputs) if isinstance(inputs, Iterable) else [inputs]
+        questions = []
+        for index, question in enumerate(items):
+            is_question = isinstance(question, tuple) and len(question) == 2 and isinstance(question[0], str)
+            choices = question[1] if is_question else None
+            if isinstance(choices, str) or not isinstance(choices, Sequence) or len(choices) < 2:
+                raise InputError(f"input {index} must be (prompt, [choices]) with two choices or more")
+            questions.append(Alternatives(choices, [(question[0], choice) for choice in choices]))
+        return questions, single
+
+
+def _with_choice_axis(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs of (B, T) as those of one choice each, (B, 1, T)."""
+    return {
+        name: value[:, None] if isinstance(value, Tensor) and value.ndim > 1 else value
+        for name, value in inputs.items()
+    }

@@ -3,7 +3,7 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
-    tasks=("normxlogit.choices.choice:MultipleChoice",),
+    tasks=("normxlogit.choices.comparing:MultipleChoice",),
     pipelines={
         "zero-shot-classification": "normxlogit.choices.zero_shot:task_of_pipeline",
     },

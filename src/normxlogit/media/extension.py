@@ -6,8 +6,8 @@ EXTENSION = Extension(
     tasks=(
         "normxlogit.media.tasks.multimodal:ImageText",
         "normxlogit.media.tasks.two_towers:TwoTowers",
-        "normxlogit.media.tasks.image:ImageClassification",
-        "normxlogit.media.tasks.audio:AudioClassification",
+        "normxlogit.media.tasks.classification:ImageClassification",
+        "normxlogit.media.tasks.classification:AudioClassification",
         "normxlogit.media.tasks.speech:SpeechSeq2Seq",
         "normxlogit.media.tasks.speech:CTC",
         "normxlogit.media.tasks.multimodal:AudioText",

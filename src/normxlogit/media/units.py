@@ -155,7 +155,7 @@ class PictureScores(_Drawn):
         Raises:
             DataError: If there is a target or layer axis, or Pillow is missing.
         """
-        from .drawing.drawing import overlay
+        from .drawing.blocks import overlay
 
         return overlay(self, image)
 

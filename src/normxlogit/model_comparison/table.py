@@ -14,9 +14,8 @@ from ..render.cards import cards
 from ..render.html import page as drawn_page
 from ..results.collection import Attributions
 from ..results.storage.files import write_text
-from .compare import compare_models
+from .compare import compare_models, opened
 from .result import ModelDifference
-from .sides import opened
 
 AT_ONCE = 1024
 """Texts that are compared and written at once."""

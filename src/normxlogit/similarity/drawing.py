@@ -20,9 +20,8 @@ def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block
     blocks = attribution_blocks(s, words=words)
     if "token" not in s.units.kind:
         return blocks
-    if not s.has_text:  # two pictures: no sentence, and no word with a bar
+    if not s.has_text:  # two pictures: no sentence, no word with a bar, and regions, which have none
         blocks = [block for block in blocks if block.kind in (Header.kind, MediumBlock.kind, Legend.kind)]
-    if s.media:  # whose regions have no bars
         blocks += removals_table(s.verified)
     if s.pairs is None:
         return blocks

@@ -14,8 +14,7 @@ from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
 from ..units import PictureScores
-from .blocks import MOST_PATCHES
-from .drawing import merge_neighbours
+from .blocks import MOST_PATCHES, merge_neighbours
 
 ACROSS = 4
 """Pictures in a row."""

@@ -6,7 +6,7 @@ comes that the processor returns.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,21 +34,12 @@ MIN_CONTRAST = 1e-3
 """A value that differs less between black and white pictures comes from no pixel."""
 
 
-class Sources(NamedTuple):
-    """The pixels from which each value of a processor's output comes, in the output's shape.
+def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
+    """Measure with test pictures from which pixels a processor computes each value, for pictures of one size.
 
-    Attributes:
-        x: Column of the pixel, from 0 to the width; any number for padding.
-        inside: Whether it comes from a pixel, 1 or 0.
+    Returns:
+        The column of the pixel, its row (any numbers for padding), and whether there is one (1 or 0).
     """
-
-    x: Floats
-    y: Floats
-    inside: Floats
-
-
-def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> Sources:
-    """Measure with test pictures from which pixels a processor computes each value, for pictures of one size."""
     from PIL import Image
 
     width, height = size
@@ -63,7 +54,7 @@ def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> S
     columns = 255 * (np.arange(width) + 0.5) / width
     rows = 255 * (np.arange(height)[:, None] + 0.5) / height
     x, y = ((process_grey(levels) - black) / scale for levels in (columns, rows))
-    return Sources(x * width, y * height, inside.astype(np.float64))
+    return x * width, y * height, inside.astype(np.float64)
 
 
 class PictureBoxes:
@@ -71,7 +62,7 @@ class PictureBoxes:
 
     def __init__(self, process: Callable[[Any], Any]) -> None:
         self._process = process
-        self._sources: dict[tuple[int, int], Sources] = {}
+        self._sources: dict[tuple[int, int], tuple[Floats, Floats, Floats]] = {}
 
     def pixels(self, image: Any) -> Floats:
         """Return the pixel values of one picture from the processor; empty if it returns them in another form."""

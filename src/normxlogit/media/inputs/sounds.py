@@ -213,5 +213,6 @@ def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int]:
             samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
-        raise InputError(f"the file cannot be read as a sound: {reason}") from None
+        path = f"{file}: " if isinstance(file, Path) else ""
+        raise InputError(f"{path}the file cannot be read as a sound: {reason}") from None
     return np.asarray(samples, np.float32), int(rate)

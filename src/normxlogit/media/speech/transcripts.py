@@ -27,9 +27,8 @@ from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.targets import Target
 from ..inputs.items import media_items
-from ..inputs.signals import Signal
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
-from ..tasks.signals import naming_input
+from ..tasks.signals import Signal, naming_input
 from ..tasks.speech import Emitted
 from .long_sounds import Window, joined, windows_of
 from .verification import with_speech_verification
@@ -47,18 +46,13 @@ def explain_speech(
     options = options.for_media(())
     if not isinstance(options.method, FrozenGradient) or options.layers is not None:
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
-    if isinstance(sounds, Mapping) and model.module.main_input_name in sounds:
-        raise InputError("a processor's output is not transcribed: pass the sound itself, its samples or a path")
     items, single = media_items(sounds, is_sound, "sound")
-    if not items:
-        raise InputError("there is no sound to transcribe")
     model.refresh()
     task: Any = model.task
-    rate = task.rate
     every = []
     for place, item in enumerate(items):
-        with naming_input(place, item):
-            every.append(read_sound(item, rate, place))
+        with naming_input(place):
+            every.append(read_sound(item, task.rate, place))
     unused = sorted(name for name, value in settings.items() if value is not None and name != "max_new_tokens")
     if task.per_frame and unused:  # nothing is generated token by token
         raise InputError(

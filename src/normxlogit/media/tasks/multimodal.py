@@ -229,7 +229,11 @@ class MultimodalLM(CausalLM):
         token_positions = self._token_positions(model, encoding, "audio")
         if sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
             raise UnsupportedModelError(NO_TOKENS.format(type(model.module).__name__, "audio"))
-        entry = self._sound_entry(model, encoding, spectra)
+        name, rows = spectra[0].name, sum(spectrum.rows for spectrum in spectra)
+        values = encoding.extra_inputs.get(name)
+        entry = self._entry(model, encoding, name) if values is not None and len(values) == rows else None
+        if entry is not None and entry.output_shape[0] != rows:  # not all sounds enter there, in the prompt's order
+            entry = None
         media, first_token, parts_before = [], 0, 0
         for sound, spectrum in zip(sounds, spectra, strict=True):
             own_tokens = tuple(token_positions[first_token : first_token + spectrum.tokens])
@@ -243,15 +247,6 @@ class MultimodalLM(CausalLM):
             media.append(EncodedMedium("sound", sound.name, own_tokens, by_token, by_part, *sound.size_and_details()))
             first_token += spectrum.tokens
         return media
-
-    def _sound_entry(self, model: TaskModel, encoding: Encoding, spectra: Sequence[Spectrum]) -> SignalEntry | None:
-        """Return where sounds enter the model; None unless all of them do, in the order of the prompt."""
-        name = spectra[0].name
-        values = encoding.extra_inputs.get(name)
-        if values is None or len(values) != sum(spectrum.rows for spectrum in spectra):
-            return None
-        entry = self._entry(model, encoding, name)
-        return entry if entry is not None and entry.output_shape[0] == len(values) else None
 
     def _encoded_pictures(
         self, model: TaskModel, pictures: Sequence[Picture], encoding: Encoding

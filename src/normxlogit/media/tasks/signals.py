@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,18 +17,18 @@ from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Batch, Encoding
+from ...inputs.encoding import Batch, EncodedMedium, EncodedSignal, Encoding
 from ...inputs.texts import collected, is_table, named_columns
 from ...model.task_model import TaskModel
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
 from ...parts.parts import Parts
 from ...parts.signal_entry import patch_embedding
-from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification
 from ..inputs.items import media_items
-from ..inputs.signals import Signal
+from ..inputs.pictures import filled_by_surroundings
+from ..inputs.sounds import Sound, moments
 
 MASK_INPUT = "signal_mask"
 """The name of a feature extractor's mask in a batch; `_call_without_tokens` passes it on as `attention_mask`."""
@@ -37,27 +36,87 @@ MASK_INPUT = "signal_mask"
 MAX_REPEATS = 16
 """Most tokens before the patches that a head may leave out: the class token and the registers."""
 
-LONGEST_PATH = 1000
-"""Strings from this length on are data, not the path of a file."""
-
-NAMED = 60
-"""An error that begins with this many characters of an input names that input already."""
-
 PatchGrid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
 
 NO_GRID: PatchGrid = (0, 1, 0)
 
+SPECTRUM_STEP = 0.01
+"""Seconds of a frame of a spectrogram, as feature extractors compute them."""
+
+
+@dataclass(frozen=True)
+class Signal(EncodedSignal):
+    """A picture or a sound as the model reads it.
+
+    Attributes:
+        grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
+        times: The seconds of each token, start and end; () if it has none, as those of pictures.
+        sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
+        picture: The places of its patches, if it is a picture that is compared.
+        padding: The last of an encoder's states of a sound that are padding, which a decoder does not look at.
+    """
+
+    grid: tuple[int, int, int]
+    times: tuple[tuple[float, float], ...] = ()
+    sound: Sound | None = None
+    picture: EncodedMedium | None = None
+    padding: int = 0
+
+    def medium(self, parts: int) -> EncodedMedium | None:
+        """Return the picture that is compared, or the sound that an encoder reads in so many frames."""
+        if self.sound is None:
+            return self.picture
+        end = self.times[-1][1] if self.times else 0.0  # the model's rate may not be known
+        end = end or self.sound.seconds or float(parts)
+        spread = moments(self.sound, parts, end)
+        return EncodedMedium("sound", self.sound.name, (), None, spread, *self.sound.size_and_details(end))
+
+    def without(self, tokens: Sequence[int]) -> "Signal":
+        """Return a sound without some moments; patches of a picture get the mean colour of what surrounds them."""
+        if self.times:
+            return self._silenced(tokens)
+        rows, columns, first_patch = self.grid
+        name, pixels = next((name, value) for name, value in self.inputs.items() if value.ndim == 3)  # (C, H, W)
+        height, width = pixels.shape[1:]
+        places = [divmod(token - first_patch, columns) for token in tokens]
+        boxes = [
+            (column * width / columns, row * height / rows, (column + 1) * width / columns, (row + 1) * height / rows)
+            for row, column in places
+        ]
+        filled = filled_by_surroundings(np.moveaxis(pixels.float().numpy(), 0, -1), boxes)  # (H, W, C)
+        changed = torch.from_numpy(np.moveaxis(filled, -1, 0).copy()).to(pixels.dtype)  # (C, H, W)
+        return replace(self, inputs={**self.inputs, name: changed})
+
+    def _silenced(self, tokens: Sequence[int]) -> "Signal":
+        """Return a sound with some moments silenced: samples are zero, spectra at the minimum of the sound."""
+        name, values = next((name, value) for name, value in self.inputs.items() if value.is_floating_point())
+        changed = values.clone()
+        axis, seconds = 0, max(end for _, end in self.times)
+        if values.ndim > 1 and self.grid[0]:  # (time, bins), cut into patches that need not reach the end
+            seconds = values.shape[0] * SPECTRUM_STEP
+        elif values.ndim > 1:
+            axis = int(values.shape[1] > values.shape[0])
+        length = values.shape[axis]
+        floor = 0.0 if values.ndim == 1 else float(values.min())
+        for start, end in (self.times[token] for token in tokens):
+            first, last = round(start / seconds * length), round(end / seconds * length)
+            changed.narrow(axis, first, max(0, min(last, length) - first)).fill_(floor)
+        return replace(self, inputs={**self.inputs, name: changed})
+
+
+def signal_of(encoding: Encoding) -> Signal | None:
+    """Return the picture or sound of an encoding; None for texts."""
+    return encoding.signal if isinstance(encoding.signal, Signal) else None
+
 
 @contextmanager
-def naming_input(place: int, item: Any) -> Iterator[None]:
-    """Add the place of an input to errors on it, and its path unless the error has it already."""
+def naming_input(place: int) -> Iterator[None]:
+    """Add the place of an input to errors on it."""
     try:
         yield
     except InputError as error:
-        is_path = isinstance(item, Path) or (isinstance(item, str) and len(item) < LONGEST_PATH)  # not a data URI
-        path = f", {safe(str(item))}" if is_path and not str(error).startswith(str(item)[:NAMED]) else ""
-        raise InputError(f"input {place}{path}: {error}") from None
+        raise InputError(f"input {place}: {error}") from None
 
 
 class SignalTask(Classification):
@@ -144,7 +203,7 @@ class SignalTask(Classification):
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
-            with naming_input(place, item):
+            with naming_input(place):
                 encodings.append(self._encode_item(model, item))
         return encodings, single
 

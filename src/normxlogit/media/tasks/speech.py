@@ -18,9 +18,9 @@ from ...tasks.answers import AnswerPosition, Outputs
 from ...tasks.base import Generates, ModelClasses, Task, TaskName
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
-from ..inputs.signals import Signal, signal_of
 from ..inputs.sounds import Sound, feature_extractor_of, sampling_rate_of
-from .audio import AudioClassification
+from .classification import AudioClassification
+from .signals import Signal, signal_of
 
 MASK = "attention_mask"
 """What processors and encoders call the mask of a sound's frames."""

@@ -20,8 +20,8 @@ from ...tasks.base import ModelClasses, Task
 from ..inputs.items import columns_of_media
 from ..inputs.picture_places import PictureBoxes, grid_layout
 from ..inputs.pictures import is_picture, names_picture, read_picture
-from ..inputs.signals import signal_of
-from .image import ImageClassification
+from .classification import ImageClassification
+from .signals import signal_of
 
 
 class Tower(PreTrainedModel):
