@@ -17,7 +17,7 @@ from .charts import MOST, Grid, number
 from .describe import shortened
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .layout import layout
-from .sources import scores_grid, shares_grid
+from .sources import shares_grid, sources_grid
 
 SHARED = 12
 """Most sources in the heat map of an answer."""
@@ -69,7 +69,8 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
         return a.media[0].figure(a, k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
     summed = grouped(parts, "word") if a.prompt_tokens is not None else parts
-    return heat_map(scores_grid(summed).best(k))
+    label = f"score ({a.quantity}) / largest of the row"
+    return heat_map(sources_grid(summed, summed.scores, label=label, relative=True).best(k))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ...render.figure import PlotFigure
     from ..attribution import Attribution
 
-
 Place = tuple[float, ...]
 """A part of a medium, such as a box of pixels or a span of seconds: the beginnings along its axes, then the ends."""
 
@@ -126,9 +125,9 @@ class Medium:
 
     def as_units(self, sequence: int = 0) -> Units:
         """Return its parts as units; `sequence` says which of two inputs it is."""
-        names, kinds = tuple(self.part_names), tuple[UnitKind, ...]([self.unit_kind])
-        count = len(names)
-        return Units(kind=kinds * count, text=names, special=(False,) * count, sequence=(sequence,) * count)
+        names, count = tuple(self.part_names), len(self.part_names)
+        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * count
+        return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
