@@ -9,5 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main", "run_app"]
 
-
 __getattr__ = lazy_names(__name__, {"program": __all__})

@@ -13,10 +13,8 @@ from .console import Format, status
 if TYPE_CHECKING:
     from ..explainer import Explainer
 
-
 AUTO = "auto"
 """Repeated here, as importing it from `loading.devices` would import torch and slow down `--help`."""
-
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text over the model's length."""

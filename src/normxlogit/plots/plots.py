@@ -11,13 +11,18 @@ from ..errors import DataError, InputError
 from ..render.charts import MOST, Grid, number
 from ..render.describe import shortened
 from ..render.layout import layout
-from ..render.sources import scores_grid, shares_grid
+from ..render.sources import shares_grid, sources_grid
 from ..results.attribution import Attribution, PlotKind
 from ..results.collection import WordTotal
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line
 from ..results.units.spans import grouped
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+<<<<<<< HEAD:src/normxlogit/plots/plots.py
+=======
+from .layout import layout
+from .sources import shares_grid, sources_grid
+>>>>>>> ha-8:src/normxlogit/render/plots.py
 
 SHARED = 12
 """Most sources in the heat map of an answer."""
@@ -67,7 +72,8 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
         return a.media[0].figure(a, k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
     summed = grouped(parts, "word") if a.prompt_tokens is not None else parts
-    return heat_map(scores_grid(summed).best(k))
+    label = f"score ({a.quantity}) / largest of the row"
+    return heat_map(sources_grid(summed, summed.scores, label=label, relative=True).best(k))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:

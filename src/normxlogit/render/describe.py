@@ -1,6 +1,7 @@
 """Descriptions of a result as text: the prediction, the target, the method, and the answers without units."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -105,10 +106,9 @@ def method_of(a: Attribution) -> str:
 
 def _info(a: Attribution) -> MethodInfo | None:
     """Return what is known of a result's method; None if it is not installed."""
-    try:
+    with suppress(MethodError):
         return describe(a.method)
-    except MethodError:
-        return None
+    return None
 
 
 def distinct_methods(results: Sequence[Attribution]) -> list[str]:

@@ -47,17 +47,12 @@ def source_blocks(s: Attribution) -> list[Block]:
     ]
 
 
-def scores_grid(s: Attribution) -> Grid:
-    """Return the grid of the sources' scores for each part of the answer, each part on its own scale."""
-    return _grid(s, s.scores, label=f"score ({s.quantity}) / largest of the row", relative=True)
-
-
 def shares_grid(s: Attribution) -> Grid:
     """Return the grid of each source's share of each part of the answer."""
-    return _grid(s, np.nan_to_num(s.shares), label=SHARE.format("each"), signed=False)
+    return sources_grid(s, np.nan_to_num(s.shares), label=SHARE.format("each"), signed=False)
 
 
-def _grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
+def sources_grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
     """Return a grid of the sources' columns of values of all units, (K, U), or (U,) for a single part."""
     names = [s.units.text[i] or s.units.names[i] for i in s.units.sources]
     return Grid([t.name for t in s.targets], names, np.atleast_2d(values)[:, s.units.sources], **options)

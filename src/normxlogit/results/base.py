@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .attribution import Attribution
     from .collection import Attributions
 
-
 FRAGMENTS, PRINTED = 20, 10
 """Most results that a notebook draws, and that `print` shows."""
 

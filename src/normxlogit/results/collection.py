@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from typing_extensions import Self
 
-
 R = TypeVar("R", bound=Record)
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...extending import registered
-from ..storage.schema import FloatArray, Index, freeze, record_check
+from ..storage.schema import FloatArray, Index, freeze, record_check, require
 from ..verification import RemovedBy, RemovedUnit
 from .units import UnitKind, Units
 from .words import UnitScore
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ...render.blocks import Block, MediumBlock
     from ..attribution import Attribution
-
 
 Place = tuple[float, ...]
 """A part of a medium, such as a box of pixels or a span of seconds: the beginnings along its axes, then the ends."""
@@ -122,9 +121,9 @@ class Medium:
 
     def as_units(self, sequence: int = 0) -> Units:
         """Return its parts as units; `sequence` says which of two inputs it is."""
-        names, kinds = tuple(self.part_names), tuple[UnitKind, ...]([self.unit_kind])
-        count = len(names)
-        return Units(kind=kinds * count, text=names, special=(False,) * count, sequence=(sequence,) * count)
+        names, count = tuple(self.part_names), len(self.part_names)
+        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * count
+        return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
@@ -143,12 +142,10 @@ class Medium:
     def validate(self, units: int) -> None:
         """Raise ValueError if a part has no place, or is not among the units."""
         axes = len(self.extent)
-        if self.places.ndim != axes + 1 or self.places.shape[-1] != 2 * axes:
-            raise ValueError(f"places of {self.name!r}: not {2 * axes} numbers for each part")
-        if self.units.stop > units:
-            raise ValueError(f"places of {self.name!r}: more parts than units")
-        if self.scores.size:
-            raise ValueError(f"scores of {self.name!r}: they are those of the result")
+        has_places = self.places.ndim == axes + 1 and self.places.shape[-1] == 2 * axes
+        require(has_places, f"places of {self.name!r}: not {2 * axes} numbers for each part")
+        require(self.units.stop <= units, f"places of {self.name!r}: more parts than units")
+        require(not self.scores.size, f"scores of {self.name!r}: they are those of the result")
 
     def removable(self) -> list[UnitScore]:
         """Return groups of its parts that can be left out, with the sums of their scores."""
@@ -237,6 +234,5 @@ def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
 
 def medium_class(kind: str) -> type[Medium]:
     """Return the class of a kind of media."""
-    if kind not in registered("media"):
-        raise ValueError(f"kind: {kind!r} is of no extension that is installed")
+    require(kind in registered("media"), f"kind: {kind!r} is of no extension that is installed")
     return registered("media")[kind]  # type: ignore[no-any-return]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..storage.schema import Index
+from ..storage.schema import Index, require
 
 UnitKind = Literal[
     "token", "word", "sentence", "paragraph", "message", "span", "patch", "moment", "region", "medium", "rest", "answer"
@@ -77,5 +77,5 @@ class Units:
     def validate(self) -> None:
         """Raise ValueError if a column does not have an entry for each."""
         for name, values in vars(self).items():
-            if len(values or ()) != len(self) and (values or name not in NOTHING):
-                raise ValueError(f"units, {name}: not one for each text, of which there are {len(self)}")
+            fits = len(values or ()) == len(self) or (not values and name in NOTHING)
+            require(fits, f"units, {name}: not one for each text, of which there are {len(self)}")
