@@ -13,6 +13,7 @@ from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegac
 
 from normxlogit import ALL, DataError, Explainer
 from tests import tiny
+from tests.contract.compare import refused
 
 TEXT = "The naïve  movie is great. Fine ﬁlm… what is ☃?"
 WORDS = ["The", "naïve", "movie", "is", "great", ".", "Fine", "ﬁlm", "…", "what", "is", "☃", "?"]
@@ -32,19 +33,12 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slow")
     lines = ["the movie is not good but a great film with charm", "naive cafe plot never awful, maybe!", "Das ist ein"]
     (folder / "lines.txt").write_text("\n".join([*lines, "fine films: \"what\" 'is' it? 3.14 ..."] * 5))
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(folder / "lines.txt"),
-        model_prefix=str(folder / "spm"),
-        vocab_size=80,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
+    files = {"input": str(folder / "lines.txt"), "model_prefix": str(folder / "spm")}
+    sentencepiece.SentencePieceTrainer.train(**files, vocab_size=80, hard_vocab_limit=False, minloglevel=2)
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
     pieces = [model.id_to_piece(index) for index in range(3, model.get_piece_size())]
-    for name, names in (
-        ("marian", ["</s>", "<unk>", *pieces, "<pad>"]),
-        ("m2m", ["<s>", "<pad>", "</s>", "<unk>", *pieces]),
-    ):
+    orders = {"marian": ["</s>", "<unk>", *pieces, "<pad>"], "m2m": ["<s>", "<pad>", "</s>", "<unk>", *pieces]}
+    for name, names in orders.items():
         (folder / f"{name}.json").write_text(json.dumps({piece: index for index, piece in enumerate(names)}))
     (folder / "vocab.txt").write_text("\n".join(tiny.VOCABULARY))
     return folder
@@ -153,5 +147,4 @@ class Forgetting(BertTokenizerLegacy):
 
 def test_tokens_that_may_stand_at_several_places_have_no_words(folder):
     explainer = Explainer(tiny.model("bert"), Forgetting(str(folder / "vocab.txt")))
-    with pytest.raises(DataError, match="character offsets"):
-        explainer("cat the bad the sat").words()
+    refused(DataError, "character offsets", lambda: explainer("cat the bad the sat").words())

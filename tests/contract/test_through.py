@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import normxlogit
 from normxlogit import DataError, InputError
 from tests import tiny
+from tests.contract.compare import refused
 
 PROMPT, ANSWER = "the cat sat on the mat . it was a day", " A good film. The plot was never bad. So it was good"
 
@@ -117,25 +119,19 @@ def test_every_layer_is_passed_on_by_itself(explainer):
 
 
 def test_what_cannot_be_passed_on_is_refused(explainer):
-    with pytest.raises(DataError, match="before they are grouped"):
-        explainer.explain_completion(PROMPT, ANSWER).group("sentence").through()
-    with pytest.raises(DataError, match="parts='sentence'"):
-        tiny.explainer("bert", "SequenceClassification")("a good film").through()
+    complete = explainer.explain_completion
+    grouped, classified = complete(PROMPT, ANSWER).group("sentence"), tiny.explainer("bert")("a good film")
+    refused(DataError, "before they are grouped", grouped.through)
+    refused(DataError, "parts='sentence'", classified.through)
     for other in ({"target": "cat"}, {"contrast": 5}):
-        with pytest.raises(DataError, match="own words"):
-            explainer.explain_completion(PROMPT, ANSWER, **other).through()
-    parts = explainer.explain_completion(PROMPT, ANSWER, parts="sentence")
-    with pytest.raises(InputError, match="no reasoning"):
-        parts.through("reasoning")
-    with pytest.raises(InputError, match="reasoning"):
-        parts.through("thoughts")
-    with pytest.raises(InputError, match="lies there"):
-        parts.through([(len(ANSWER), len(ANSWER) + 1)])
+        refused(DataError, "own words", complete(PROMPT, ANSWER, **other).through)
+    parts = complete(PROMPT, ANSWER, parts="sentence")
+    refused(InputError, "no reasoning", lambda: parts.through("reasoning"))
+    refused(InputError, "reasoning", lambda: parts.through("thoughts"))
+    refused(InputError, "lies there", lambda: parts.through([(len(ANSWER), len(ANSWER) + 1)]))
 
 
 def test_a_saved_result_is_passed_on_alike(explainer, tmp_path):
-    import normxlogit
-
     direct = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", sources="sentence")
     direct.save(tmp_path / "a.json")
     direct.through().save(tmp_path / "b.json")
