@@ -42,20 +42,15 @@ TABLES = {"polars", "lazy", "Arrow", "data", "column", "streamed"}
 TEXTS = ["the movie is not good", "a great film"]
 
 
-@pytest.fixture(scope="module")
-def reader() -> Explainer:
-    return tiny.explainer("bert", num_labels=3)
-
-
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_texts_in_any_container_are_explained_as_in_a_list(reader, container) -> None:
-    same(reader(CONTAINERS[container](TEXTS, "text")), reader(TEXTS))
+def test_texts_in_any_container_are_explained_as_in_a_list(explainer, container) -> None:
+    same(explainer(CONTAINERS[container](TEXTS, "text")), explainer(TEXTS))
 
 
-def test_rows_that_a_transform_makes_when_they_are_taken_are_read(reader) -> None:
+def test_rows_that_a_transform_makes_when_they_are_taken_are_read(explainer) -> None:
     texts = datasets.Dataset.from_dict({"sentence": TEXTS, "label": [0, 1]})
     texts = texts.with_transform(lambda rows: dict(tiny.tokenizer_for("bert")(rows["sentence"])))
-    same(reader(texts), reader(TEXTS))
+    same(explainer(texts), explainer(TEXTS))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -163,12 +163,11 @@ def adapted(base, task, targets=("query", "value"), **options):
 @pytest.mark.parametrize("tokenizer_beside", [True, False])
 def test_an_adapter_of_a_classifier(tmp_path, tokenizer_beside):
     base, tokenizer = tiny.save(tmp_path / "base", "bert"), tiny.tokenizer_for("bert")
-    for file in base.glob("tokenizer*") if tokenizer_beside else ():
-        file.unlink()
     model = adapted(base, "SEQ_CLS", num_labels=3, ignore_mismatched_sizes=True)  # the base has two
     model.save_pretrained(tmp_path / "adapter")
     if tokenizer_beside:
-        tokenizer.save_pretrained(tmp_path / "adapter")
+        for file in base.glob("tokenizer*"):
+            file.rename(tmp_path / "adapter" / file.name)
     result = Explainer.from_pretrained(tmp_path / "adapter")(TEXTS[0], target=2, method="frozen-gradient")
     wanted = logits(model, tokenizer, TEXTS[0])
     assert result.prediction.value == pytest.approx(float(wanted.max()), abs=1e-5)
@@ -191,20 +190,20 @@ def test_the_base_of_an_adapter_may_be_beside_it(tmp_path, monkeypatch):
     for folder in ("base", "here"):  # of the same path from where the process is, and no model
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    tokenizer = tiny.tokenizer_for("bert")
-    model = adapted(tiny.save(tmp_path / "all" / "base", "bert"), "SEQ_CLS")
-    model.save_pretrained(tmp_path / "all" / "adapter")
-    file = tmp_path / "all" / "adapter" / "adapter_config.json"
+    model, adapter = adapted(tiny.save(tmp_path / "all" / "base", "bert"), "SEQ_CLS"), tmp_path / "all" / "adapter"
+    model.save_pretrained(adapter)
+    file = adapter / "adapter_config.json"
     written = json.loads(file.read_text())
-    file.write_text(json.dumps(written | {"base_model_name_or_path": "../base"}))
-    wanted = float(logits(model, tokenizer, TEXTS[0]).max())
-    assert Explainer.from_pretrained(tmp_path / "all" / "adapter")(TEXTS[0]).prediction.value == pytest.approx(wanted)
-    for base, says in (
-        ("/nowhere/base", "adapter of PEFT for the model /nowhere/base: /nowhere/base: no such model folder"),
-        (None, "names no base_model_name_or_path"),
-    ):
+
+    def load(base):
         file.write_text(json.dumps(written | {"base_model_name_or_path": base}))
-        refused(InputError, says, lambda: Explainer.from_pretrained(tmp_path / "all" / "adapter"))
+        return Explainer.from_pretrained(adapter)
+
+    wanted = float(logits(model, tiny.tokenizer_for("bert"), TEXTS[0]).max())
+    assert load("../base")(TEXTS[0]).prediction.value == pytest.approx(wanted)
+    message = "adapter of PEFT for the model /nowhere/base: /nowhere/base: no such model folder"
+    refused(InputError, message, lambda: load("/nowhere/base"))
+    refused(InputError, "names no base_model_name_or_path", lambda: load(None))
 
 
 def test_an_adapter_without_weights_or_on_a_head_that_is_random_is_refused(tmp_path):

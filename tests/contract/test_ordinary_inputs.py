@@ -16,16 +16,6 @@ from tests.contract.compare import refused, same
 TEXTS = ["the cat is on the mat", "a dog"]
 
 
-@pytest.fixture(scope="module")
-def bert():
-    return tiny.model("bert"), tiny.tokenizer_for("bert")
-
-
-@pytest.fixture(scope="module")
-def explainer(bert):
-    return Explainer(*bert)
-
-
 def test_one_text_and_a_column_of_them_in_other_clothes(explainer):
     arrow, frame = pytest.importorskip("pyarrow"), pd.DataFrame({"text": TEXTS, "stars": range(len(TEXTS))})
     rows = frame.iloc[0], next(frame.itertuples()), next(frame.itertuples(index=False))
@@ -77,8 +67,8 @@ def test_prompts_and_completions_as_rows():
     np.testing.assert_array_equal(a.scores, expected.scores)
 
 
-def test_token_ids_in_a_tensor(bert, explainer):
-    ids = bert[1](TEXTS[0], return_tensors="pt").input_ids
+def test_token_ids_in_a_tensor(explainer):
+    ids = explainer.tokenizer(TEXTS[0], return_tensors="pt").input_ids
     wanted = explainer(TEXTS[0]).scores
     for result in (explainer(ids)[0], explainer(ids.numpy())[0], explainer(ids[0])):
         np.testing.assert_allclose(result.scores, wanted, atol=1e-6)
@@ -153,8 +143,8 @@ TOKENIZED = {
 
 @pytest.mark.parametrize("longest", [None, 4])
 @pytest.mark.parametrize("form", TOKENIZED)
-def test_tokenized_texts_need_no_padding_and_no_unpacking(bert, explainer, form, longest):
-    tokens = bert[1](TEXTS, truncation=longest is not None, max_length=longest)
+def test_tokenized_texts_need_no_padding_and_no_unpacking(explainer, form, longest):
+    tokens = explainer.tokenizer(TEXTS, truncation=longest is not None, max_length=longest)
     results = explainer(TOKENIZED[form]({**tokens, "id": ["bad", "good"], "label": [0, 1], "text": TEXTS}))
     assert len(results) in (1, len(TEXTS))
     for a, text, ids in zip(results, TEXTS, tokens["input_ids"], strict=False):
@@ -164,15 +154,15 @@ def test_tokenized_texts_need_no_padding_and_no_unpacking(bert, explainer, form,
         np.testing.assert_allclose(a.scores, expected.scores, atol=1e-5)
 
 
-def test_tokenized_texts_with_offsets_or_padding(bert, explainer):
-    padded = data_set({**bert[1](TEXTS, padding=True), "label": [1, 0]}).with_format("torch")
-    for given in (bert[1](TEXTS, return_offsets_mapping=True), padded):
+def test_tokenized_texts_with_offsets_or_padding(explainer):
+    padded = data_set({**explainer.tokenizer(TEXTS, padding=True), "label": [1, 0]}).with_format("torch")
+    for given in (explainer.tokenizer(TEXTS, return_offsets_mapping=True), padded):
         for a, text in zip(explainer(given), TEXTS, strict=True):
             np.testing.assert_allclose(a.scores, explainer(text).scores, atol=1e-5)
 
 
-def test_rows_that_do_not_belong_together_are_refused_by_their_number(bert, explainer):
-    encoded = dict(bert[1](TEXTS))
+def test_rows_that_do_not_belong_together_are_refused_by_their_number(explainer):
+    encoded = dict(explainer.tokenizer(TEXTS))
     rows, mask = "'attention_mask' must hold a row for each of the 2 rows", encoded | {"attention_mask": [[1]]}
     beyond = {"input_ids": [encoded["input_ids"][0], [9999]]}
     refused(InputError, rows, lambda: explainer(mask))

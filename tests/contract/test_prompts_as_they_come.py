@@ -133,6 +133,8 @@ def test_max_length_and_a_generation_config_say_how_much_is_written(gpt2) -> Non
     assert len(gpt2.generate("the movie is", generation_config=config, max_new_tokens=1).targets) == 1
     refused(InputError, "max_length=3 leaves no room", lambda: gpt2.generate("the movie is", max_length=3))
 
+
+def test_stop_strings_get_the_tokenizer() -> None:
     letters = tiny.letters()
     explainer = Explainer(tiny.model("gpt2", "CausalLM", vocab_size=len(letters)), letters)
     written = explainer.generate("a b", max_new_tokens=6, eos_token_id=None).completion

@@ -4,6 +4,9 @@ import json
 import os
 from functools import partial
 
+import duckdb
+import pandas
+import polars
 import pytest
 
 import normxlogit
@@ -37,10 +40,6 @@ def test_every_kind_of_result_is_saved_and_loaded(several, tmp_path):
 @pytest.mark.parametrize("writer", ["pandas", "pandas with Arrow's types", "polars", "duckdb"])
 def test_results_that_another_library_read_and_wrote_are_loaded(several, writer, tmp_path):
     """pandas has floats for whole numbers and NaN for missing values."""
-    import duckdb
-    import pandas
-    import polars
-
     file, again = tmp_path / "one.parquet", tmp_path / "two.parquet"
     for results in (several, Attributions([pair()])):
         results.save(file)

@@ -80,7 +80,7 @@ def writer(request):
     return request.getfixturevalue(request.param)
 
 
-def test_what_a_completion_rests_on_are_words_of_the_text(writer):
+def test_what_a_completion_rests_on_are_words_and_sentences_of_the_text(writer):
     g = writer.explain_completion(TEXT, "Das ist ein")
     words = [word.text for word in g.words() if word.end <= len(g.prompt) and word.text.strip()]
     unknown = "☃" not in words  # what the tokenizer does not know is no word of a prompt
@@ -89,10 +89,7 @@ def test_what_a_completion_rests_on_are_words_of_the_text(writer):
     rest = [token for token in range(g.text_units) if token not in {t for word in g.words() for t in word.tokens}]
     sums = sum(word.score for word in g.words()) + g.scores[:, rest].sum(-1)
     np.testing.assert_allclose(sums, g.scores.sum(-1), atol=1e-4)
-
-
-def test_sentences_are_sources_of_an_answer(writer):
-    sources = writer.explain_completion(TEXT, "Das ist ein").sources("sentence")
+    sources = g.sources("sentence")
     assert sources.units.text[:2] == ("The naïve  movie is great.", "Fine ﬁlm… what is ☃?")
 
 

@@ -22,11 +22,6 @@ def tagger(request):
     return tiny.explainer(request.param, "TokenClassification", num_labels=3)
 
 
-@pytest.fixture(scope="module")
-def classifier():
-    return tiny.explainer("bert")
-
-
 def texts_of(result):
     return [word.text for word in result.words()]
 
@@ -56,13 +51,13 @@ SEVERAL += [pd.DataFrame({"id": [1, 2], "words": [WORDS, OTHERS]}), pa.table({"t
 
 
 @pytest.mark.parametrize("given", ONE_TEXT, ids=lambda given: type(given).__name__)
-def test_a_list_of_strings_is_one_text(classifier, given):
-    assert texts_of(classifier(given, is_split_into_words=True)) == WORDS
+def test_a_list_of_strings_is_one_text(explainer, given):
+    assert texts_of(explainer(given, is_split_into_words=True)) == WORDS
 
 
 @pytest.mark.parametrize("given", SEVERAL, ids=lambda given: type(given).__name__)
-def test_a_list_of_lists_is_a_batch(classifier, given):
-    assert list(map(texts_of, classifier(given, is_split_into_words=True))) == [WORDS, OTHERS]
+def test_a_list_of_lists_is_a_batch(explainer, given):
+    assert list(map(texts_of, explainer(given, is_split_into_words=True))) == [WORDS, OTHERS]
 
 
 def test_a_data_set_for_tagging_needs_no_option(tagger):
@@ -78,28 +73,28 @@ def test_a_data_set_for_tagging_needs_no_option(tagger):
     assert [result.text for result in tagger(pd.DataFrame({"tokens": whole}))] == whole
 
 
-def test_a_tuple_of_two_lists_is_a_pair(classifier):
-    result = classifier((OTHERS, WORDS), is_split_into_words=True)
-    assert list(result.token_ids) == classifier.tokenizer(OTHERS, WORDS, is_split_into_words=True)["input_ids"]
+def test_a_tuple_of_two_lists_is_a_pair(explainer):
+    result = explainer((OTHERS, WORDS), is_split_into_words=True)
+    assert list(result.token_ids) == explainer.tokenizer(OTHERS, WORDS, is_split_into_words=True)["input_ids"]
     assert [word.text for word in result.words(sequence=1)] == WORDS
     assert (result.text, result.text_pair) == (" ".join(OTHERS), " ".join(WORDS))
 
 
 @pytest.mark.parametrize("given", ["the cat", [], [["a"], None], [["a", 3]], [[]], {"text": "a cat"}, ["", " "]])
-def test_what_is_not_split_is_refused_and_what_may_be_is_not_guessed(classifier, given):
+def test_what_is_not_split_is_refused_and_what_may_be_is_not_guessed(explainer, given):
     message = "a pair is a tuple, and is_split_into_words=True reads lists of words"
-    refused(InputError, message, partial(classifier, [WORDS, OTHERS]), partial(classifier, [["a cat", "the movie"]]))
+    refused(InputError, message, partial(explainer, [WORDS, OTHERS]), partial(explainer, [["a cat", "the movie"]]))
     message = r"is_split_into_words=True reads the words|is empty"
-    refused(InputError, message, lambda: classifier(given, is_split_into_words=True))
+    refused(InputError, message, lambda: explainer(given, is_split_into_words=True))
 
 
-def test_whole_words_are_removed(classifier):
-    result = classifier(WORDS, is_split_into_words=True, verify=len(WORDS))
+def test_whole_words_are_removed(explainer):
+    result = explainer(WORDS, is_split_into_words=True, verify=len(WORDS))
     removed = {removal.units[0]: removal.tokens for removal in result.verified.single}
     assert removed == {word.text: word.tokens for word in result.words()}
     ids = [i for token, i in enumerate(result.token_ids) if token not in removed["U.S."]]
     (value,) = (removal.value for removal in result.verified.single if removal.units == ("U.S.",))
-    assert value == pytest.approx(tiny.logits_of(classifier.model, ids).softmax(-1)[result.target.id].item(), abs=1e-5)
+    assert value == pytest.approx(tiny.logits_of(explainer.model, ids).softmax(-1)[result.target.id].item(), abs=1e-5)
 
 
 def test_long_texts_keep_the_words(tagger):
@@ -127,13 +122,13 @@ def test_every_words_label_is_a_target_of_one_result(tagger):
         assert total(every[k]) == pytest.approx(float(logits[one.target.position].max()), abs=1e-4)
 
 
-def test_every_mask_is_a_target(classifier):
+def test_every_mask_is_a_target(explainer):
     masked = tiny.explainer("bert", "MaskedLM")
     every = masked("the [MASK] is [MASK]", position=ALL)
     assert [target.position for target in every.targets] == [2, 4]
     np.testing.assert_allclose(every[1].scores, masked("the [MASK] is [MASK]", position=4).scores, atol=1e-6)
     refused(InputError, "the text holds none", lambda: masked("the cat", position=ALL))
-    refused(InputError, "position= chooses a token of token classifiers", lambda: classifier("the cat", position=ALL))
+    refused(InputError, "position= chooses a token of token classifiers", lambda: explainer("the cat", position=ALL))
 
 
 def test_one_target_is_explained_at_each_place(tagger):

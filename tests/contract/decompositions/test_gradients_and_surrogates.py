@@ -29,11 +29,6 @@ def explainer(model):
     return Explainer(model, tiny.tokenizer_for("bert"))
 
 
-@pytest.fixture
-def writer() -> Explainer:
-    return Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
-
-
 def test_gradients_are_those_of_autograd_on_the_callers_model(writer) -> None:
     prompt, table = answers.ids_of(writer, PROMPT), writer.model.get_input_embeddings()
     expected = np.zeros(len(prompt))

@@ -85,6 +85,8 @@ def test_each_paragraph_or_document_is_left_out(writer):
     assert set(every.losses) == set(every.names)
     refused(InputError, "there are no words to leave out", lambda: writer.cite(**asked, verify="word"))
 
+
+def test_a_source_is_left_out_wherever_its_words_are_one(writer):
     files = {"a": "The movie is good.", "b": "It ends. The  movie is good."}
     cited = writer.cite("is it good ?", files, answer="it is .", verify=9)
     both = writer.without("is it good ?", ["a:1", "b:2"], documents=files, completion="it is .")
