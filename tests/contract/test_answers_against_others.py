@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from normxlogit import ALL, Explainer, InputError, TargetError
 from tests import tiny
-from tests.contract.compare import present, total
+from tests.contract.compare import present, refused, same, total
 
 PROMPT = "the movie is not good and"
 CHOSEN, REJECTED = " a great film", " very bad"
@@ -54,6 +54,10 @@ def test_the_prompts_scores_add_up_to_the_difference_of_both_answers(writer) -> 
     assert (result.target.name, result.target.contrast) == (CHOSEN, REJECTED)
     alone = writer(PROMPT, target=CHOSEN)
     assert total(alone) == pytest.approx(explained(writer, PROMPT, CHOSEN), abs=1e-3)
+    sources = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, sources={"film": (4, 9)})
+    assert sources.units.names == ("film", "the rest of the text")
+    assert sources.scores[0] == pytest.approx(result.scores[1], abs=1e-5)
+    assert total(sources) == pytest.approx(total(result), abs=1e-3)
     assert type(result).from_dict(result.to_dict()) == result
     assert "very bad" in result.to_html()
     assert "very bad" in str(result)
@@ -93,14 +97,6 @@ def test_it_is_verified_by_the_log_probability_of_both_without_parts_of_the_prom
         assert words.verified.single[0].value == pytest.approx(removal.value, abs=1e-4)
 
 
-def test_sources_are_sums_of_tokens_and_the_total_stays(writer) -> None:
-    tokens = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED)
-    result = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, sources={"film": (4, 9)})
-    assert result.units.names == ("film", "the rest of the text")
-    assert result.scores[0] == pytest.approx(tokens.scores[1], abs=1e-5)
-    assert total(result) == pytest.approx(less(explained, writer, PROMPT), abs=1e-3)
-
-
 def test_of_single_tokens_a_sequence_is_the_token(writer) -> None:
     token = writer(PROMPT, target="bad", contrast="good")
     rows = writer(PROMPT, target=["bad", CHOSEN], contrast="good")
@@ -131,13 +127,10 @@ def test_prompts_of_messages_and_several_prompts_and_generated_answers(writer) -
     assert total(result) == pytest.approx(less(explained, writer, result.token_ids), abs=1e-3)
     assert result.group("message").units.name[0] == "user"
     np.testing.assert_allclose(writer(chat, target=CHOSEN, contrast=REJECTED).scores, result.scores, atol=1e-5)
-    many = writer.explain_completion([PROMPT, "a cat"], [CHOSEN, " sat on"], contrast=[REJECTED, " is"])
-    for row, (prompt, answer, other) in zip(
-        many, [(PROMPT, CHOSEN, REJECTED), ("a cat", " sat on", " is")], strict=True
-    ):
-        np.testing.assert_allclose(
-            row.scores, writer.explain_completion(prompt, answer, contrast=other).scores, atol=1e-5
-        )
+    cases = [(PROMPT, CHOSEN, REJECTED), ("a cat", " sat on", " is")]
+    prompts, answers, others = map(list, zip(*cases, strict=True))
+    many = writer.explain_completion(prompts, answers, contrast=others)
+    same(many, [writer.explain_completion(prompt, answer, contrast=other) for prompt, answer, other in cases])
     written = writer.generate(PROMPT, max_new_tokens=3)
     own = writer.generate(PROMPT, max_new_tokens=3, contrast=REJECTED)
     ids = list(written.token_ids[written.prompt_tokens :])
@@ -184,19 +177,15 @@ def test_two_answers_of_an_encoder_decoder_model(family) -> None:
 
 
 def test_what_cannot_be_explained_as_a_sequence_is_refused_in_a_line(writer) -> None:
-    with pytest.raises(TargetError, match="not one token"):
-        tiny.explainer("bert", "MaskedLM")("a [MASK]", target="a great film")
-    with pytest.raises(TargetError, match="not one token"):
-        writer.explain_completion(PROMPT, CHOSEN, target="a great film")
-    with pytest.raises(TargetError, match="is also the contrast"):
-        writer(PROMPT, target=CHOSEN, contrast=CHOSEN)
-    with pytest.raises(TargetError, match="does not know"):
-        writer(PROMPT, target="zebra crossing")
-    with pytest.raises(TargetError, match="whole vocabulary"):
-        writer(PROMPT, target=ALL, contrast=CHOSEN)
-    with pytest.raises(InputError, match="leave out parts="):
-        writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, parts="word")
-    with pytest.raises(InputError, match="one token"):
-        writer(PROMPT, target=CHOSEN, token_predictions=True)
-    with pytest.raises(InputError, match="contrast is a list with one for each"):
-        writer.explain_completion([PROMPT, "a cat"], [CHOSEN, CHOSEN], contrast=REJECTED)
+    explain, complete = writer, writer.explain_completion
+    masked = tiny.explainer("bert", "MaskedLM")
+    refused(TargetError, "not one token", lambda: masked("a [MASK]", target="a great film"))
+    refused(TargetError, "not one token", lambda: complete(PROMPT, CHOSEN, target="a great film"))
+    refused(TargetError, "is also the contrast", lambda: explain(PROMPT, target=CHOSEN, contrast=CHOSEN))
+    refused(TargetError, "does not know", lambda: explain(PROMPT, target="zebra crossing"))
+    refused(TargetError, "whole vocabulary", lambda: explain(PROMPT, target=ALL, contrast=CHOSEN))
+    refused(InputError, "leave out parts=", lambda: complete(PROMPT, CHOSEN, contrast=REJECTED, parts="word"))
+    refused(InputError, "one token", lambda: explain(PROMPT, target=CHOSEN, token_predictions=True))
+    one_contrast = {"contrast": REJECTED}
+    message = "contrast is a list with one for each"
+    refused(InputError, message, lambda: complete([PROMPT, "a cat"], [CHOSEN, CHOSEN], **one_contrast))

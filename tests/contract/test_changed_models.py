@@ -44,16 +44,11 @@ class Scaled(plain.Transformer):
         return super().states(input_ids, attention_mask, causal) * self.gain(self.settings)
 
 
-def nested():
-    return SimpleNamespace(inner=SimpleNamespace(gains={"gain": 1.0}))
-
-
 SETTINGS = {
     "four deep": (lambda: {0: {0: {0: {0: 1.0}}}}, lambda s: s[0][0][0][0], lambda s: s[0][0][0].update({0: 3.0})),
     "list in a dictionary": (lambda: {"a": [1.0]}, lambda s: s["a"][-1], lambda s: s["a"].append(3.0)),
     "dictionary in a tuple": (lambda: (0, {"gain": 1.0}), lambda s: s[1]["gain"], lambda s: s[1].update(gain=3.0)),
     "object": (lambda: SimpleNamespace(gain=1.0), lambda s: s.gain, lambda s: setattr(s, "gain", 3.0)),
-    "inside an object": (nested, lambda s: s.inner.gains["gain"], lambda s: s.inner.gains.update(gain=3.0)),
     "object with methods": (Gain, lambda s: s.read(), lambda s: setattr(s, "value", 3.0)),
     "dataclass": (Settings, lambda s: s.gains["states"], lambda s: s.gains.update(states=3.0)),
 }
@@ -70,11 +65,16 @@ def bert(change=lambda model: None):
     model = tiny.model("bert")
     change(model)
     return model
+    return model
 
 
 def own_adapter():
     peft = pytest.importorskip("peft")
     return learn(bert(lambda model: model.add_adapter(peft.LoraConfig(r=4, target_modules=["query", "value"]))))
+
+
+def dense(model):
+    return model.bert.encoder.layer[0].output.dense.weight
 
 
 def hook(model):
@@ -109,12 +109,11 @@ def class_replaced(model):
 
 def in_place(model):
     with torch.no_grad():
-        model.bert.encoder.layer[0].output.dense.weight.mul_(2)
+        dense(model).mul_(2)
 
 
 def in_data(model):
-    weight = model.bert.encoder.layer[0].output.dense.weight
-    weight.data = weight.data * 2
+    dense(model).data = dense(model).data * 2
 
 
 CHANGES = {

@@ -3,13 +3,17 @@
 import copy
 import json
 import re
+from functools import partial
 
 import numpy as np
+import pandas
 import pytest
+import torch
 
-import normxlogit
-from normxlogit import Attributions
+from normxlogit import Attributions, Explainer, InputError, MethodError, TargetError
+from normxlogit.methods import method_named
 from tests import tiny
+from tests.contract.compare import comes_back, refused, same
 
 TEXT = "the movie is not good but a great film"
 PROMPT = "the cat sat on the mat . the movie is not good . a great film"
@@ -71,28 +75,15 @@ def test_results_of_any_kinds_are_one_page(explainer, writer, sources):
     page = mixed.to_html()
     assert page.count("<article") == len(mixed)
     _, data = elements(page)
-    assert [sorted(one) for one in data] == [
-        ["scores", "signed"],
-        *[["shares"]] * len(sources),
-    ]
+    assert [sorted(one) for one in data] == [["scores", "signed"], *[["shares"]] * len(sources)]
     elements(Attributions(sources).to_html())
     assert len(elements(generated.to_html())[1][0]["scores"][0]) == generated.prompt_tokens
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "json"])
-def test_sources_are_saved_and_loaded(sources, tmp_path, suffix):
-    path = tmp_path / f"one.{suffix}"
-    for one in sources:
-        one.save(path)
-        assert normxlogit.load(path) == one
-    Attributions(sources).save(path)
-    assert normxlogit.load(path) == sources
-
-
-def test_sources_become_a_dataset(sources):
-    pytest.importorskip("datasets")
-    rows = Attributions(sources).to_dataset()
-    assert rows["completion"] == [one.completion for one in sources]
+def test_sources_are_saved_and_loaded(sources, tmp_path):
+    for saved in (*sources, Attributions(sources)):
+        comes_back(saved, tmp_path)
+    assert Attributions(sources).to_dataset()["completion"] == [one.completion for one in sources]
 
 
 def test_several_texts_are_compared_one_by_one(explainer):
@@ -102,5 +93,59 @@ def test_several_texts_are_compared_one_by_one(explainer):
         for comparison, text in zip(comparisons, texts, strict=True):
             alone = explainer.compare(text, methods)
             assert [a.method for a in comparison] == [a.method for a in alone]
-            for several, single in zip(comparison, alone, strict=True):
-                np.testing.assert_allclose(several.scores, single.scores, atol=1e-5)
+            same(comparison, alone)
+
+
+TEXTS = ["the movie is good", "bad", "a cat sat", "it is not bad"]
+
+
+@pytest.fixture(scope="module")
+def many() -> Attributions:
+    return tiny.explainer("bert")(TEXTS)
+
+
+def test_places_and_masks_of_any_kind_choose_results(many) -> None:
+    for index in ([2, 0], np.array([2, 0]), pandas.Series([2, 0], index=[7, 9]), (2, 0), np.array([2, 0], np.uint8)):
+        assert [a.text for a in many[index]] == ["a cat sat", "the movie is good"]
+        assert isinstance(many[index], Attributions)
+    for kind in (list, np.array, pandas.Series):
+        assert [a.text for a in many[kind([True, False, False, True])]] == [TEXTS[0], TEXTS[3]]
+    assert [a.text for a in many[many.to_pandas("text")["text"].str.contains("bad")]] == ["bad", "it is not bad"]
+    assert many[1].text == many[np.int64(1)].text == "bad"
+    assert [a.text for a in many[1:3]] == TEXTS[1:3]
+    assert len(many[[]]) == 0
+    for index in ([True], [0.5], ["a"], [[0]]):
+        with pytest.raises(InputError, match=r"mask|chosen"):
+            many[index]
+    with pytest.raises(IndexError):
+        many[[9]]
+
+
+def test_the_lowest_scores_are_the_other_end(many: Attributions) -> None:
+    a = many[0]
+    lowest = a.top(3, lowest=True)
+    plain = sorted(float(s) for s, special in zip(a.scores, a.special_tokens_mask, strict=True) if not special)
+    assert [token.score for token in lowest] == plain[:3]
+    assert all(a.tokens[token.position] == token.text for token in lowest)
+
+
+def test_other_names_of_methods_and_a_misspelt_label_get_the_name_here() -> None:
+    for name, here in (("LOO", "occlusion"), ("logit_lens", "logat")):
+        refused(MethodError, here, partial(method_named, name))
+        assert method_named(here)
+    refused(TargetError, "did you mean 'positive'", lambda: Explainer.from_pretrained()("good", target="postive"))
+
+
+@pytest.mark.parametrize("text", ["\u4eca\u5929 \u597d", "\u597d"])
+def test_a_text_that_the_vocabulary_does_not_know_has_no_colours(text: str) -> None:
+    drawn = str(Explainer.from_pretrained()(text))
+    assert "unknown to the tokenizer" in drawn
+    assert drawn.count("[UNK]") == 1, "it is said once"
+    assert f"\n{text}\n" in f"{drawn}\n", "no mark behind any of them"
+    writer = tiny.explainer("llama", "CausalLM")
+    assert writer({"input_ids": [[writer.tokenizer.cls_token_id]]})[0].notes == (), "special tokens are known"
+
+
+@pytest.mark.parametrize("layers", [np.array([1, 3]), torch.tensor([1, 3]), range(1, 4, 2)])
+def test_layers_are_numbers_in_any_container(layers):
+    assert tiny.explainer()("a cat", layers=layers).layers == (1, 3)

@@ -5,6 +5,8 @@ import pytest
 
 from normxlogit import Attributions, Explainer, InputError, MethodError
 from tests import tiny
+from tests.commands import run
+from tests.contract.compare import nats, refused
 
 PROMPT = "the cat sat on the mat . the movie is not good . a great film"
 SENTENCES = ("the cat sat on the mat .", "the movie is not good .", "a great film")
@@ -17,30 +19,39 @@ def writer(request):
     return Explainer(tiny.model(request.param, "CausalLM"), tiny.tokenizer_for(request.param))
 
 
-def logprob(writer, prompt, completion):
-    """Of the caller's own model, in one pass."""
-    model, tokenizer = writer.model, writer.tokenizer
-    before = tokenizer(prompt)["input_ids"]
-    ids = before + tokenizer(completion, add_special_tokens=False)["input_ids"]
-    logits = tiny.logits_of(model, ids).log_softmax(-1)
-    return sum(logits[i - 1, ids[i]].item() for i in range(len(before), len(ids)))
-
-
 def test_sources_and_parts_are_sums_of_the_tokens_scores(writer):
     tokens = writer.explain_completion(PROMPT, COMPLETION)
-    for parts in (None, "word", "token", [0, 2], (0, 9)):
+    for parts in (None, "word", "sentence", "token", [0, 2], (0, 9)):
         direct = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, parts=parts)
         summed = tokens.sources(SOURCES, parts)
         assert direct.targets == summed.targets
         assert direct.units.text == summed.units.text
-        np.testing.assert_allclose(direct.scores, summed.scores, atol=1e-4)
-        np.testing.assert_allclose(direct.bias, summed.bias, atol=1e-4)
-        by_tokens = writer.explain_completion(PROMPT, COMPLETION, parts="word" if parts is None else parts)
-        np.testing.assert_allclose(
-            by_tokens.scores, tokens.group_targets("word" if parts is None else parts).scores, atol=1e-4
-        )
+        alone = writer.explain_completion(PROMPT, COMPLETION, parts=parts or "word")
+        assert alone.diagnostics["backward_passes"] == len(alone.targets)
+        for one, other in ((direct, summed), (alone, tokens.group_targets(parts or "word"))):
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
+            np.testing.assert_allclose(one.bias, other.bias, atol=1e-4)
     whole = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES)
     assert whole.diagnostics["backward_passes"] == 1
+
+
+def test_generated_answers_are_explained_by_parts(writer):
+    tokens = writer.generate(PROMPT, max_new_tokens=6)
+    result = writer.generate(PROMPT, max_new_tokens=6, parts="all")
+    assert (len(result.targets), result.completion) == (1, tokens.completion)
+    np.testing.assert_allclose(result.scores[0], tokens.scores.sum(0), atol=1e-5 * np.abs(tokens.scores).max() * 6)
+    both = writer.generate([PROMPT, "the film"], max_new_tokens=6, parts=[0, -1])
+    assert [len(each.targets) for each in both] == [2, 2]
+    refused(InputError, "'all'", lambda: writer.generate(PROMPT, max_new_tokens=3, parts="letter"))
+
+
+def test_parts_on_the_command_line(tmp_path, capsys):
+    tiny.save(tmp_path, "llama", "CausalLM")
+    command = ("generate", PROMPT, "--model", tmp_path, "--parts")
+    code, out, _ = run(capsys, *command, "sentence", "--completion", " a good film . the plot was never bad !")
+    assert code == 0
+    assert "a good film ." in " ".join(out.split())
+    assert run(capsys, *command, "all", "--max-new-tokens", 3)[0] == 0
 
 
 def test_a_completion_without_a_space_before_it_begins_a_word():
@@ -92,13 +103,13 @@ def test_several_prompts_are_each_as_alone(writer):
 @pytest.mark.parametrize("method", ["frozen-gradient", "normxlogit", "occlusion"])
 def test_verified_sources_are_what_the_own_model_loses_without_them(writer, method):
     a = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, method=method, verify=2)
-    verified, whole = a.verified, logprob(writer, PROMPT, COMPLETION)
+    verified, whole = a.verified, nats(writer, PROMPT, COMPLETION)
     assert verified.unit == "source"
     assert verified.original.value == pytest.approx(whole, abs=1e-4)
     assert [removal.units[0] for removal in verified.single] == [unit.text for unit in a.top(2)]
     for removal in (*verified.single, verified.together):
         left = " ".join(sentence for sentence in SENTENCES if sentence not in removal.units)
-        assert removal.value == pytest.approx(logprob(writer, left, COMPLETION), abs=1e-4)
+        assert removal.value == pytest.approx(nats(writer, left, COMPLETION), abs=1e-4)
         assert [a.units.text[i] for i in removal.tokens] == list(removal.units)
     assert "without it" in str(a)
     assert "Without the 2 sources" in a.to_html()
@@ -118,10 +129,9 @@ def test_a_source_that_was_left_out_with_others_has_no_loss_of_its_own(writer):
 
 
 def test_what_has_no_sense_is_refused_in_a_line(writer):
-    with pytest.raises(InputError, match="sources are 'word'"):
-        writer.explain_completion(PROMPT, COMPLETION, sources="chapter")
-    with pytest.raises(InputError, match="parts of an answer are"):
-        writer.explain_completion(PROMPT, COMPLETION, parts="chapter")
+    complete = writer.explain_completion
+    refused(InputError, "sources are 'word'", lambda: complete(PROMPT, COMPLETION, sources="chapter"))
+    refused(InputError, "parts of an answer are", lambda: complete(PROMPT, COMPLETION, parts="chapter"))
     lone = writer.explain_completion("the cat sat", COMPLETION, sources="sentence", verify=2)
     assert lone.verified is None
     assert "not verified" in lone.notes[-1]

@@ -6,6 +6,7 @@ import torch
 
 from normxlogit import Explainer, UnsupportedModelError
 from tests import tiny
+from tests.contract.compare import refused
 
 TEXTS = ["the movie is good", "bad", "once upon a time"]
 TARGETS = ["bad", "good", "movie"]
@@ -27,8 +28,7 @@ def explainer():
     model = tiny.model("llama", "CausalLM")
     model.model.layers[1].mlp.down_proj = Unknown(model.model.layers[1].mlp.down_proj)
     found = Explainer(model, tiny.tokenizer_for("llama"))
-    with pytest.raises(UnsupportedModelError, match="cannot be frozen"):
-        found(TEXTS[0], method="frozen-gradient")
+    refused(UnsupportedModelError, "cannot be frozen", lambda: found(TEXTS[0], method="frozen-gradient"))
     return found
 
 

@@ -3,29 +3,19 @@
 Bad calls and command lines by the hundred are in tests/catalogue; here are the types, and calls on results.
 """
 
+import importlib
 import inspect
 import pickle
 
 import pytest
 
 import normxlogit
-from normxlogit import (
-    Attribution,
-    Attributions,
-    DataError,
-    Explainer,
-    HeadMismatchError,
-    InputError,
-    MethodError,
-    NormXLogitError,
-    TargetError,
-    UnsupportedModelError,
-    register,
-)
+from normxlogit import Attribution, Attributions, Explainer, NormXLogitError, register
+from normxlogit.errors import DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 from tests.commands import run
+from tests.contract.compare import refused
 from tests.factories import labels_and_layers, make_attribution, make_generation, pair
-from tests.tiny import explainer
 
 ERRORS = [DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError]
 
@@ -48,15 +38,12 @@ def test_an_error_crosses_processes_and_stays_short(error):
     assert (type(copy), str(copy)) == (error, str(said))
 
 
-def test_no_text_has_no_results():
-    assert explainer()([]) == []
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError, AssertionError, IndexError, TypeError])
 @pytest.mark.parametrize("used", [False, True], ids=["first call", "later call"])
 def test_what_a_models_own_forward_raises_is_told_with_its_reason(error, used):
     model = tiny.model("bert")
     e = Explainer(model, tiny.tokenizer_for("bert"))
+    assert e([]) == []
     if used:
         e("the cat")
 
@@ -64,8 +51,7 @@ def test_what_a_models_own_forward_raises_is_told_with_its_reason(error, used):
         raise error("the model's own reason")
 
     model.bert.encoder.layer[1].register_forward_pre_hook(fail)
-    with pytest.raises(NormXLogitError, match="the model's own reason"):
-        e("the cat sat")
+    refused(NormXLogitError, "the model's own reason", lambda: e("the cat sat"))
 
 
 CALLS = {
@@ -84,7 +70,6 @@ CALLS = {
     "a part of an answer by name": lambda: make_generation().sources("word", "token")["blue"],
     "one target of several": lambda: labels_and_layers().target,
     "a layer that was not asked for": lambda: make_generation().layer(1),
-    "an unknown way to merge tokens": lambda: make_attribution().words("median"),
     "an unknown kind of source": lambda: make_generation().sources("chapter"),
     "an unknown kind of plot": lambda: make_attribution().plot("pie"),
     "a plot of no word": lambda: make_attribution().plot(k=0),
@@ -115,3 +100,89 @@ def test_a_fault_of_the_library_keeps_its_traceback(monkeypatch, capsys):
     monkeypatch.setattr(Explainer, "__call__", broken)
     with pytest.raises(ZeroDivisionError):
         run(capsys, "explain", "x")
+
+
+PUBLIC = {
+    "normxlogit",
+    "normxlogit.cli",
+    "normxlogit.errors",
+    "normxlogit.methods",
+    "normxlogit.results",
+}
+"""Modules that the documentation imports from."""
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_every_public_name_is_there_and_described(module):
+    imported = importlib.import_module(module)
+    for name in imported.__all__:
+        value = getattr(imported, name)
+        if callable(value) and getattr(value, "__module__", "").startswith("normxlogit"):
+            assert value.__doc__, f"{module}.{name} has no docstring"
+
+
+def test_dir_and_unknown_names():
+    assert set(normxlogit.__all__) <= set(dir(normxlogit))
+    assert not hasattr(normxlogit, "nothing_of_that_name")
+
+
+TEXT = "the movie is not good"
+
+
+@pytest.mark.parametrize(
+    ("argument", "advice"),
+    [
+        ({"text_pair": "bad"}, r"explainer\(\(text, text_pair\)\)"),
+        ({"layer": 2}, "layers="),
+        ({"batch_size": 8}, "batch_tokens="),
+        ({"label": "LABEL_0"}, "target="),
+        ({"labels": ["LABEL_0"]}, "target="),
+        ({"max_length": 10}, "long_text="),
+        ({"truncation": True}, "long_text="),
+        ({"device": "cpu"}, r"from_pretrained\(name, device=\.\.\.\)"),
+        ({"targts": [0]}, "did you mean targets="),
+        ({"progres": False}, "did you mean progress="),
+        ({"nonsense": 1}, "target=, targets="),
+    ],
+    ids=str,
+)
+def test_an_argument_of_another_name_is_told_the_right_one(explainer, argument, advice):
+    refused(InputError, f"no argument {next(iter(argument))!r}.*{advice}", lambda: explainer(TEXT, **argument))
+
+
+@pytest.mark.parametrize(
+    ("method", "argument", "right"),
+    [
+        ("frozen-gradient", {"read_at": 0}, "frozen-gradient:read_at=0"),
+        ("random", {"seed": 3}, "random:seed=3"),
+        ("occlusion:window=1", {"window": 2}, "occlusion:window=2"),
+    ],
+)
+def test_a_setting_of_a_method_goes_with_the_method(explainer, method, argument, right):
+    refused(MethodError, f"method='{right}'", lambda: explainer(TEXT, method=method, **argument))
+    explainer(TEXT, method=right)
+
+
+def test_every_door_says_so(explainer, writer):
+    model, tokenizer, complete = explainer.model, explainer.tokenizer, writer.explain_completion
+    for advice, call in {
+        r"too many positional arguments.*explainer\(\(text, text_pair\)\)": lambda: explainer(TEXT, "a cat is here"),
+        "inputs": explainer,
+        "comes first, without a name": lambda: explainer(texts=[TEXT]),
+        "batch_tokens=": lambda: Explainer(model, tokenizer, batch_size=4),
+        "did you mean target=": lambda: explainer.compare(TEXT, targets=[0]),
+        "layers=": lambda: explainer.from_outputs({}, {}, layer=1),
+        "max_length=": lambda: explainer.encode(TEXT, maxlength=3),
+        "did you mean layers=": lambda: writer.generate("the cat", max_new_tokens=2, layer=1),
+        "explain_completion has no argument 'layer'": lambda: complete("the cat", " sat", layer=1),
+        "explain_completion has no argument 'methods'": lambda: complete("the cat", " sat", methods="occlusion"),
+        "similarity has no argument 'layers'": lambda: explainer.similarity(TEXT, TEXT, layers=1),
+        "from_pretrained has no argument 'batch_size'": lambda: Explainer.from_pretrained(batch_size=4),
+    }.items():
+        refused(InputError, advice, call)
+
+
+def test_labels_name_the_outputs_of_a_loaded_model():
+    explainer = Explainer.from_pretrained(labels=["bad", "good"])
+    assert explainer("a fine film").prediction.label == "good"
+    assert explainer("a fine film", target="bad").target.id == 0

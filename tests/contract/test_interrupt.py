@@ -1,20 +1,20 @@
-"""Ctrl-C at any line of a call: the model, the tokenizer and the explainer go on as if it had not been."""
+"""Ctrl-C at any line of a call, or too little memory: forgotten, as if it had not been."""
 
+import contextlib
+
+import numpy as np
 import pytest
+import torch
 
-from normxlogit import ALL, Explainer
-from tests import tiny
+from normxlogit import ALL, Explainer, InputError
+from tests import plain, tiny
 
-from .compare import present, same
-from .faults import AtLine, moments
+from .compare import present, refused, same
+from .faults import AtLine, AtOperation, moments
 from .untouched import nothing_left_behind
 
-CALLS = [
-    ("normxlogit", ALL),
-    ("frozen-gradient", None),
-    ("occlusion", None),
-    *((method, None) for method in present("integrated-gradients:steps=2")),
-]
+CALLS = [("normxlogit", ALL), ("frozen-gradient", None), ("occlusion", None)]
+CALLS += [(method, None) for method in present("integrated-gradients:steps=2")]
 
 
 def interrupt(family, kind, call, earlier=lambda explainer: None):
@@ -51,3 +51,67 @@ def test_an_interrupt_in_the_middle_of_a_batch(method, layers, used):
 
 def test_an_interrupt_in_the_middle_of_a_generation():
     interrupt("llama", "CausalLM", lambda explainer: [explainer.generate("the cat", max_new_tokens=3)])
+
+
+class Crowded:
+    """A device whose memory another process has, while `full` says so of a batch of so many texts."""
+
+    def __init__(self):
+        self.rows, self.full = [], lambda _: False
+
+    def __call__(self, _, args):
+        texts = len(args[0])
+        self.rows.append(texts)
+        if self.full(texts):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def explainer_of(device):
+    model = tiny.model("bert")
+    model.bert.embeddings.word_embeddings.register_forward_pre_hook(device)
+    return Explainer(model, tiny.tokenizer_for("bert"))
+
+
+TEXTS = [f"a {word} film" for word in ("good", "bad", "great", "awful", "mediocre", "very", "never", "here")]
+
+
+def test_after_a_lack_of_memory_batches_grow_again():
+    device = Crowded()
+    explainer = explainer_of(device)
+    expected = explainer(TEXTS)
+    device.full = lambda _: True
+    refused(InputError, "not enough memory to explain a single text of 3 tokens", lambda: explainer("bad"))
+    device.full = lambda _: False
+    device.rows.clear()
+    explainer(TEXTS)
+    assert device.rows == [len(TEXTS)], "no memory for one short text says nothing of other batches"
+    device.full = lambda texts: texts > 1
+    explainer(TEXTS[:2])
+    device.full = lambda _: False
+    device.rows.clear()
+    for _ in range(20):
+        same(explainer(TEXTS), expected)
+    assert (device.rows[0], device.rows[-1]) == (1, len(TEXTS))
+
+
+def test_batches_that_do_not_fit_are_rarely_tried():
+    device = Crowded()
+    explainer = explainer_of(device)
+    device.full = lambda texts: texts > 2
+    for _ in range(20):
+        explainer(TEXTS)
+    failed = sum(texts > 2 for texts in device.rows)
+    assert failed < len(device.rows) / 5
+
+
+def test_memory_that_runs_out_in_any_proof_is_not_taken_for_an_unsupported_model():
+    def explain():
+        explainer = Explainer(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification")
+        return explainer(TEXTS[0], target=1, method="frozen-gradient")
+
+    expected = explain()
+    with AtOperation() as operations:
+        explain()
+    for moment in range(operations.seen // 2, operations.seen, operations.seen // 24):
+        with contextlib.suppress(InputError), AtOperation(moment):
+            np.testing.assert_allclose(explain().scores, expected.scores, rtol=1e-4, atol=1e-5)

@@ -11,15 +11,9 @@ from tests import tiny
 STRETCHED = 12
 """Tokens beyond which the rotary embeddings of these models are others."""
 
-LONGROPE = {
-    "rope_type": "longrope",
-    "rope_theta": 100.0,
-    "short_factor": [1.0] * 4,
-    "long_factor": [8.0, 8.0, 16.0, 16.0],
-    "factor": 4.0,
-    "original_max_position_embeddings": STRETCHED,
-}
 LENGTHS = {"max_position_embeddings": 4 * STRETCHED, "original_max_position_embeddings": STRETCHED}
+LONGROPE = {"rope_type": "longrope", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": STRETCHED}
+LONGROPE |= {"short_factor": [1.0] * 4, "long_factor": [8.0, 8.0, 16.0, 16.0]}
 
 
 def longrope(kind="CausalLM"):

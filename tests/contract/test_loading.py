@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
 from normxlogit.cli import app
 from tests import plain, tiny
-from tests.contract.compare import present
+from tests.adapters import learn
+from tests.contract.compare import present, refused, total
 
 TEXTS = ["the cat is on the mat", "a dog", "a cat is good"]
 
@@ -23,9 +24,6 @@ TEXTS = ["the cat is on the mat", "a dog", "a cat is good"]
 def logits(model, tokenizer, *texts):
     with torch.no_grad():
         return model(**tokenizer(*texts, return_tensors="pt")).logits[0]
-
-
-# --- sentence-transformers ------------------------------------------------------------------------------------------
 
 
 class Transformer(nn.Module):
@@ -60,18 +58,14 @@ def test_a_cross_encoder_is_its_classifier():
         result = Explainer(given)(pair)
         assert result.prediction.value == pytest.approx(float(logits(model, tokenizer, *pair)), abs=1e-5)
         assert result.text_pair == pair[1]
-    made = CrossEncoder(model, tokenizer)
-    for activation, probability in (
-        (nn.Identity(), None),
-        (nn.Sigmoid(), float(logits(model, tokenizer, *pair).sigmoid())),
-    ):
+    made, chance = CrossEncoder(model, tokenizer), float(logits(model, tokenizer, *pair).sigmoid())
+    for activation, probability in ((nn.Identity(), None), (nn.Sigmoid(), chance)):
         made.__dict__["activation_fn"] = activation  # what `predict` applies
         assert Explainer(made)(pair).prediction.probability == pytest.approx(probability, abs=1e-6)
-    cut = Explainer(CrossEncoder(model, tokenizer, longest=6))(pair)
-    assert len(cut.units) == 6
+    assert len(Explainer(CrossEncoder(model, tokenizer, longest=6))(pair).units) == 6
     assert tokenizer.model_max_length == 40
-    with pytest.raises(UnsupportedModelError, match="modules or prompts around"):
-        Explainer(CrossEncoder(model, tokenizer, nn.Identity()))
+    more = CrossEncoder(model, tokenizer, nn.Identity())
+    refused(UnsupportedModelError, "modules or prompts around", lambda: Explainer(more))
 
 
 def test_a_traced_module_is_refused():
@@ -91,11 +85,7 @@ def test_a_model_that_was_loaded_in_inference_mode(method):
         model = tiny.model("bert")
     ordinary = tiny.model("bert")
     explainer = Explainer(model, tokenizer)
-    changes = (
-        lambda m: m,
-        lambda m: m.classifier.weight.mul_(2.0),
-        lambda m: m.double(),
-    )  # gives weights other storage
+    changes = lambda m: m, lambda m: m.classifier.weight.mul_(2.0), lambda m: m.double()  # which has other storage
     for change, tolerance in zip(changes, (1e-5, 1e-5, 1e-6), strict=True):
         with torch.inference_mode():
             change(model)
@@ -142,27 +132,21 @@ def test_time_before_texts(answer, ids_turned):
     module, tokenizer = plain.grown(TimeFirst(answer, ids_turned)), tiny.tokenizer_for("bert")
     explainer = Explainer(module, tokenizer, task=TASKS[answer])
     texts = [*TEXTS, "a", "cat", "dog"]  # three of three tokens each, among others
-    for text, result in zip(texts, explainer(texts, method="normxlogit"), strict=True):
+    methods = ("normxlogit", "frozen-gradient")
+    for text, result, frozen in zip(texts, *(explainer(texts, method=method) for method in methods), strict=True):
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
             states = module.states(ids, torch.ones_like(ids))[:, 0]  # (T, H)
             own = module.out(states)[:, result.target.id] * module.words(ids[0]).norm(dim=-1)  # (T,)
-        np.testing.assert_allclose(result.scores, own, atol=1e-4)
-    for text, result in zip(texts, explainer(texts, method="frozen-gradient"), strict=True):
-        ids = tokenizer(text, return_tensors="pt").input_ids
-        with torch.no_grad():
             found = module(ids, torch.ones_like(ids))[0]
-        found = found if found.ndim == 1 else found[result.target.position]
-        value = found[result.target.id] - (found.mean() if result.target.kind == "token" else 0)
-        assert result.scores.sum() + result.bias == pytest.approx(float(value), abs=1e-4)
+        np.testing.assert_allclose(result.scores, own, atol=1e-4)
+        found = found if found.ndim == 1 else found[frozen.target.position]
+        value = found[frozen.target.id] - (found.mean() if frozen.target.kind == "token" else 0)
+        assert total(frozen) == pytest.approx(float(value), abs=1e-4)
     layers = explainer(texts, layers=ALL, method="normxlogit")
-    np.testing.assert_allclose(layers[-1].scores[-1], explainer(texts[-1], method="normxlogit").scores, atol=1e-4)
-    norms = explainer(texts, method="input-norm")[0].scores
-    ids = tokenizer(texts[0], return_tensors="pt").input_ids
+    np.testing.assert_allclose(layers[-1].scores[-1], result.scores, atol=1e-4)
+    norms = explainer(texts, method="input-norm")[-1].scores
     np.testing.assert_allclose(norms, module.words(ids[0]).norm(dim=-1).detach(), atol=1e-5)
-
-
-# --- adapters that PEFT saved ---------------------------------------------------------------------------------------
 
 
 def adapted(base, task, targets=("query", "value"), **options):
@@ -173,23 +157,17 @@ def adapted(base, task, targets=("query", "value"), **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = peft.get_peft_model(auto.from_pretrained(base, **options), config)
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "lora" in name or "modules_to_save" in name:
-                weight.normal_(std=0.3)
-    return model.eval()
+    return learn(model, seed=1)
 
 
 @pytest.mark.parametrize("tokenizer_beside", [True, False])
 def test_an_adapter_of_a_classifier(tmp_path, tokenizer_beside):
     base, tokenizer = tiny.save(tmp_path / "base", "bert"), tiny.tokenizer_for("bert")
-    for file in base.glob("tokenizer*") if tokenizer_beside else ():
-        file.unlink()
     model = adapted(base, "SEQ_CLS", num_labels=3, ignore_mismatched_sizes=True)  # the base has two
     model.save_pretrained(tmp_path / "adapter")
     if tokenizer_beside:
-        tokenizer.save_pretrained(tmp_path / "adapter")
+        for file in base.glob("tokenizer*"):
+            file.rename(tmp_path / "adapter" / file.name)
     result = Explainer.from_pretrained(tmp_path / "adapter")(TEXTS[0], target=2, method="frozen-gradient")
     wanted = logits(model, tokenizer, TEXTS[0])
     assert result.prediction.value == pytest.approx(float(wanted.max()), abs=1e-5)
@@ -212,38 +190,32 @@ def test_the_base_of_an_adapter_may_be_beside_it(tmp_path, monkeypatch):
     for folder in ("base", "here"):  # of the same path from where the process is, and no model
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    tokenizer = tiny.tokenizer_for("bert")
-    model = adapted(tiny.save(tmp_path / "all" / "base", "bert"), "SEQ_CLS")
-    model.save_pretrained(tmp_path / "all" / "adapter")
-    file = tmp_path / "all" / "adapter" / "adapter_config.json"
+    model, adapter = adapted(tiny.save(tmp_path / "all" / "base", "bert"), "SEQ_CLS"), tmp_path / "all" / "adapter"
+    model.save_pretrained(adapter)
+    file = adapter / "adapter_config.json"
     written = json.loads(file.read_text())
-    file.write_text(json.dumps(written | {"base_model_name_or_path": "../base"}))
-    wanted = float(logits(model, tokenizer, TEXTS[0]).max())
-    assert Explainer.from_pretrained(tmp_path / "all" / "adapter")(TEXTS[0]).prediction.value == pytest.approx(wanted)
-    for base, says in (
-        ("/nowhere/base", "/nowhere/base: no such model folder"),
-        (None, "names no base_model_name_or_path"),
-    ):
+
+    def load(base):
         file.write_text(json.dumps(written | {"base_model_name_or_path": base}))
-        with pytest.raises(InputError, match=says):
-            Explainer.from_pretrained(tmp_path / "all" / "adapter")
+        return Explainer.from_pretrained(adapter)
+
+    wanted = float(logits(model, tiny.tokenizer_for("bert"), TEXTS[0]).max())
+    assert load("../base")(TEXTS[0]).prediction.value == pytest.approx(wanted)
+    message = "/nowhere/base: no such model folder"
+    refused(InputError, message, lambda: load("/nowhere/base"))
+    refused(InputError, "names no base_model_name_or_path", lambda: load(None))
 
 
 def test_an_adapter_without_weights_or_on_a_head_that_is_random_is_refused(tmp_path):
+    adapter = tmp_path / "adapter"
     base = tiny.save(tmp_path / "base", "bert", "MaskedLM")  # has no pooler
-    model = adapted(base, "SEQ_CLS")
-    model.save_pretrained(tmp_path / "adapter")
-    with pytest.raises(InputError, match=r"lacks bert\.pooler\.dense\.bias, bert\.pooler\.dense\.weight: its answers"):
-        Explainer.from_pretrained(tmp_path / "adapter")
-    (tmp_path / "adapter" / "adapter_model.safetensors").rename(tmp_path / "adapter" / "adapter_model.bin")
-    with pytest.raises(InputError, match="allow_pickle=True would read the pickled"):
-        Explainer.from_pretrained(tmp_path / "adapter")
-    (tmp_path / "adapter" / "adapter_model.bin").unlink()
-    with pytest.raises(InputError, match=r"adapter_model\.safetensors, are missing"):
-        Explainer.from_pretrained(tmp_path / "adapter")
-
-
-# --- GGUF -----------------------------------------------------------------------------------------------------------
+    adapted(base, "SEQ_CLS").save_pretrained(adapter)
+    lacks = r"lacks bert\.pooler\.dense\.bias, bert\.pooler\.dense\.weight: its answers"
+    refused(InputError, lacks, lambda: Explainer.from_pretrained(adapter))
+    (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
+    refused(InputError, "allow_pickle=True would read the pickled", lambda: Explainer.from_pretrained(adapter))
+    (adapter / "adapter_model.bin").unlink()
+    refused(InputError, r"adapter_model\.safetensors, are missing", lambda: Explainer.from_pretrained(adapter))
 
 
 def write_gguf(file):
@@ -251,22 +223,12 @@ def write_gguf(file):
     gguf = pytest.importorskip("gguf")
     letters = ["<s>", "</s>", "\u0120", "at", *"abcdefghijklmnopqrstuvwxyz"]
     writer = gguf.GGUFWriter(str(file), "llama")
-    writer.add_context_length(64)
-    writer.add_embedding_length(32)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(32)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(4)
-    writer.add_rope_dimension_count(8)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_vocab_size(len(letters))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(letters)
-    writer.add_token_types([3, 3, *[1] * (len(letters) - 2)])
-    writer.add_token_merges(["a t"])
-    writer.add_bos_token_id(0)
-    writer.add_eos_token_id(1)
+    settings = {"context_length": 64, "embedding_length": 32, "block_count": 1, "feed_forward_length": 32}
+    settings |= {"head_count": 4, "head_count_kv": 4, "rope_dimension_count": 8, "layer_norm_rms_eps": 1e-6}
+    settings |= {"vocab_size": len(letters), "tokenizer_model": "gpt2", "tokenizer_pre": "default"}
+    settings |= {"token_list": letters, "token_types": [3, 3, *[1] * (len(letters) - 2)], "token_merges": ["a t"]}
+    for name, value in (settings | {"bos_token_id": 0, "eos_token_id": 1}).items():
+        getattr(writer, f"add_{name}")(value)
     numbers = np.random.default_rng(0)
     block = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"), (32, 32))
     shapes = {f"blk.0.{name}.weight": shape for name, shape in block.items()}
@@ -285,15 +247,12 @@ def write_gguf(file):
 def test_a_gguf_file_by_its_path_or_in_its_folder(tmp_path):
     file = write_gguf(tmp_path / "tiny.gguf")
     wanted = Explainer.from_pretrained(tmp_path, gguf_file="tiny.gguf")("a cat")
-    for given in (file, str(file)):
-        result = Explainer.from_pretrained(given)("a cat")
-        np.testing.assert_array_equal(result.scores, wanted.scores)
+    for given in (file, str(file), tmp_path):
+        np.testing.assert_array_equal(Explainer.from_pretrained(given)("a cat").scores, wanted.scores)
     np.testing.assert_array_equal(Explainer.from_pretrained(gguf_file=str(file))("a cat").scores, wanted.scores)
-    np.testing.assert_array_equal(Explainer.from_pretrained(tmp_path)("a cat").scores, wanted.scores)
-    with pytest.raises(InputError, match="no such file"):
-        Explainer.from_pretrained(tmp_path / "other.gguf")
-    with pytest.raises(InputError, match="two GGUF files are named"):
-        Explainer.from_pretrained(file, gguf_file="other.gguf")
+    refused(InputError, "no such file", lambda: Explainer.from_pretrained(tmp_path / "other.gguf"))
+    two = {"gguf_file": "other.gguf"}
+    refused(InputError, "two GGUF files are named", lambda: Explainer.from_pretrained(file, **two))
     for line in (["--model", str(file)], ["--model", str(tmp_path), "--gguf-file", "tiny.gguf"]):
         said = CliRunner().invoke(app, ["explain", "a cat", "--method", "normxlogit", "--format", "json", *line])
         assert said.exit_code == 0, said.output

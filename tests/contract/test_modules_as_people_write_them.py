@@ -1,6 +1,7 @@
 """Modules as people write them: what they return, what their forward is called with, and which answer is meant."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from transformers import (
 
 from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, cli
 from tests import commands, plain, tiny
-from tests.contract.compare import present
+from tests.contract.compare import present, refused
 
 TEXT = tiny.TEXTS[2]
 METHODS = present("frozen-gradient", "normxlogit", "integrated-gradients", "occlusion")
@@ -38,27 +39,24 @@ class Softmax(Logits):
 
 
 class LogSoftmax(Logits):
-    def last(self, logits):
-        return logits.log_softmax(-1)
+    last = staticmethod(lambda logits: logits.log_softmax(-1))
 
 
 class Sigmoid(Logits):
-    def last(self, logits):
-        return torch.sigmoid(logits)
+    last = staticmethod(torch.sigmoid)
 
 
-class OneChance(Logits):
+class OneLogit(Logits):
     def __init__(self):
         super().__init__(outputs=1)
 
-    def last(self, logits):
-        return torch.sigmoid(logits).squeeze(-1)
+
+class OneChance(OneLogit):
+    last = staticmethod(lambda logits: torch.sigmoid(logits).squeeze(-1))
 
 
 class ByHand(Logits):
-    def last(self, logits):
-        powers = logits.exp()
-        return powers / powers.sum(-1, keepdim=True)
+    last = staticmethod(lambda logits: logits.exp() / logits.exp().sum(-1, keepdim=True))
 
 
 class OwnBert(BertForSequenceClassification):
@@ -70,17 +68,14 @@ class OwnBert(BertForSequenceClassification):
 
 
 def explainer(module, **options):
-    labels = {} if isinstance(module, OneChance | OwnBert) else {"labels": plain.LABELS}
+    labels = {} if isinstance(module, OneLogit | OwnBert) else {"labels": plain.LABELS}
     return Explainer(module, tiny.tokenizer(specials=False), **TASK | labels | options)
 
 
-def answer(module, a):
+def answer(module, a, **more):
     ids = torch.tensor([a.token_ids])
     with torch.no_grad():
-        return module(ids, torch.ones_like(ids))
-
-
-# --- what a module returns ---------------------------------------------------------------------------------------
+        return module(input_ids=ids, attention_mask=torch.ones_like(ids), **more)
 
 
 @pytest.mark.parametrize("kind", [Softmax, Sigmoid, OneChance, ByHand, OwnBert])
@@ -117,55 +112,34 @@ def test_probabilities_without_an_operation_of_torch_are_explained_by_their_loga
 
 def test_logits_that_lie_between_zero_and_one_are_logits():
     module = plain.grown(Logits())
-    with torch.no_grad():
-        module.out.weight.mul_(1e-4)
-        module.out.bias.copy_(torch.tensor([0.2, 0.3, 0.5]) + 0.01)
+    module.out.weight.data.mul_(1e-4)
+    module.out.bias.data.copy_(torch.tensor([0.2, 0.3, 0.5]) + 0.01)
     a = explainer(module)(TEXT)
     assert a.prediction.probability == pytest.approx(answer(module, a).softmax(-1).max().item(), abs=1e-6)
     assert not a.notes
 
 
-@pytest.mark.parametrize(
-    ("outputs", "kind", "chance"),
-    [
+def test_outputs_says_what_a_module_returns():
+    for outputs, kind, chance in (
         ("logits", Softmax, lambda own: own.softmax(-1)),
         ("probabilities", Softmax, lambda own: own),
         ("log-probabilities", LogSoftmax, lambda own: own.exp()),
-        ("values", Logits, lambda own: None),
-    ],
-)
-def test_outputs_says_what_a_module_returns(outputs, kind, chance):
-    module = plain.grown(kind())
-    a = explainer(module, outputs=outputs)(TEXT, target="maybe")
-    own = answer(module, a)[0]
-    if outputs == "values":
-        assert (a.prediction.label, a.prediction.probability) == ("maybe", None)
-        assert a.prediction.value == pytest.approx(own[2].item(), abs=1e-5)
-        return
-    assert a.prediction.probability == pytest.approx(chance(own).max().item(), abs=1e-5)
-    assert not any("the module returns" in note for note in a.notes)
-
-
-@pytest.mark.parametrize("outputs", ["probabilities", "log-probabilities"])
-def test_outputs_that_the_numbers_cannot_be_are_refused(outputs):
+    ):
+        module = plain.grown(kind())
+        a = explainer(module, outputs=outputs)(TEXT)
+        assert a.prediction.probability == pytest.approx(chance(answer(module, a)[0]).max().item(), abs=1e-5)
+        assert not any("the module returns" in note for note in a.notes)
     module = plain.grown(Logits())
+    a = explainer(module, outputs="values")(TEXT, target="maybe")
+    assert (a.prediction.label, a.prediction.probability) == ("maybe", None)
+    assert a.prediction.value == pytest.approx(answer(module, a)[0, 2].item(), abs=1e-5)
     module.out.bias.data += 5
-    with pytest.raises(InputError, match="the module returned numbers from"):
-        explainer(module, outputs=outputs)
-
-
-def test_a_single_logit_can_be_said_to_be_one():
-    class OneLogit(OneChance):
-        def last(self, logits):
-            return logits
-
+    for outputs in ("probabilities", "log-probabilities"):
+        refused(InputError, "the module returned numbers from", partial(explainer, module, outputs=outputs))
     module = plain.grown(OneLogit())
     a = explainer(module, outputs="logits")(TEXT)
     assert a.prediction.probability == pytest.approx(answer(module, a).sigmoid().item(), abs=1e-5)
     assert explainer(module)(TEXT).prediction.probability is None
-
-
-# --- regressions -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["joy", "anger", "fear"])
@@ -173,8 +147,7 @@ def test_a_regression_shows_the_value_that_is_explained(target):
     names = ["joy", "anger", "fear"]
     model = tiny.model("bert", num_labels=3, problem_type="regression", id2label=dict(enumerate(names)))
     e = Explainer(model, tiny.tokenizer_for("bert"))
-    with torch.no_grad():
-        values = model(**e.tokenizer(TEXT, return_tensors="pt")).logits[0]
+    values = tiny.logits_of(model, e.tokenizer(TEXT)["input_ids"])
     for a in (e(TEXT, target=target), e(TEXT, target=[target])[target], e(TEXT, target=target, method="normxlogit")):
         assert a.prediction.label == target
         assert a.prediction.value == pytest.approx(values[names.index(target)].item(), abs=1e-4)
@@ -184,9 +157,6 @@ def test_a_regression_shows_the_value_that_is_explained(target):
     assert long.prediction.label == target
     other = next(name for name in names if name != target)
     assert f"prediction  {other}" not in str(e(TEXT, target=ALL)[target])
-
-
-# --- what a forward is called with -------------------------------------------------------------------------------
 
 
 class OtherNames(plain.Transformer):
@@ -236,8 +206,7 @@ def test_a_forward_may_have_other_names(method):
     names = {"input_ids": "sent_id", "attention_mask": "mask"}
     expected = explainer(plain.grown(plain.Transformer()))(tiny.TEXTS, method=method)
     found = explainer(plain.grown(OtherNames()), input_names=names)(tiny.TEXTS, method=method)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one.scores, other.scores)
+    assert [one.scores.tolist() for one in found] == [other.scores.tolist() for other in expected]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -248,9 +217,7 @@ def test_each_text_is_read_with_its_own_extra_inputs(kind, method):
     features = torch.randn(len(texts), 4, generator=torch.Generator().manual_seed(0))
     many = e(texts, extra_inputs={"features": features}, method=method)
     for a, text, row in zip(many, texts, features, strict=True):
-        ids = torch.tensor([a.token_ids])
-        with torch.no_grad():
-            own = module(input_ids=ids, attention_mask=torch.ones_like(ids), features=row[None])
+        own = answer(module, a, features=row[None])
         own = own["logits"] if isinstance(own, dict) else own
         assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
         alone = e(text, extra_inputs={"features": row.tolist()}, method=method)
@@ -269,36 +236,28 @@ def test_the_head_reads_each_token_with_its_texts_extra_inputs():
         at_token = module.answer(states, row.expand(len(states), -1))[:, 1]
         expected = module.embed(ids)[0].norm(dim=-1) * at_token
     np.testing.assert_allclose(a.scores, expected.numpy(), rtol=1e-4, atol=1e-5)
+    zero = e(TEXT, extra_inputs={"features": [0.0] * 4})
+    np.testing.assert_array_equal(e(TEXT).scores, zero.scores)  # without its own it has those of the explainer
 
 
 def test_extra_inputs_stay_while_words_are_removed():
     module, e = with_features(WithFeatures)
     row = torch.tensor([3.0, -2.0, 1.0, 0.5])
     a = e(FOUR_WORDS, extra_inputs={"features": row}, method="occlusion", verify=4)
-    mask_id = e.tokenizer.mask_token_id
-    for position, score in enumerate(a.scores):
-        ids = torch.tensor([a.token_ids])
-        changed = ids.clone()
-        changed[0, position] = mask_id
-        ones = torch.ones_like(ids)
+    whole = list(a.token_ids)
+
+    def logits_of(ids):
+        ids = torch.tensor([ids])
         with torch.no_grad():
-            before, after = (module(row[None], some, ones)[0, a.target.id].item() for some in (ids, changed))
-        assert score == pytest.approx(before - after, abs=1e-4)
-    with torch.no_grad():
-        original = module(row[None], ids, ones).softmax(-1).max().item()
-        single = [
-            module(row[None], ids[:, [i for i in range(4) if i not in removed.tokens]], ones[:, :3]).softmax(-1)[0]
-            for removed in a.verified.single
-        ]
-    assert a.verified.original.value == pytest.approx(original, abs=1e-5)
-    for removed, own in zip(a.verified.single, single, strict=True):
+            return module(row[None], ids, torch.ones_like(ids))[0]
+
+    for position, score in enumerate(a.scores):
+        masked = [*whole[:position], e.tokenizer.mask_token_id, *whole[position + 1 :]]
+        lost = (logits_of(whole) - logits_of(masked))[a.target.id]
+        assert score == pytest.approx(lost.item(), abs=1e-4)
+    for removed in (a.verified.original, *a.verified.single):
+        own = logits_of([index for place, index in enumerate(whole) if place not in removed.tokens]).softmax(-1)
         assert removed.value == pytest.approx(own[a.target.id].item(), abs=1e-5)
-
-
-def test_a_text_without_extra_inputs_has_those_of_the_explainer():
-    _, e = with_features(WithFeatures)
-    zero = e(TEXT, extra_inputs={"features": [0.0] * 4})
-    np.testing.assert_array_equal(e(TEXT).scores, zero.scores)
 
 
 @pytest.mark.parametrize(
@@ -312,17 +271,13 @@ def test_a_text_without_extra_inputs_has_those_of_the_explainer():
 )
 def test_extra_inputs_that_do_not_fit_are_refused(given, message):
     _, e = with_features(WithFeatures)
-    with pytest.raises(InputError, match=message):
-        e([TEXT], extra_inputs=given)
+    refused(InputError, message, lambda: e([TEXT], extra_inputs=given))
 
 
 def test_a_name_that_the_forward_does_not_have_is_refused():
+    module = plain.grown(plain.Transformer())
     for options in ({"input_names": {"input_ids": "words"}}, {"extra_inputs": {"stars": 3.0}}):
-        with pytest.raises(InputError, match="has no argument"):
-            explainer(plain.grown(plain.Transformer()), **options)
-
-
-# --- which answer ------------------------------------------------------------------------------------------------
+        refused(InputError, "has no argument", partial(explainer, module, **options))
 
 
 class TwoTasks(plain.Transformer):
@@ -346,17 +301,12 @@ class TwoTasksInATuple(TwoTasks):
 def test_one_of_several_answers_is_chosen_by_its_name_or_its_labels(kind, topic):
     module = plain.grown(kind())
     tokenizer = tiny.tokenizer(specials=False)
-    with pytest.raises(UnsupportedModelError, match="output_field="):
-        Explainer(module, tokenizer, **TASK)
+    refused(UnsupportedModelError, "output_field=", lambda: Explainer(module, tokenizer, **TASK))
     named = Explainer(module, tokenizer, output_field=topic, **TASK)(TEXT)
-    ids = torch.tensor([named.token_ids])
-    with torch.no_grad():
-        own = module(ids)[topic]
-    assert named.prediction.value == pytest.approx(own.max().item(), abs=1e-5)
+    assert named.prediction.value == pytest.approx(answer(module, named)[topic].max().item(), abs=1e-5)
     by_labels = Explainer(module, tokenizer, labels=list("abcde"), **TASK)(TEXT)
     np.testing.assert_array_equal(by_labels.scores, named.scores)
-    with pytest.raises(InputError, match="returns no 'topics'"):
-        Explainer(module, tokenizer, output_field="topics", **TASK)
+    refused(InputError, "returns no 'topics'", lambda: Explainer(module, tokenizer, output_field="topics", **TASK))
 
 
 def test_a_subclass_of_several_answers_is_read_by_the_field_that_is_named():
@@ -367,13 +317,8 @@ def test_a_subclass_of_several_answers_is_read_by_the_field_that_is_named():
 
     module = plain.grown(OwnTwoTasks(tiny.model("bert", num_labels=3).config))
     a = Explainer(module, tiny.tokenizer_for("bert"), output_field="topic_logits", **TASK)(TEXT)
-    ids = torch.tensor([a.token_ids])
-    with torch.no_grad():
-        own = module(ids)["topic_logits"]
-    assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-5)
+    assert a.prediction.value == pytest.approx(answer(module, a)["topic_logits"].max().item(), abs=1e-5)
 
-
-# --- code of a repository's own ----------------------------------------------------------------------------------
 
 OWN_CODE = """
 import torch
@@ -416,9 +361,6 @@ def test_a_repository_with_code_of_its_own_is_explained_on_the_command_line(tmp_
     assert shown["probability"] == pytest.approx(own.max().item(), abs=1e-5)
 
 
-# --- boxes of words ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", [LayoutLMForSequenceClassification, LayoutLMForTokenClassification])
 def test_the_boxes_of_a_tokenised_page_are_read_with_its_tokens(kind, method):
@@ -439,6 +381,3 @@ def test_the_boxes_of_a_tokenised_page_are_read_with_its_tokens(kind, method):
         np.testing.assert_allclose(alone.scores, a.scores, rtol=1e-3, atol=1e-4)
         if a.bias is not None:
             assert a.scores.sum() + a.bias == pytest.approx(own.max().item(), abs=1e-3)
-
-
-# --- corpora -----------------------------------------------------------------------------------------------------

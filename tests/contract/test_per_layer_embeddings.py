@@ -8,18 +8,13 @@ from torch import nn
 
 from normxlogit import Explainer
 from tests import plain, tiny
+from tests.contract.compare import total
 
 PROMPT, COMPLETION = "once upon a time the cat", " sat on the mat"
 LAYERS = ["sliding_attention", "sliding_attention", "full_attention"]
-SETTINGS = tiny.COMMON | tiny.INNER | tiny.IDS | {
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "layer_types": LAYERS,
-    "sliding_window": 32,
-    "vocab_size_per_layer_input": tiny.SIZE,
-    "hidden_size_per_layer_input": 8,
-    "num_kv_shared_layers": 0,
-}  # fmt: skip
+SETTINGS = tiny.COMMON | tiny.INNER | tiny.IDS | {"num_key_value_heads": 2, "head_dim": 8, "layer_types": LAYERS}
+SETTINGS |= {"sliding_window": 32, "vocab_size_per_layer_input": tiny.SIZE, "hidden_size_per_layer_input": 8}
+SETTINGS |= {"num_kv_shared_layers": 0}
 
 
 def gemma(name, **options):
@@ -33,24 +28,17 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("Gemma 4", "frozen-gradient"),
-        ("Gemma 4", "frozen-gradient:read_at=0"),
-        ("Gemma 4", "frozen-gradient:read_at=0,sink_threshold=none"),
-        ("Gemma 3n", "frozen-gradient:read_at=0"),
-    ],
-)
-def test_tokens_contribute_all_of_a_logit_of_a_network_without_biases(name, method):
-    model = MODELS[name]()
+@pytest.mark.parametrize(("name", "settings"), [
+    ("Gemma 4", ""), ("Gemma 4", ":read_at=0"), ("Gemma 4", ":read_at=0,sink_threshold=none"),
+    ("Gemma 3n", ":read_at=0"),
+])  # fmt: skip
+def test_tokens_contribute_all_of_a_logit_of_a_network_without_biases(name, settings):
+    model, method = MODELS[name](), f"frozen-gradient{settings}"
     found = Explainer(model, tiny.tokenizer_for("llama")).explain_completion(PROMPT, COMPLETION, method=method)
     logits = tiny.logits_of(model, found.token_ids)
-    for g, said in enumerate(found.generated):
-        own = logits[found.prompt_tokens + g - 1]
-        total = found.scores[g].sum() + (0.0 if found.sink is None else found.sink[g])
-        assert total == pytest.approx((own[said.id] - own.mean()).item(), abs=1e-4)
-        assert found.bias[g] == pytest.approx(0.0, abs=1e-4)
+    own = [logits[target.position][target.id] - logits[target.position].mean() for target in found.targets]
+    np.testing.assert_allclose(total(found), own, atol=1e-4)
+    np.testing.assert_allclose(found.bias, 0, atol=1e-4)
 
 
 class Twice(nn.Module):
@@ -89,7 +77,7 @@ def test_what_is_looked_up_twice_is_counted_twice_and_positions_are_not(texts):
             each = ((words + more - model.mix.bias) @ model.out.weight[1])[0] / ids.shape[1]
             logit = model(ids)[0, 1].item()
         np.testing.assert_allclose(found.scores, each, rtol=1e-4, atol=1e-5)
-        assert found.scores.sum() + found.bias == pytest.approx(logit, abs=1e-4)
+        assert total(found) == pytest.approx(logit, abs=1e-4)
         alone = explainer(text, target=1, method="frozen-gradient:read_at=0")
         np.testing.assert_allclose(found.scores, alone.scores, rtol=1e-5, atol=1e-6)
 

@@ -1,5 +1,6 @@
 """Prompts, settings of generation, documents and rows as people have them, against the model's own answer."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,8 @@ import transformers
 
 from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from tests import tiny
-from tests.contract.compare import present, total
+from tests.contract.compare import present, refused, total
+from tests.contract.test_containers import CONTAINERS
 
 TEMPLATE = (
     "{% if tools %}{{ tools[0].function.name }} {% endif %}{% if documents %}{{ documents[0].text }} {% endif %}"
@@ -39,11 +41,8 @@ class Dumped(SimpleNamespace):
 
 @pytest.mark.parametrize(
     "message",
-    [
-        Dumped(role="user", content="is it good ?", refusal=None, tool_calls=None),  # OpenAI
-        SimpleNamespace(role="user", content="is it good ?"),
-        QUESTION[0],
-    ],
+    [Dumped(**QUESTION[0], refusal=None, tool_calls=None), SimpleNamespace(**QUESTION[0]), QUESTION[0]],
+    ids=["dumped, as OpenAI's", "of attributes", "a dictionary"],
 )
 def test_messages_are_read_as_objects_and_a_single_one_as_a_chat(gpt2, message) -> None:
     expected = gpt2.generate(QUESTION, max_new_tokens=2)
@@ -59,13 +58,10 @@ TOOLS = (
     "{% for m in messages %}{{ m.role }} {{ m.content or '' }} {% for call in m.tool_calls or [] %}"
     "{{ call.function.name }} {{ call.function.arguments.plot }} {% endfor %}. {% endfor %}a cat :"
 )
+FUNCTION = {"name": "movie", "arguments": {"plot": "bad"}}
 CALLED = [
     {"role": "user", "content": "is it good ?"},
-    {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"type": "function", "function": {"name": "movie", "arguments": {"plot": "bad"}}}],
-    },
+    {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": FUNCTION}]},
     {"role": "tool", "name": "movie", "tool_call_id": "c", "content": "never"},
 ]
 
@@ -99,10 +95,9 @@ def test_what_a_template_is_given_beside_messages_is_read(gpt2, beside, prompt) 
     assert gpt2.explain_completion(conversation, "the movie").prompt == prompt
     assert gpt2.explain_completion(conversation, "the movie", sources="message").units.name[:-2] == ("user",)
     for name in ("tools", "documents", "chat_template_kwargs"):
-        with pytest.raises(InputError, match="a prompt with it is a mapping"):
-            gpt2.generate(QUESTION, **{name: []})
-    with pytest.raises(InputError, match="tools, documents, chat_template_kwargs"):
-        gpt2.generate({"messages": QUESTION, "tool": []})
+        refused(InputError, "a prompt with it is a mapping", partial(gpt2.generate, QUESTION, **{name: []}))
+    tool = {"messages": QUESTION, "tool": []}
+    refused(InputError, "tools, documents, chat_template_kwargs", lambda: gpt2.generate(tool))
 
 
 def test_messages_of_text_parts_and_spans_in_them(gpt2) -> None:
@@ -136,15 +131,12 @@ def test_max_length_and_a_generation_config_say_how_much_is_written(gpt2) -> Non
     assert len(gpt2.generate("the movie is", max_length=5, eos_token_id=60).targets) == 2
     assert len(gpt2.generate("the movie is", generation_config=config).targets) == 3
     assert len(gpt2.generate("the movie is", generation_config=config, max_new_tokens=1).targets) == 1
-    with pytest.raises(InputError, match="max_length=3 leaves no room"):
-        gpt2.generate("the movie is", max_length=3)
+    refused(InputError, "max_length=3 leaves no room", lambda: gpt2.generate("the movie is", max_length=3))
 
 
 def test_stop_strings_get_the_tokenizer() -> None:
-    kind = pytest.importorskip("transformers").GPT2Tokenizer
-    letters = {letter: i for i, letter in enumerate(["<|endoftext|>", *"abcdefghijklmnopqrstuvwxyz.", "Ġ"])}
-    tokenizer = kind(vocab=letters, merges=[])
-    explainer = Explainer(tiny.model("gpt2", "CausalLM", vocab_size=len(letters)), tokenizer)
+    letters = tiny.letters()
+    explainer = Explainer(tiny.model("gpt2", "CausalLM", vocab_size=len(letters)), letters)
     written = explainer.generate("a b", max_new_tokens=6, eos_token_id=None).completion
     stopped = explainer.generate("a b", max_new_tokens=6, eos_token_id=None, stop_strings=[written[:2]]).completion
     assert stopped == written[:2]
@@ -185,19 +177,8 @@ def test_a_row_of_a_question_and_its_context(tmp_path) -> None:
 
 @pytest.mark.parametrize("given", ["the cat sat", ["what is it ?", "the movie is good"]])
 def test_a_question_without_a_context_is_refused(given) -> None:
-    with pytest.raises(InputError, match=r"does not tell question from context, .* pass a tuple \(question, context\)"):
-        tiny.explainer("bert", "QuestionAnswering")(given)
-
-
-def test_rows_of_words_are_texts() -> None:
-    explainer = tiny.explainer("bert", "TokenClassification")
-    rows = [{"id": "0", "tokens": ["the", "cat", "sat"], "ner_tags": [0, 1, 0]}, {"id": "1", "tokens": ["bad", "wit"]}]
-    texts = ["the cat sat", "bad wit"]
-    expected = explainer(texts)
-    np.testing.assert_allclose(explainer(rows[0]).scores, expected[0].scores, rtol=1e-4, atol=1e-7)
-    for given in (rows, pd.DataFrame(rows), {"tokens": [row["tokens"] for row in rows]}):
-        assert [result.text for result in explainer(given)] == texts
-    assert [result.text for result in explainer(pd.DataFrame({"tokens": texts}))] == texts
+    message = r"does not tell question from context, .* pass a tuple \(question, context\)"
+    refused(InputError, message, lambda: tiny.explainer("bert", "QuestionAnswering")(given))
 
 
 @pytest.mark.parametrize(
@@ -211,11 +192,10 @@ def test_rows_of_words_are_texts() -> None:
 )
 def test_settings_of_generate_that_would_be_ignored_are_refused(settings, reason) -> None:
     explainer = tiny.explainer("llama", "CausalLM")
-    with pytest.raises(InputError, match=reason):
-        explainer.generate("the cat", **settings)
-    greedy = explainer.generate("the cat", max_new_tokens=2)
-    assert explainer.generate("the cat", max_new_tokens=2, temperature=0.0, top_p=1.0).token_ids == greedy.token_ids
-    assert len(explainer.generate("the cat", max_new_tokens=2, temperature=0.7, do_sample=True).targets) <= 2
+    refused(InputError, reason, lambda: explainer.generate("the cat", **settings))
+    two = partial(explainer.generate, "the cat", max_new_tokens=2)
+    assert two(temperature=0.0, top_p=1.0).token_ids == two().token_ids
+    assert len(two(temperature=0.7, do_sample=True).targets) <= 2
 
 
 def test_a_mask_behind_the_limit_is_called_so() -> None:
@@ -227,40 +207,27 @@ def test_a_mask_behind_the_limit_is_called_so() -> None:
 def test_weights_in_parts_are_refused() -> None:
     model = tiny.model("bert")
     model.__class__ = type("Sharded", (type("FSDPModule", (), {}), type(model)), {})
-    with pytest.raises(UnsupportedModelError, match="fully_shard"):
-        Explainer(model, tiny.tokenizer_for("bert"))
+    refused(UnsupportedModelError, "fully_shard", lambda: Explainer(model, tiny.tokenizer_for("bert")))
 
 
 PROMPTS, COMPLETIONS = ["the cat sat", "a dog"], [" on the mat", " is good"]
+TABLES = ("Arrow table", "data set", "streamed data set")
 
 
-def tables(columns):
-    """The same columns as each library holds them, with a column of numbers before them."""
-    columns = {"n": [1, 2], **columns}
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    arrow, datasets = pytest.importorskip("pyarrow"), pytest.importorskip("datasets")
-    data = datasets.Dataset.from_dict(columns)
-    return [
-        pandas.DataFrame(columns, index=[1, 0]),
-        polars.DataFrame(columns),
-        polars.LazyFrame(columns),
-        arrow.table(columns),
-        data,
-        data.to_iterable_dataset(),
-        list(data),
-    ]
+def tables(items, key):
+    """The same column as each library holds it, behind a column of numbers."""
+    return [make(items, key) for name, make in CONTAINERS.items() if "frame" in name or name in TABLES]
 
 
 def test_a_table_of_prompts_is_its_column_of_texts_and_not_the_names_of_its_columns():
     writer = tiny.writer()
     expected = writer.generate(PROMPTS, max_new_tokens=3)
-    for table in tables({"prompt": PROMPTS}):
+    for table in (*tables(PROMPTS, "prompt"), CONTAINERS["rows"](PROMPTS, "prompt")):
         results = writer.generate(table, max_new_tokens=3)
         assert [g.completion for g in results] == [g.completion for g in expected], type(table)
     expected = writer.explain_completion(PROMPTS, COMPLETIONS)
-    for prompts, completions in zip(
-        tables({"prompt": PROMPTS}), tables({"completion": COMPLETIONS})[:-1], strict=False
-    ):
+    pairs = zip(tables(PROMPTS, "prompt"), tables(COMPLETIONS, "completion"), strict=True)
+    for prompts, completions in pairs:
         for result, by_lists in zip(writer.explain_completion(prompts, completions), expected, strict=True):
             assert result.completion == by_lists.completion, type(completions)
             np.testing.assert_allclose(result.scores, by_lists.scores, atol=1e-6)
@@ -270,6 +237,5 @@ def test_a_table_of_chats_is_its_chats():
     writer = tiny.writer(template=tiny.CHAT_TEMPLATE)
     chats = [[{"role": "user", "content": text}] for text in PROMPTS]
     expected = [g.completion for g in writer.generate(chats, max_new_tokens=3)]
-    for name in ("messages", "prompt"):
-        for table in tables({name: chats})[:-1]:
-            assert [g.completion for g in writer.generate(table, max_new_tokens=3)] == expected, (name, type(table))
+    for table in (*tables(chats, "messages"), *tables(chats, "prompt")):
+        assert [g.completion for g in writer.generate(table, max_new_tokens=3)] == expected, type(table)

@@ -97,19 +97,14 @@ def with_maps(model, change):
 
 
 def alone(model, tokenizer, text):
-    with torch.no_grad():
-        logits = model(**tokenizer(text, return_tensors="pt")).logits[0]
+    logits = tiny.logits_of(model, tokenizer(text)["input_ids"])
     return logits if logits.ndim == 1 else logits[-1]
 
 
-@pytest.mark.parametrize(
-    ("family", "kind", "options"),
-    [
-        ("bert", "SequenceClassification", {}),
-        ("llama", "CausalLM", {"attention_bias": True}),
-        ("distilbert", "SequenceClassification", {}),
-    ],
-)
+@pytest.mark.parametrize(("family", "kind", "options"), [
+    ("bert", "SequenceClassification", {}), ("llama", "CausalLM", {"attention_bias": True}),
+    ("distilbert", "SequenceClassification", {}),
+])  # fmt: skip
 @pytest.mark.parametrize("bias_is", ["trained", "frozen", "a plain tensor"])
 def test_the_default_explains_weights_of_few_bits_as_the_same_ones_in_full(family, kind, options, bias_is):
     tokenizer = tiny.tokenizer_for(family)

@@ -1,12 +1,13 @@
 """The reasoning of an answer is found as the tokenizer declares it, and left out to see whether it matters."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-import torch
 
-import normxlogit
 from normxlogit import Explainer, InputError
 from tests import tiny
+from tests.contract.compare import comes_back, nats, refused
 
 PROMPT = "the cat sat on the mat . it was a day"
 THOUGHTS = ["A good film.", "The plot was never bad."]
@@ -54,8 +55,7 @@ def test_reasoning_is_where_the_tokenizer_says(declared, answer):
 def test_an_answer_without_reasoning_has_none(declared):
     a = explainer(**declared).explain_completion(PROMPT, " A good film. So it was good")
     assert a.reasoning == ()
-    with pytest.raises(InputError, match="no reasoning"):
-        a.through("reasoning")
+    refused(InputError, "no reasoning", lambda: a.through("reasoning"))
 
 
 def test_the_caller_says_where_the_reasoning_is(tmp_path):
@@ -63,30 +63,18 @@ def test_the_caller_says_where_the_reasoning_is(tmp_path):
     a = explainer().explain_completion(PROMPT, answer, parts="sentence", reasoning=[(0, 13)])
     assert a.reasoning == ((0, 13),)
     np.testing.assert_array_equal(a.through("reasoning").scores, a.through([(0, 13)]).scores)
-    a.save(tmp_path / "a.json")
-    assert normxlogit.load(tmp_path / "a.json") == a
+    comes_back(a, tmp_path)
     many = explainer().explain_completion([PROMPT] * 2, [answer] * 2, reasoning=[[(0, 13)], None])
     assert [each.reasoning for each in many] == [((0, 13),), ()]
-    with pytest.raises(InputError, match="reasoning"):
-        explainer().explain_completion(PROMPT, answer, reasoning=[(0, 99)])
-
-
-def nats(model, tokenizer, before, after):
-    """Return the log-probability of a text after another, by the model alone."""
-    first, both = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, before + after))
-    with torch.no_grad():
-        logs = model(torch.tensor([both])).logits[0].double().log_softmax(-1)
-    return sum(float(logs[i - 1, both[i]]) for i in range(len(first), len(both)))
+    refused(InputError, "reasoning", lambda: explainer().explain_completion(PROMPT, answer, reasoning=[(0, 99)]))
 
 
 @pytest.mark.parametrize("options", [{}, {"parts": "sentence"}, {"parts": "sentence", "sources": "sentence"}])
 def test_each_thought_is_left_out_and_the_answer_measured_again(options):
     e = explainer()
     a = e.explain_completion(PROMPT, ANSWER, verify="reasoning", **options)
-    of = [
-        nats(e.model, e.tokenizer, f"{PROMPT} <think> {kept} </think>", " So it was good")
-        for kept in (" ".join(THOUGHTS), THOUGHTS[1], THOUGHTS[0], "")
-    ]
+    kept = " ".join(THOUGHTS), THOUGHTS[1], THOUGHTS[0], ""
+    of = [nats(e, f"{PROMPT} <think> {thoughts} </think>", " So it was good") for thoughts in kept]
     tested = a.verified
     assert [removal.units for removal in tested.single] == [(thought,) for thought in THOUGHTS]
     measured = [removal.value for removal in (tested.original, *tested.single, tested.together)]
@@ -98,15 +86,14 @@ def test_each_thought_is_left_out_and_the_answer_measured_again(options):
 def test_thoughts_that_are_not_there_cannot_be_left_out():
     answer = " A good film. So it was good"
     for spans in (None, [(0, len(answer))], [(0, 1)]):
-        with pytest.raises(InputError, match="reasoning"):
-            explainer().explain_completion(PROMPT, answer, verify="reasoning", parts="sentence", reasoning=spans)
+        given = {"verify": "reasoning", "parts": "sentence", "reasoning": spans}
+        refused(InputError, "reasoning", partial(explainer().explain_completion, PROMPT, answer, **given))
 
 
 def test_a_page_leads_from_the_answer_to_the_prompt_and_greys_what_changes_nothing():
     e = explainer()
-    a = e.explain_completion(
-        "The cat sat. It was a day.", ANSWER, parts="sentence", sources="sentence", verify="reasoning"
-    )
+    prompt = "The cat sat. It was a day."
+    a = e.explain_completion(prompt, ANSWER, parts="sentence", sources="sentence", verify="reasoning")
     page = a.to_html()
     assert page.count('class="nxl-box"') >= 4
     assert 'data-box="R1"' in page
@@ -114,7 +101,5 @@ def test_a_page_leads_from_the_answer_to_the_prompt_and_greys_what_changes_nothi
         assert any(f'data-ways="{label}{i}' in page or f" {label}{i} " in page for i in range(1, 5)), place
     losses = [tested.original - tested.value for tested in a.verified.single]
     assert page.count('nxl-none"') >= sum(loss < 1 for loss in losses) > 0
-    assert (
-        'class="nxl-box"'
-        not in e.explain_completion(PROMPT, " A good film. So it was good", parts="sentence").to_html()
-    )
+    without = e.explain_completion(PROMPT, " A good film. So it was good", parts="sentence")
+    assert 'class="nxl-box"' not in without.to_html()

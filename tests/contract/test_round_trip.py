@@ -3,17 +3,25 @@
 import copy
 import json
 import random
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import normxlogit
-from normxlogit import Attribution, Attributions
+from normxlogit import ALL, Attribution, Attributions, InputError, TargetError
 from normxlogit.errors import DataError
 from normxlogit.results import Prediction, Target
+from tests.contract.compare import comes_back, present, refused
 from tests.factories import make_attribution, make_generation
 from tests.makers import MAKERS
+
+from .cases import Case, cases
+from .texts import texts
 
 ODD = [np.nan, np.inf, -np.inf, -0.0, 1e-40, 3.4e38, 0.1, 1.0, 2.0, 3.0]
 
@@ -92,20 +100,20 @@ BROKEN_UNITS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "place"), [(name, i) for name, values in BROKEN_UNITS.items() for i in range(len(values))]
+    ("of_units", "name", "place"),
+    [
+        (table is BROKEN_UNITS, name, i)
+        for table in (BROKEN, BROKEN_UNITS)
+        for name in table
+        for i in range(len(table[name]))
+    ],
 )
-def test_hostile_columns_of_units_are_refused_with_a_word_on_where(name, place):
+def test_hostile_fields_are_refused_with_a_word_on_where(of_units, name, place):
     state = make_attribution().to_dict()
-    state["units"][name] = BROKEN_UNITS[name][place]
-    with pytest.raises(DataError, match="an attribution") as error:
-        Attribution.from_dict(state)
-    assert name in str(error.value)
-
-
-@pytest.mark.parametrize(("name", "place"), [(name, i) for name, values in BROKEN.items() for i in range(len(values))])
-def test_hostile_fields_are_refused_with_a_word_on_where(name, place):
-    value = BROKEN[name][place]
-    state = make_attribution().to_dict() | {name: value}
+    if of_units:
+        state["units"][name] = BROKEN_UNITS[name][place]
+    else:
+        state[name] = BROKEN[name][place]
     with pytest.raises(DataError, match=r"format version|an attribution") as error:
         Attribution.from_dict(state)
     assert name in str(error.value) or name in ("format_version", "kind")
@@ -166,19 +174,10 @@ def test_what_can_be_loaded_can_be_drawn(make):
     assert loaded
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"prompt_tokens": 9},
-        {"generated": [{}]},
-        {"targets": []},
-        {"scores": [[0.0] * 7]},
-        {"layers": [1]},
-        {"diagnostics": {"e": [1.0]}},
-        {"completion": "x" * 99},
-        {"messages": [{"role": "user", "start": 5, "end": 99}]},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {"prompt_tokens": 9}, {"generated": [{}]}, {"targets": []}, {"scores": [[0.0] * 7]}, {"layers": [1]},
+    {"diagnostics": {"e": [1.0]}}, {"completion": "x" * 99}, {"messages": [{"role": "user", "start": 5, "end": 99}]},
+], ids=lambda changes: next(iter(changes)))  # fmt: skip
 def test_generated_text_checks_its_own_fields(changes):
     with pytest.raises(DataError, match=f"an attribution: ({next(iter(changes))}|prompt_tokens|scores|a span)"):
         type(make_generation()).from_dict(make_generation().to_dict() | changes)
@@ -186,5 +185,57 @@ def test_generated_text_checks_its_own_fields(changes):
 
 def test_several_targets_need_a_row_each():
     state = make_attribution(targets=(Target("label", "a", 0), Target("label", "b", 1))).to_dict()
-    with pytest.raises(DataError, match="scores: not the axes of its targets"):
-        Attribution.from_dict(state)
+    refused(DataError, "scores: not the axes of its targets", lambda: Attribution.from_dict(state))
+
+
+CLASSIFIER = Case("bert", "SequenceClassification")
+KINDS = [
+    *(case for case in cases("MultipleChoice") if case.family == "roberta"),  # none without its wing
+    Case("bert", "SequenceClassification"),
+    Case("electra", "QuestionAnswering"),
+    Case("gpt2", "CausalLM"),
+    Case("deberta-v2", "TokenClassification"),
+    Case("llama", "SequenceClassification", True),
+]
+ASKED = st.sampled_from([{}, {"layers": ALL}, {"layers": [2]}, {"token_predictions": True}])
+
+
+def explained(explain, *args, **options):
+    try:
+        return explain(*args, **options)
+    except (InputError, TargetError):
+        assume(False)
+
+
+def is_kept(result):
+    with tempfile.TemporaryDirectory() as folder:
+        comes_back(result, Path(folder))
+        comes_back(Attributions([result, result]), Path(folder))
+    table = result.to_pandas()
+    assert table["score"].tolist() == pytest.approx(result.scores.reshape(-1).tolist())
+
+
+@pytest.mark.parametrize("case", KINDS, ids=str)
+@given(text=texts, options=ASKED)
+def test_a_result_comes_back_the_same(case, text, options):
+    is_kept(explained(case.explainer, case.input_of(text), **options))
+
+
+@given(text=texts, method=st.sampled_from(present("frozen-gradient", "integrated-gradients:steps=3", "random")))
+def test_so_does_one_of_all_labels_with_what_the_method_measured(text, method):
+    is_kept(explained(CLASSIFIER.explainer, text, target=ALL, method=method))
+
+
+@pytest.mark.parametrize("case", [c for c in cases("CausalLM") if c.family != "mamba"], ids=str)
+@given(prompt=texts, completion=texts, layers=st.sampled_from([None, [1]]))
+def test_and_one_of_generated_text(case, prompt, completion, layers):
+    result = explained(case.explainer.explain_completion, prompt, completion, method="normxlogit", layers=layers)
+    assert result.text == prompt + completion
+    assert result.prompt + result.completion == result.text
+    for start, end in result.offsets:
+        assert 0 <= start <= end <= len(result.text)
+    for row in range(len(result)):
+        assert not result.scores[row, ..., result.prompt_tokens + row :].any()
+    assert str(result)
+    state = result.to_dict()
+    assert Attribution.from_dict(json.loads(json.dumps(state, allow_nan=False))) == result

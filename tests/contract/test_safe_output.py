@@ -17,6 +17,8 @@ from tests.factories import make_attribution, make_generation, pair
 MARKUP = "</script></style><img src=x onerror=alert(1)><script>alert(1)</script>\"' onmouseover='x"
 STEERING = "\x1b[31mred\x1b]0;title\x07\x9b2J\x00\r\x7f\x85\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ud800"
 HOSTILE = MARKUP + STEERING
+NAME = HOSTILE.replace("\0", "").replace("\ud800", "")
+"""As a file or a document can be named."""
 
 HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a terminal, turns a line around, or is half a character."""
@@ -44,12 +46,7 @@ def active(content):
 
 
 def check_page(content, harmless):
-    """Refuse a page with an active tag, an attribute or a character of the hostile text.
-
-    Args:
-        content: The page.
-        harmless: The page of the same kind of result without hostile text, which has the same active tags.
-    """
+    """Refuse a page with a character of the hostile text, or another active tag than one without it, the harmless."""
     assert not HIDDEN.search(content.replace("\r\n", "\n"))
     content.encode("utf-8")
     assert active(content) == active(harmless)
@@ -78,29 +75,16 @@ def hostile_attribution():
 
 
 def hostile_pair():
-    return make_attribution(
-        (HOSTILE,), (1.0, 2.0), text=HOSTILE, text_pair=HOSTILE, pair_pieces=(HOSTILE,), model=HOSTILE
-    )
+    texts = {"text": HOSTILE, "text_pair": HOSTILE, "pair_pieces": (HOSTILE,)}
+    return make_attribution((HOSTILE,), (1.0, 2.0), **texts, model=HOSTILE)
 
 
 def hostile_generation():
-    result = make_generation()
-    pieces = [f"{HOSTILE} "] * len(result.tokens)
-    step = len(pieces[0])
-    text, spans = "".join(pieces), tuple((i * step, (i + 1) * step) for i in range(len(pieces)))
+    result = make_generation([f"{HOSTILE} "] * len(make_generation().tokens), model=HOSTILE, notes=(HOSTILE,))
     return dataclasses.replace(
         result,
-        units=dataclasses.replace(result.units, text=(HOSTILE,) * len(pieces), spans=spans),
-        text=text,
-        completion=text[step * result.prompt_tokens :],
-        predictions=tuple(p._replace(label=HOSTILE, id=p.id + 1) for p in result.predictions),
-        generated=tuple(p._replace(label=HOSTILE) for p in result.generated),
-        targets=tuple(
-            t._replace(name=HOSTILE, contrast=HOSTILE, span=((4 + g) * step, (5 + g) * step))
-            for g, t in enumerate(result.targets)
-        ),
-        model=HOSTILE,
-        notes=(HOSTILE,),
+        predictions=tuple(p._replace(id=p.id + 1) for p in result.predictions),
+        targets=tuple(t._replace(contrast=HOSTILE) for t in result.targets),
     )
 
 
@@ -136,23 +120,18 @@ def test_a_terminal_and_a_repr_get_no_control_sequences(make, plain, monkeypatch
     check_line(repr(make_attribution(method=STEERING)))
 
 
-def test_several_results_on_one_page():
-    many = Attributions([hostile_attribution(), hostile_pair(), make_attribution()])
-    harmless = Attributions([make_attribution(), pair(), make_attribution()])
-    check_page(many.to_html(title=HOSTILE), harmless.to_html())
-    check_page(many._repr_html_(), harmless._repr_html_())
-    check_line(str(many))
-    check_line(many.to_csv().replace("\r\n", "\n"))
+def test_several_results_on_one_page_and_a_comparison_of_methods():
+    def compared(first):
+        return [first, dataclasses.replace(first, method=f"other {first.method}")]
 
-
-def test_a_comparison_of_methods():
-    def both(first):
-        return Attributions([first, dataclasses.replace(first, method=f"other {first.method}")])
-
-    drawn, harmless = both(hostile_attribution()), both(make_attribution())
-    check_page(drawn.to_html(title=HOSTILE), harmless.to_html())
-    check_page(drawn._repr_html_(), harmless._repr_html_())
-    check_line(str(drawn))
+    hostile, plain = hostile_attribution(), make_attribution()
+    several = [hostile, hostile_pair(), plain], [plain, pair(), plain]
+    for some, others in (several, (compared(hostile), compared(plain))):
+        drawn, harmless = Attributions(some), Attributions(others)
+        check_page(drawn.to_html(title=HOSTILE), harmless.to_html())
+        check_page(drawn._repr_html_(), harmless._repr_html_())
+        check_line(str(drawn))
+        check_line(drawn.to_csv().replace("\r\n", "\n"))
 
 
 @pytest.mark.parametrize("unit", ["word", "sentence"])
@@ -180,7 +159,7 @@ def explainer():
 
 def test_what_is_explained_of_a_hostile_model_and_text(explainer):
     harmless = tiny.explainer("bert")
-    text = f"the cat {HOSTILE}".replace("\ud800", "")
+    text = f"the cat {NAME}"
     result = explainer(text)
     check_page(result.to_html(), harmless(tiny.TEXTS[0]).to_html())
     check_line(str(result))
@@ -191,46 +170,37 @@ def test_what_is_explained_of_a_hostile_model_and_text(explainer):
     check_line(str(comparison))
 
 
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda e: e("the cat", target=f"nope{HOSTILE}"), TargetError),
-        (lambda e: e("the cat", method=f"nope{HOSTILE}"), MethodError),
-        (lambda e: e("the cat", long_text=HOSTILE), InputError),
-        (lambda e: Explainer.from_pretrained(f"./{HOSTILE}".replace("\0", "")), InputError),
-        (lambda e: e("the cat").save(f"{HOSTILE}.xyz".replace("\0", "")), DataError),
-        (lambda e: e("the cat")[HOSTILE], TargetError),
-    ],
-)
-def test_an_error_shows_no_control_sequences(explainer, call, error):
-    with pytest.raises(error) as raised:
-        call(explainer)
-    check_line(str(raised.value))
-    check_line(repr(raised.value))
+def test_an_error_shows_no_control_sequences(explainer):
+    for error, call in (
+        (TargetError, lambda: explainer("the cat", target=f"nope{HOSTILE}")),
+        (MethodError, lambda: explainer("the cat", method=f"nope{HOSTILE}")),
+        (InputError, lambda: explainer("the cat", long_text=HOSTILE)),
+        (InputError, lambda: Explainer.from_pretrained(f"./{NAME}")),
+        (DataError, lambda: explainer("the cat").save(f"{NAME}.xyz")),
+        (TargetError, lambda: explainer("the cat")[HOSTILE]),
+    ):
+        with pytest.raises(error) as raised:
+            call()
+        check_line(str(raised.value))
+        check_line(repr(raised.value))
 
 
 def test_the_command_line_prints_no_control_sequences(explainer, capsys, tmp_path):
+    folder = tmp_path / "model"
     model = tiny.model("bert")
     model.config.id2label = {0: STEERING.replace("\ud800", ""), 1: "\u202eb"}
     model.config.label2id = {name: index for index, name in model.config.id2label.items()}
-    model.save_pretrained(tmp_path / "model")
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path / "model")
+    model.save_pretrained(folder)
+    tiny.tokenizer_for("bert").save_pretrained(folder)
     text = f"the cat {STEERING}".replace("\x00", "").replace("\ud800", "")
-    code, out, err = run(capsys, "explain", text, "--model", tmp_path / "model")
-    assert code == 0
-    check_line(out)
-    check_line(err)
-    code, out, err = run(capsys, "explain", text, "--model", tmp_path / "model", "--target", f"x{text}")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    check_line(err)
-    code, out, _ = run(capsys, "explain", f"{text} {MARKUP}", "--model", tmp_path / "model", "--format", "html")
-    assert code == 0
-    check_page(out, run(capsys, "explain", "the cat", "--format", "html")[1])
-    for form in ("json", "csv"):
-        code, out, _ = run(capsys, "explain", text, "--model", tmp_path / "model", "--format", form)
+    for options in ((), ("--format", "json"), ("--format", "csv")):
+        code, out, err = run(capsys, "explain", text, "--model", folder, *options)
         assert code == 0
         check_line(out.replace("\r\n", "\n"))
-
-
-NAME = HOSTILE.replace("\0", "").replace("\ud800", "")
-"""As a file or a document can be named."""
+        check_line(err)
+    code, out, err = run(capsys, "explain", text, "--model", folder, "--target", f"x{text}")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    check_line(err)
+    code, out, _ = run(capsys, "explain", f"{text} {MARKUP}", "--model", folder, "--format", "html")
+    assert code == 0
+    check_page(out, run(capsys, "explain", "the cat", "--format", "html")[1])

@@ -13,6 +13,7 @@ from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegac
 
 from normxlogit import ALL, DataError, Explainer
 from tests import tiny
+from tests.contract.compare import refused
 
 TEXT = "The naïve  movie is great. Fine ﬁlm… what is ☃?"
 WORDS = ["The", "naïve", "movie", "is", "great", ".", "Fine", "ﬁlm", "…", "what", "is", "☃", "?"]
@@ -32,19 +33,12 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slow")
     lines = ["the movie is not good but a great film with charm", "naive cafe plot never awful, maybe!", "Das ist ein"]
     (folder / "lines.txt").write_text("\n".join([*lines, "fine films: \"what\" 'is' it? 3.14 ..."] * 5))
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(folder / "lines.txt"),
-        model_prefix=str(folder / "spm"),
-        vocab_size=80,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
+    files = {"input": str(folder / "lines.txt"), "model_prefix": str(folder / "spm")}
+    sentencepiece.SentencePieceTrainer.train(**files, vocab_size=80, hard_vocab_limit=False, minloglevel=2)
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
     pieces = [model.id_to_piece(index) for index in range(3, model.get_piece_size())]
-    for name, names in (
-        ("marian", ["</s>", "<unk>", *pieces, "<pad>"]),
-        ("m2m", ["<s>", "<pad>", "</s>", "<unk>", *pieces]),
-    ):
+    orders = {"marian": ["</s>", "<unk>", *pieces, "<pad>"], "m2m": ["<s>", "<pad>", "</s>", "<unk>", *pieces]}
+    for name, names in orders.items():
         (folder / f"{name}.json").write_text(json.dumps({piece: index for index, piece in enumerate(names)}))
     (folder / "vocab.txt").write_text("\n".join(tiny.VOCABULARY))
     return folder
@@ -86,7 +80,7 @@ def writer(request):
     return request.getfixturevalue(request.param)
 
 
-def test_what_a_completion_rests_on_are_words_of_the_text(writer):
+def test_what_a_completion_rests_on_are_words_and_sentences_of_the_text(writer):
     g = writer.explain_completion(TEXT, "Das ist ein")
     words = [word.text for word in g.words() if word.end <= len(g.prompt) and word.text.strip()]
     unknown = "☃" not in words  # what the tokenizer does not know is no word of a prompt
@@ -95,10 +89,7 @@ def test_what_a_completion_rests_on_are_words_of_the_text(writer):
     rest = [token for token in range(g.text_units) if token not in {t for word in g.words() for t in word.tokens}]
     sums = sum(word.score for word in g.words()) + g.scores[:, rest].sum(-1)
     np.testing.assert_allclose(sums, g.scores.sum(-1), atol=1e-4)
-
-
-def test_sentences_are_sources_of_an_answer(writer):
-    sources = writer.explain_completion(TEXT, "Das ist ein").sources("sentence")
+    sources = g.sources("sentence")
     assert sources.units.text[:2] == ("The naïve  movie is great.", "Fine ﬁlm… what is ☃?")
 
 
@@ -153,5 +144,4 @@ class Forgetting(BertTokenizerLegacy):
 
 def test_tokens_that_may_stand_at_several_places_have_no_words(folder):
     explainer = Explainer(tiny.model("bert"), Forgetting(str(folder / "vocab.txt")))
-    with pytest.raises(DataError, match="character offsets"):
-        explainer("cat the bad the sat").words()
+    refused(DataError, "character offsets", lambda: explainer("cat the bad the sat").words())

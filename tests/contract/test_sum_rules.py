@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import normxlogit
 from normxlogit import ALL, Explainer
 from tests import tiny
 
@@ -147,3 +148,44 @@ def test_scores_and_bias_cannot_be_changed(explainer):
     for result in (explainer(TEXT, method=FROZEN, target=ALL), writer.explain_completion("the cat", " sat on")):
         with pytest.raises(ValueError, match="read-only"):
             result.bias[0] = 1
+
+
+OF_LOGITS = {
+    "logit": lambda logits, a: logits[a.target.id],
+    "value": lambda logits, a: logits[a.target.id],
+    "logit less the contrast's": lambda logits, a: logits[a.target.id] - logits[a.target.contrast_id],
+    "logit less the vocabulary's mean": lambda logits, a: logits[a.target.id] - logits.mean(),
+}
+CASES = [
+    ("bert", "SequenceClassification", {}, {}, "logit"),
+    ("bert", "SequenceClassification", {}, {"target": 0, "contrast": 1}, "logit less the contrast's"),
+    ("bert", "SequenceClassification", {"num_labels": 1}, {}, "value"),
+    ("gpt2", "CausalLM", {}, {}, "logit less the vocabulary's mean"),
+    ("gpt2", "CausalLM", {}, {"target": 9, "contrast": 10}, "logit less the contrast's"),
+]
+
+
+@pytest.mark.parametrize(("family", "kind", "settings", "options", "quantity"), CASES)
+def test_scores_add_up_to_what_the_quantity_names(family, kind, settings, options, quantity, tmp_path):
+    model = tiny.model(family, kind, **settings)
+    e = Explainer(model, tiny.tokenizer_for(family))
+    for method in present("frozen-gradient", "integrated-gradients"):
+        a = e(TEXT, method=method, **options)
+        logits = tiny.logits_of(model, a.token_ids)
+        logits = logits if logits.ndim == 1 else logits[a.target.position]
+        assert a.quantity == quantity
+        own = OF_LOGITS[quantity](logits, a).item()
+        assert total(a) == pytest.approx(own, abs=1e-3)
+        for file in (tmp_path / "a.json", tmp_path / "a.parquet"):
+            a.save(file)
+            assert normxlogit.load(file).quantity == quantity
+
+
+def test_methods_that_read_logits_or_odds_say_so():
+    e = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    assert e(TEXT, method="logat").quantity == "logit"
+    assert e(TEXT, method="occlusion").quantity == "logit less the vocabulary's mean"
+    completion = e.explain_completion(TEXT, " a great film", method="normxlogit")
+    assert completion.quantity == "logit"
+    assert e.explain_completion(TEXT, " a great film").quantity == "logit less the vocabulary's mean"
+    assert e.explain_completion(TEXT, " a great film", sources="word", method="occlusion").quantity == "log-probability"

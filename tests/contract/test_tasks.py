@@ -1,5 +1,7 @@
 """What a model is for comes from its class; a task that its head cannot have is an error, and so are labels."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from transformers import BertForSequenceClassification
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import plain, tiny
+from tests.contract.compare import refused
 
 TEXT = "the movie is not good"
 HEADS = {
@@ -75,8 +78,10 @@ def test_models_without_classes_take_no_labels():
 
 def test_labels_come_in_any_container_that_has_an_order():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    numbered = {0: "no", 1: "yes"}, {"yes": 1, "no": 0}  # as configurations have them
-    for labels in (["no", "yes"], ("no", "yes"), np.array(["no", "yes"]), iter(["no", "yes"]), *numbered):
+    datasets, names = pytest.importorskip("datasets"), ["no", "yes"]
+    numbered = {0: "no", 1: "yes"}, {1: "yes", 0: "no"}, {"0": "no", "1": "yes"}, {"yes": 1, "no": 0}
+    ordered = names, tuple(names), np.array(names), iter(names), datasets.ClassLabel(names=names)
+    for labels in (*ordered, *numbered):
         explainer = Explainer(model, tokenizer, labels=labels)
         before = explainer(TEXT)
         model.classifier.bias.data += 1e-3
@@ -87,6 +92,6 @@ def test_labels_come_in_any_container_that_has_an_order():
         assert before.prediction.label == after.prediction.label == ["no", "yes"][before.prediction.id]
         assert type(after.prediction.label) is str
         del model.other
-    for labels in ({"no", "yes"}, {"yes": 1, "no": 1}, "no", 2, [0, 1], ["no", "yes", "maybe"]):
-        with pytest.raises(InputError, match="labels"):
-            Explainer(model, tokenizer, labels=labels)
+    wrong = {"no", "yes"}, {"yes": 1, "no": 1}, {1: "a", 2: "b"}, {"a": "b"}, {}, "no", 2, [0, 1], [*names, "maybe"]
+    for labels in wrong:
+        refused(InputError, "labels", partial(Explainer, model, tokenizer, labels=labels))

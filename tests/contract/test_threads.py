@@ -92,9 +92,8 @@ def test_a_call_between_two_steps_explains_the_weights_of_that_moment():
     assert len({float(scores.sum()) for _, scores in seen}) > 3, "the weights moved"
     for state, scores in seen:
         still.load_state_dict(state)
-        np.testing.assert_allclose(
-            scores, Explainer(still, tokenizer)(tiny.TEXTS[0], target=0).scores, rtol=1e-5, atol=1e-6
-        )
+        expected = Explainer(still, tokenizer)(tiny.TEXTS[0], target=0).scores
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_threads_with_targets_of_their_own_equal_one():
@@ -103,20 +102,13 @@ def test_threads_with_targets_of_their_own_equal_one():
     targets = ["are", "is", "was", "cat"]
     expected = {t: e(texts, target=t, layers=ALL) for t in targets}
     fresh = explainer_of("bert", "MaskedLM")
-    wrong = []
 
-    def work(target):
-        for _ in range(10):
-            for a, b in zip(fresh(texts, target=target, layers=ALL), expected[target], strict=True):
-                if not np.allclose(a.scores, b.scores, atol=1e-4):
-                    wrong.append(target)
+    def right(target):
+        results = fresh(texts, target=target, layers=ALL)
+        return all(np.allclose(a.scores, b.scores, atol=1e-4) for a, b in zip(results, expected[target], strict=True))
 
-    threads = [threading.Thread(target=work, args=(t,)) for t in targets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(len(targets)) as pool:
+        assert all(pool.map(right, targets * 10))
 
 
 FORKED = """

@@ -5,15 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import normxlogit
 from normxlogit import DataError, InputError
 from tests import tiny
+from tests.contract.compare import comes_back, refused
 
 PROMPT, ANSWER = "the cat sat on the mat . it was a day", " A good film. The plot was never bad. So it was good"
-
-
-@pytest.fixture(scope="module")
-def explainer():
-    return tiny.explainer("llama", "CausalLM")
 
 
 def passed_by_hand(scores, part_of_unit):
@@ -33,18 +30,14 @@ def passed_by_hand(scores, part_of_unit):
 
 
 @pytest.mark.parametrize("options", [{}, {"parts": "sentence"}, {"parts": "sentence", "sources": "sentence"}])
-def test_scores_of_the_answer_are_passed_on_and_sums_stay(explainer, options):
-    direct = explainer.explain_completion(PROMPT, ANSWER, **options)
+def test_scores_of_the_answer_are_passed_on_and_sums_stay(writer, options):
+    direct = writer.explain_completion(PROMPT, ANSWER, **options)
     passed = direct.through()
-    ends = [end for _, end in direct.units.spans]
-    first = len(PROMPT)
-    part_of_unit = {
-        unit: k
-        for unit, end in enumerate(ends)
-        for k, target in enumerate(direct.targets)
-        if target.span and end > first and target.span[0] < end <= target.span[1]
-    }
-    if not options:  # the targets are tokens
+    if options:
+        parts = [(k, *target.span) for k, target in enumerate(direct.targets)]
+        ends = [(unit, end) for unit, (_, end) in enumerate(direct.units.spans) if end > len(PROMPT)]
+        part_of_unit = {unit: k for unit, end in ends for k, start, stop in parts if start < end <= stop}
+    else:  # the targets are tokens
         part_of_unit = {unit: unit - direct.prompt_tokens for unit in range(direct.prompt_tokens, len(direct.units))}
     assert len(set(part_of_unit.values())) >= 2
     expected = passed_by_hand(direct.scores, part_of_unit)
@@ -56,9 +49,9 @@ def test_scores_of_the_answer_are_passed_on_and_sums_stay(explainer, options):
     assert direct.scores[1:, list(part_of_unit)].any()  # the direct result is as it was
 
 
-def test_a_conclusion_finds_what_its_reasoning_rests_on(explainer):
+def test_a_conclusion_finds_what_its_reasoning_rests_on(writer):
     """The second sentence rests on the first alone, and the first on one sentence of the prompt."""
-    direct = explainer.explain_completion("The cat sat. It was a day.", ANSWER, parts="sentence", sources="sentence")
+    direct = writer.explain_completion("The cat sat. It was a day.", ANSWER, parts="sentence", sources="sentence")
     kinds = direct.units.kind
     scores = np.zeros_like(direct.scores)
     scores[0, 1] = 2.0  # of the prompt, the second sentence
@@ -66,33 +59,32 @@ def test_a_conclusion_finds_what_its_reasoning_rests_on(explainer):
     passed = replace(direct, scores=scores).through()
     np.testing.assert_allclose(passed.scores[:, 1], [2.0, 3.0, -4.0])
     assert np.count_nonzero(passed.scores) == 3
-
-
-def test_parts_that_rest_on_nothing_keep_what_later_ones_take_from_them(explainer):
-    direct = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", sources="sentence")
     scores = np.zeros_like(direct.scores)
-    scores[0, 0], scores[1, direct.units.kind.index("answer")] = -1.0, 3.0
-    passed = replace(direct, scores=scores).through()
+    scores[0, 0], scores[1, kinds.index("answer")] = -1.0, 3.0
+    passed = replace(direct, scores=scores).through()  # a part that rests on nothing keeps what is taken from it
     np.testing.assert_allclose(passed.scores.sum(-1), scores.sum(-1))
-    assert passed.scores[1, direct.units.kind.index("answer")] == 3.0
+    assert passed.scores[1, kinds.index("answer")] == 3.0
 
 
 @pytest.mark.parametrize("options", [{}, {"sources": "sentence"}])
-def test_parts_are_passed_through_as_they_stand_in_the_text(explainer, options):
+def test_parts_are_passed_through_as_they_stand_in_the_text(writer, options):
     parts = [4, 0, -2]
-    direct = explainer.explain_completion(PROMPT, ANSWER, parts=parts, **options)
-    in_order = explainer.explain_completion(PROMPT, ANSWER, parts=[0, 4, -2], **options).through()
+    direct = writer.explain_completion(PROMPT, ANSWER, parts=parts, **options)
+    in_order = writer.explain_completion(PROMPT, ANSWER, parts=[0, 4, -2], **options).through()
     passed = direct.through()
     np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
     prompt = [unit for unit, (_, end) in enumerate(direct.units.spans) if 0 < end <= len(PROMPT)]
     np.testing.assert_allclose(passed.scores[:, prompt], in_order.scores[[1, 0, 2]][:, prompt], atol=1e-5)
 
 
-def test_only_the_reasoning_is_passed_through(explainer):
+def test_only_the_reasoning_is_passed_through_and_files_keep_it(writer, tmp_path):
     answer = " A good film. </think> The plot was never bad. So it was good"
-    direct = explainer.explain_completion(PROMPT, answer, parts="sentence", sources="sentence")
+    direct = writer.explain_completion(PROMPT, answer, parts="sentence", sources="sentence")
     passed, by_span = direct.through("reasoning"), direct.through([(0, answer.index("</think>"))])
     np.testing.assert_array_equal(passed.scores, by_span.scores)
+    direct.save(tmp_path / "direct.json")
+    assert normxlogit.load(tmp_path / "direct.json").through("reasoning") == passed
+    comes_back(passed, tmp_path)
     answer_units = [unit for unit, kind in enumerate(direct.units.kind) if kind == "answer"]
     assert not passed.scores[:, answer_units[0]].any()
     assert passed.scores[-1, answer_units[1:]].any()
@@ -108,35 +100,22 @@ def test_an_encoder_decoder_passes_on_to_its_source(family):
     np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
 
 
-def test_every_layer_is_passed_on_by_itself(explainer):
-    layers = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", method="normxlogit", layers=[1, 2])
+def test_every_layer_is_passed_on_by_itself(writer):
+    layers = writer.explain_completion(PROMPT, ANSWER, parts="sentence", method="normxlogit", layers=[1, 2])
     passed = layers.through()
     for layer in (1, 2):
         alone = layers.layer(layer).through()
         np.testing.assert_allclose(passed.layer(layer).scores, alone.scores, atol=1e-6)
 
 
-def test_what_cannot_be_passed_on_is_refused(explainer):
-    with pytest.raises(DataError, match="before they are grouped"):
-        explainer.explain_completion(PROMPT, ANSWER).group("sentence").through()
-    with pytest.raises(DataError, match="parts='sentence'"):
-        tiny.explainer("bert", "SequenceClassification")("a good film").through()
+def test_what_cannot_be_passed_on_is_refused(writer):
+    complete = writer.explain_completion
+    grouped, classified = complete(PROMPT, ANSWER).group("sentence"), tiny.explainer("bert")("a good film")
+    refused(DataError, "before they are grouped", grouped.through)
+    refused(DataError, "parts='sentence'", classified.through)
     for other in ({"target": "cat"}, {"contrast": 5}):
-        with pytest.raises(DataError, match="own words"):
-            explainer.explain_completion(PROMPT, ANSWER, **other).through()
-    parts = explainer.explain_completion(PROMPT, ANSWER, parts="sentence")
-    with pytest.raises(InputError, match="no reasoning"):
-        parts.through("reasoning")
-    with pytest.raises(InputError, match="reasoning"):
-        parts.through("thoughts")
-    with pytest.raises(InputError, match="lies there"):
-        parts.through([(len(ANSWER), len(ANSWER) + 1)])
-
-
-def test_a_saved_result_is_passed_on_alike(explainer, tmp_path):
-    import normxlogit
-
-    direct = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", sources="sentence")
-    direct.save(tmp_path / "a.json")
-    direct.through().save(tmp_path / "b.json")
-    assert normxlogit.load(tmp_path / "a.json").through() == normxlogit.load(tmp_path / "b.json") == direct.through()
+        refused(DataError, "own words", complete(PROMPT, ANSWER, **other).through)
+    parts = complete(PROMPT, ANSWER, parts="sentence")
+    refused(InputError, "no reasoning", lambda: parts.through("reasoning"))
+    refused(InputError, "reasoning", lambda: parts.through("thoughts"))
+    refused(InputError, "lies there", lambda: parts.through([(len(ANSWER), len(ANSWER) + 1)]))

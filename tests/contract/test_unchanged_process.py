@@ -3,10 +3,13 @@
 import gc
 import logging
 import os
+import random
 import signal
+import subprocess
 import sys
 import threading
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,9 +19,10 @@ import transformers
 from normxlogit import ALL, Explainer, NormXLogitError, load
 from tests import tiny
 from tests.commands import run, run_python
+from tests.factories import make_attribution
 from tests.tiny import explainer
 
-from .compare import METHODS, present
+from .compare import METHODS, every_method, present, refused
 from .untouched import random_states, switches
 
 FIRST = """
@@ -40,14 +44,13 @@ for method in sys.argv[1:]:
 
 IMPORT = """
 import logging, os, random, signal, sys, threading, warnings
-before = dict(os.environ), random.getstate(), list(warnings.filters), list(sys.path), os.getcwd()
-before += (logging.getLogger().level, list(logging.getLogger().handlers), signal.getsignal(signal.SIGINT))
-before += (threading.active_count(), sys.excepthook, sys.getrecursionlimit())
+def state():
+    yield from (dict(os.environ), random.getstate(), list(warnings.filters), list(sys.path), os.getcwd())
+    yield from (logging.getLogger().level, list(logging.getLogger().handlers), signal.getsignal(signal.SIGINT))
+    yield from (threading.active_count(), sys.excepthook, sys.getrecursionlimit())
+before = list(state())
 import normxlogit
-after = dict(os.environ), random.getstate(), list(warnings.filters), list(sys.path), os.getcwd()
-after += (logging.getLogger().level, list(logging.getLogger().handlers), signal.getsignal(signal.SIGINT))
-after += (threading.active_count(), sys.excepthook, sys.getrecursionlimit())
-assert after == before
+assert list(state()) == before
 assert "torch" not in sys.modules, "importing the package is instant"
 """
 
@@ -114,8 +117,7 @@ def test_an_exception_leaves_the_process_as_it_was():
     e(tiny.TEXTS, method="frozen-gradient")
     before = surroundings(), random_states()
     for options in ({"target": "nobody knows"}, {"method": "occlusion:window=0"}, {"layers": 99}):
-        with pytest.raises(NormXLogitError):
-            e(tiny.TEXTS, **options)
+        refused(NormXLogitError, ".", partial(e, tiny.TEXTS, **options))
     assert (surroundings(), random_states()) == before
 
 
@@ -131,8 +133,8 @@ def test_what_the_caller_has_switched_on_stays_on_and_changes_no_score(around, m
 
 
 def test_a_default_dtype_of_the_callers_is_kept():
-    expected = explainer("bert")(tiny.TEXTS[0]).scores
     e = explainer("bert")
+    expected = explainer("bert")(tiny.TEXTS[0]).scores
     torch.set_default_dtype(torch.float64)
     try:
         scores = e(tiny.TEXTS[0]).scores
@@ -152,3 +154,98 @@ def test_the_command_line_leaves_this_process_as_it_was(capsys, tmp_path):
     for words in lines:
         run(capsys, *words)
     assert (surroundings(), random_states()) == before
+
+
+SEEDED = present("random", "lime:samples=20,alpha=0.0001", "kernel-shap:samples=20")
+
+
+@every_method
+def test_the_same_call_gives_the_same_numbers_whatever_the_caller_seeded(method):
+    first, second = explainer("bert"), explainer("bert")
+    for seed, text in enumerate(tiny.TEXTS):
+        expected = first(text, method=method).scores
+        np.testing.assert_array_equal(first(text, method=method).scores, expected)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
+        np.testing.assert_array_equal(second(text, method=method).scores, expected)
+
+
+@pytest.mark.parametrize("method", SEEDED)
+def test_another_seed_gives_other_numbers(method):
+    e = explainer("bert")
+    joint = "," if ":" in method else ":"
+    scores = [e(tiny.TEXTS[2], method=f"{method}{joint}seed={seed}").scores for seed in (1, 2, 1)]
+    np.testing.assert_array_equal(scores[0], scores[2])
+    assert not np.array_equal(scores[0], scores[1])
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def without_torch(code, *arguments):
+    """Run a program in a new process, which may not import torch; returns exit code, output and errors."""
+    program = (
+        f"import sys\ntry:\n    {code}\n"
+        "finally:\n    assert not {'torch', 'transformers'} & set(sys.modules), 'torch was imported'\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, env=ENVIRONMENT)
+    out, err = run.stdout.decode(), run.stderr.decode()
+    assert "torch was imported" not in err, err
+    return run.returncode, out, err
+
+
+def command(*arguments):
+    return without_torch("from normxlogit.cli import main; main()", *arguments)
+
+
+def test_the_module_is_the_command():
+    run = subprocess.run([sys.executable, "-m", "normxlogit", "--version"], capture_output=True, env=ENVIRONMENT)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert run.stdout.startswith(b"normxlogit ")
+
+
+def test_the_list_of_commands_waits_for_no_large_package():
+    program = (
+        "import sys\nfrom normxlogit.cli import main\ntry:\n    main(['--help'])\n"
+        "finally:\n    print({'torch', 'numpy', 'jinja2', 'rich'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, env=ENVIRONMENT)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"Colour the tokens that a model's answer rests on." in run.stdout
+    assert run.stdout.endswith(b"set()\n")
+
+
+def test_the_methods_are_listed():
+    code, out, err = command("methods")
+    assert (code, err) == (0, "")
+    assert " frozen-gradient " in out
+    assert "NormXLogit (EMNLP 2025)" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "--method", "normxlogt", "a text"),
+        ("explain", "--method", "normxlogit", "--method", "normxlogt:norm_of=embedding_output", "a text"),
+        ("generate", "--method", "normxlogt", "a text"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_misspelt_method_is_refused_at_once(arguments):
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: no method named 'normxlogt'; did you mean normxlogit")
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_a_saved_result_is_loaded_and_drawn(suffix, tmp_path):
+    make_attribution(method="frozen-gradient", settings={"read_at": "all"}).save(tmp_path / f"a.{suffix}")
+    code, out, err = without_torch(
+        "import normxlogit; a = normxlogit.load(sys.argv[1]); print(a[0]); a.to_html(sys.argv[2])",
+        tmp_path / f"a.{suffix}",
+        tmp_path / "page.html",
+    )
+    assert (code, err) == (0, "")
+    assert "frozen-gradient" in out
+    assert (tmp_path / "page.html").exists()

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-import normxlogit
-from normxlogit import ALL, Attribution, Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.render.describe import verdict
 from tests import tiny
 from tests.contract.cases import CASES, Case
+from tests.contract.compare import comes_back, nats_of
 
 VERIFIED = [case for case in CASES if case.head != "MultipleChoice"]
 TEXT = "the movie is mediocre , maybe even bad but not boring"
@@ -56,11 +56,16 @@ def test_answers_are_those_of_the_callers_own_model_without_the_words(case: Case
             assert removal.changed == (removal.prediction.id != a.prediction.id)
 
 
-def test_the_words_of_the_highest_scores_are_removed_in_their_order(explainer: Explainer) -> None:
+def test_the_words_of_the_highest_scores_are_removed_and_others_as_a_control(
+    explainer: Explainer,
+) -> None:
     a = explainer(TEXT, verify=4)
     ranked = sorted(a.words(), key=lambda word: -word.score)[:4]
     assert [removal.units for removal in a.verified.single] == [(word.text,) for word in ranked]
     assert set(a.verified.together.tokens) == {token for word in ranked for token in word.tokens}
+    verified = explainer("The movie is mediocre, maybe even bad, and it goes on for far too long.", verify=3).verified
+    assert len(verified.control.units) == len((verified.smallest or verified.together).units)
+    assert set(verified.control.tokens).isdisjoint(verified.together.tokens)
 
 
 @pytest.mark.parametrize("text", REVIEWS)
@@ -100,13 +105,6 @@ def test_a_set_found_among_eight_words_is_hardly_larger_than_the_smallest_there_
     assert np.median(sizes) <= 1.3
 
 
-def test_the_control_removes_as_many_words_that_are_not_of_the_set(explainer: Explainer) -> None:
-    verified = explainer("The movie is mediocre, maybe even bad, and it goes on for far too long.", verify=3).verified
-    size = len((verified.smallest or verified.together).units)
-    assert len(verified.control.units) == size
-    assert set(verified.control.tokens).isdisjoint(verified.together.tokens)
-
-
 def test_texts_alone_and_in_a_list_are_verified_alike(explainer: Explainer) -> None:
     texts = ["a good film", TEXT, "it is a long and boring story about nothing at all", "good"]
     for single, together in zip([explainer(t, verify=2) for t in texts], explainer(texts, verify=2), strict=True):
@@ -116,6 +114,7 @@ def test_texts_alone_and_in_a_list_are_verified_alike(explainer: Explainer) -> N
 
 
 def test_a_label_of_several_keeps_the_verification_that_is_its_own(explainer: Explainer) -> None:
+    assert explainer(TEXT, verify=0).verified is explainer(TEXT).verified is None
     a = explainer(TEXT, target=ALL, verify=1)
     other = next(target.name for target in a.targets if target.name != a.prediction.label)
     assert a[a.prediction.label].verified == a.verified
@@ -130,22 +129,15 @@ def test_of_several_layers_the_one_that_is_drawn_ranks_the_words(explainer: Expl
     assert [unit for removal in a.verified.single for unit in removal.units] == [w.text for w in a.layer(2).top(2)]
 
 
-def test_zero_and_none_verify_nothing(explainer: Explainer) -> None:
-    assert explainer(TEXT, verify=0).verified is None
-    assert explainer(TEXT).verified is None
-
-
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_completions_lose_what_the_callers_own_model_says_they_lose(family: str) -> None:
     case = Case(family, "CausalLM")
     g = case.explainer.explain_completion("the movie is good and the plot is bad", " never seen", verify=3)
     assert g.verified.quantity == "log-probability"
+    count = len(g.token_ids) - g.prompt_tokens
     for removal in (g.verified.original, *g.verified.single, g.verified.together):
         ids = [i for place, i in enumerate(g.token_ids) if place not in removal.tokens]
-        log_probabilities = case.answer(ids).logits[0].log_softmax(-1)
-        first = g.prompt_tokens - len(removal.tokens)
-        expected = sum(float(log_probabilities[place - 1, ids[place]]) for place in range(first, len(ids)))
-        assert removal.value == pytest.approx(expected, abs=1e-4)
+        assert removal.value == pytest.approx(nats_of(case.model, ids, count), abs=1e-4)
     assert max(map(max, (r.tokens for r in g.verified.single))) < g.prompt_tokens
     assert type(g).from_dict(g.to_dict()) == g
     less = math.exp(g.verified.original.value - (g.verified.smallest or g.verified.together).value)
@@ -165,10 +157,8 @@ def test_a_completion_keeps_a_word_of_its_prompt() -> None:
 
 def test_files_and_tables_have_the_answers_without(explainer: Explainer, tmp_path) -> None:
     many = explainer([TEXT, "good"], verify=2)
-    for name in ("a.json", "a.parquet"):
-        many.save(tmp_path / name)
-        assert normxlogit.load(tmp_path / name) == many
-    assert Attribution.from_dict(many[0].to_dict()) == many[0]
+    comes_back(many, tmp_path)
+    comes_back(many[0], tmp_path)
     frame = many.to_pandas("text")
     verified = many[0].verified
     removal = verified.smallest or verified.together
@@ -236,9 +226,8 @@ def test_the_space_before_a_word_goes_with_it_where_it_is_a_token_by_itself() ->
             kept = ids_without(start, end)
             assert [i for place, i in enumerate(ids) if place not in removed] == kept
             if verified is a.verified:
-                expected = tiny.logits_of(model, kept)[-1].softmax(-1)[a.target.id]
+                expected = float(tiny.logits_of(model, kept)[-1].softmax(-1)[a.target.id])
             else:
-                nats = tiny.logits_of(model, [*kept, *completion]).log_softmax(-1)
-                expected = sum(nats[len(kept) - 1 + place, i] for place, i in enumerate(completion))
-            assert removal.value == pytest.approx(float(expected), abs=1e-4)
+                expected = nats_of(model, [*kept, *completion], len(completion))
+            assert removal.value == pytest.approx(expected, abs=1e-4)
     assert "\n" not in "".join(unit for removal in a.verified.single for unit in removal.units)

@@ -1,6 +1,7 @@
 """What would happen without X: words, spans, paragraphs and sources that a caller names, and texts read in windows."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,8 +10,11 @@ import torch
 from normxlogit import Explainer, InputError
 from tests import tiny
 from tests.contract.cases import Case
+from tests.contract.compare import nats_of, refused
 
 TEXT = "the movie is bad , maybe even bad but not boring"
+PROMPT, COMPLETION = "the movie is good and the plot is bad", " never seen"
+SOURCES = {"first": (0, 17), "second": (18, 37)}
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +23,21 @@ def explainer() -> Explainer:
 
 
 def own(explainer: Explainer, ids: list[int]) -> torch.Tensor:
-    with torch.no_grad():
-        return explainer.model(input_ids=torch.tensor([ids])).logits[0].softmax(-1)
+    return tiny.logits_of(explainer.model, ids).softmax(-1)
 
 
-def test_words_are_removed_wherever_they_stand(explainer: Explainer) -> None:
+def counted(explainer: Explainer) -> list[int]:
+    """Count the texts of more than one token that the model of a new explainer reads, batch by batch."""
+    rows = []
+
+    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        rows.append(len(kwargs["input_ids"]) * (kwargs["input_ids"].shape[1] > 1))
+
+    explainer.task_model.module.register_forward_pre_hook(count, with_kwargs=True)
+    return rows
+
+
+def test_words_are_removed_wherever_they_stand_and_the_answer_is_printed_as_a_sentence(explainer: Explainer) -> None:
     removal = explainer.without(TEXT, ["bad", "not boring"])
     kept = explainer.tokenizer("the movie is , maybe even but")["input_ids"]
     probabilities = own(explainer, kept)
@@ -31,14 +45,10 @@ def test_words_are_removed_wherever_they_stand(explainer: Explainer) -> None:
     assert removal.value == pytest.approx(float(probabilities[explainer(TEXT).prediction.id]), abs=1e-5)
     assert removal.prediction.id == int(probabilities.argmax())
     assert removal.changed == (removal.prediction.label != explainer(TEXT).prediction.label)
-
-
-def test_what_would_be_answered_is_printed_as_a_sentence(explainer: Explainer) -> None:
-    removal = explainer.without(TEXT, ["bad", "even"])
     share = f"{100 * removal.prediction.probability:.1f}%"
-    assert str(removal) == f'Without "bad" and "even": {removal.prediction.label}, {share}.'
-    verified = explainer(TEXT, verify=["bad", "even"]).verified
-    assert str(verified) in " ".join(str(explainer(TEXT, verify=["bad", "even"])).split())
+    assert str(removal) == f'Without "bad" and "not boring": {removal.prediction.label}, {share}.'
+    verified = explainer(TEXT, verify=["bad", "even"])
+    assert str(verified.verified) in " ".join(str(verified).split())
 
 
 @pytest.mark.parametrize("span", [(4, 9), (13, 30)])
@@ -74,22 +84,16 @@ def test_every_paragraph_is_left_out_and_the_one_that_decides_is_found(explainer
 
 
 def test_no_two_words_are_missed_that_change_the_answer_together(explainer: Explainer) -> None:
-    texts = [
-        "a thoughtful , well acted and moving film about a family that has lost everything",
-        "the script is weak but the acting and the music are wonderful",
-        "an uneven film with a few fine moments and a strong lead",
-    ]
-    some_pair = 0
+    some_pair, texts = 0, ["a thoughtful , well acted and moving film about a family that has lost everything"]
+    texts += ["the script is weak but the acting and the music are wonderful"]
+    texts += ["an uneven film with a few fine moments and a strong lead"]
     for text in texts:
         a = explainer(text, verify="auto")
         words = sorted(a.words(), key=lambda word: -word.score)[:20]
         sets = [s for size in (1, 2) for s in itertools.combinations(words, size)]
-        least = None
-        for s in sets:
-            ids = [i for place, i in enumerate(a.token_ids) if not any(place in word.tokens for word in s)]
-            if int(own(explainer, ids).argmax()) != a.prediction.id:
-                least = len(s)
-                break
+        kept = ([i for p, i in enumerate(a.token_ids) if not any(p in word.tokens for word in s)] for s in sets)
+        answers = (int(own(explainer, ids).argmax()) for ids in kept)
+        least = next((len(s) for s, answer in zip(sets, answers, strict=True) if answer != a.prediction.id), None)
         some_pair += least == 2
         assert least is None or len(a.verified.smallest.units) == least
     assert some_pair
@@ -120,76 +124,58 @@ class SaidTwice(torch.nn.Module):
 def test_two_words_that_say_the_same_are_found_though_neither_does_anything_alone() -> None:
     model, words = SaidTwice(), "the good movie was great and a cat sat on the mat but it is never bad with plot"
     explainer = Explainer(model, tiny.tokenizer_for("bert"), task="sequence-classification", labels=["no", "yes"])
-    rows = []
-
-    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
-        rows.append(len(kwargs["input_ids"]))
-
-    a = explainer(words, method="random", verify="auto")
+    rows, a = counted(explainer), explainer(words, method="random", verify="auto")
     assert a.prediction.label == "yes"
     loud = explainer(words, method="random", verify=list(SaidTwice.LOUD)).verified
     others = explainer(words, method="random", verify=["cat", "never", *SaidTwice.SAID]).verified
     assert max(r.value for r in loud.single) < min(r.value for r in others.single)
     assert not loud.together.changed
     assert set(a.verified.smallest.units) == set(SaidTwice.SAID)
-    explainer(words, method="random")
-    handle = explainer._model.module.register_forward_pre_hook(count, with_kwargs=True)
+    rows.clear()
     explainer(words, method="random", verify="auto")
-    handle.remove()
-    assert sum(rows) < len(a.words()) * (len(a.words()) - 1) / 2, "all pairs would be more"
+    assert 0 < sum(rows) < len(a.words()) ** 2, "it grows with the square of the words, and not with their sets"
 
 
-@pytest.mark.parametrize(
-    ("units", "problem"),
-    [
+def test_what_is_not_there_or_one_word_alone_is_an_error_that_names_what_is_meant(explainer: Explainer) -> None:
+    for units, problem in (
         ("borin", "did you mean 'boring'"),
         (["ba"], "'bad'"),
         ((3, 900), "not a span"),
         ([3], "a span is"),
         ([], "empty"),
-    ],
-)
-def test_what_is_not_there_is_an_error_that_names_what_is(explainer: Explainer, units, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
-        explainer.without(TEXT, units)
-
-
-def test_one_word_is_not_taken_for_a_setting(explainer: Explainer) -> None:
-    with pytest.raises(InputError, match=r"verify=\['bad'\]"):
-        explainer(TEXT, verify="bad")
-    with pytest.raises(InputError, match="nothing is scored"):
-        explainer.without(TEXT, "bad", method="occlusion")
-    with pytest.raises(InputError, match="one input"):
-        explainer.without([TEXT, TEXT], "bad")
+    ):
+        refused(InputError, problem, partial(explainer.without, TEXT, units))
+    refused(InputError, r"verify=\['bad'\]", lambda: explainer(TEXT, verify="bad"))
+    refused(InputError, "nothing is scored", lambda: explainer.without(TEXT, "bad", method="occlusion"))
+    refused(InputError, "one input", lambda: explainer.without([TEXT, TEXT], "bad"))
 
 
 def test_the_masked_word_that_is_predicted_cannot_be_left_out() -> None:
-    case = Case("bert", "MaskedLM")
-    with pytest.raises(InputError, match="cannot be left out"):
-        case.explainer.without("the movie is [MASK] but good", "[MASK]")
-    assert case.explainer.without("the movie is [MASK] but good", "good").units == ("good",)
+    text, explainer = "the movie is [MASK] but good", Case("bert", "MaskedLM").explainer
+    refused(InputError, "cannot be left out", lambda: explainer.without(text, "[MASK]"))
+    assert explainer.without(text, "good").units == ("good",)
 
 
 def test_a_completion_without_words_and_without_sources() -> None:
     case = Case("llama", "CausalLM")
-    prompt, completion = "the movie is good and the plot is bad", " never seen"
-    g = case.explainer.explain_completion(prompt, completion)
+    g = case.explainer.explain_completion(PROMPT, COMPLETION)
+    without = partial(case.explainer.without, PROMPT, completion=COMPLETION)
 
     def nats(tokens: set[int]) -> float:
         ids = [i for place, i in enumerate(g.token_ids) if place not in tokens]
-        log_probabilities = case.answer(ids).logits[0].log_softmax(-1)
-        first = len(ids) - (len(g.token_ids) - g.prompt_tokens)
-        return sum(float(log_probabilities[place - 1, ids[place]]) for place in range(first, len(ids)))
+        return nats_of(case.model, ids, len(g.token_ids) - g.prompt_tokens)
 
-    removal = case.explainer.without(prompt, ["plot", (0, 9)], completion=completion)
+    removal = without(["plot", (0, 9)])
     assert removal.units == ("the movie", "plot")
     assert removal.value == pytest.approx(nats(set(removal.tokens)), abs=1e-4)
-    spans = {"first": (0, 17), "second": (18, 37)}
-    of_source = case.explainer.without(prompt, "second", completion=completion, sources=spans)
+    of_source = without("second", sources=SOURCES)
     tokens = {i for i in range(g.prompt_tokens) if g.offsets[i][1] > 18 and not g.units.special[i]}
     assert of_source.value == pytest.approx(nats(tokens), abs=1e-4)
-    with pytest.raises(InputError, match="did you mean 'second'"):
-        case.explainer.without(prompt, "secnd", completion=completion, sources=spans)
+    refused(InputError, "did you mean 'second'", lambda: without("secnd", sources=SOURCES))
+    refused(InputError, "would divide", lambda: without((0, 9), sources=SOURCES))  # a source is left out whole or not
+    assert without((0, 17), sources=SOURCES).value == pytest.approx(without("first", sources=SOURCES).value, abs=1e-6)
+    nothing_left = "nothing of the prompt is left"
+    refused(InputError, nothing_left, lambda: case.explainer.without("good movie", ["good", "movie"], completion=" x"))
 
 
 def test_a_text_in_windows_loses_the_word_in_each_window_that_holds_it_and_no_other_is_read_again() -> None:
@@ -197,18 +183,12 @@ def test_a_text_in_windows_loses_the_word_in_each_window_that_holds_it_and_no_ot
     explainer = Explainer(model, tokenizer)
     words = ["good", "movie", "bad", "plot", "cat", "sat", "maybe", "never"]
     text = " ".join(np.random.default_rng(0).choice(words, 100))
-    rows = []
-
-    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
-        rows.append(len(kwargs["input_ids"]) * (kwargs["input_ids"].shape[1] > 1))
-
-    handle = explainer._model.module.register_forward_pre_hook(count, with_kwargs=True)
-    counts, a = [], explainer(text, long_text="window", verify=2)  # other lengths are tried at first
+    counts, rows = [], counted(explainer)
+    a = explainer(text, long_text="window", verify=2)  # other lengths are tried at first
     for verify in (0, 2):
         rows.clear()
         explainer(text, long_text="window", verify=verify)
         counts.append(sum(rows))
-    handle.remove()
     assert not any("not verified" in note for note in a.notes)
     room, ids = 22, list(a.token_ids)
     starts = [*range(0, 100 - room, room - room // 4), 100 - room]
@@ -227,10 +207,9 @@ def test_a_text_in_windows_loses_the_word_in_each_window_that_holds_it_and_no_ot
 def test_a_window_that_loses_all_of_its_text_no_longer_answers() -> None:
     model, tokenizer = tiny.model("bert", max_position_embeddings=12), tiny.tokenizer_for("bert")
     text = "good movie bad plot cat sat maybe never good movie bad plot cat sat maybe never bad bad"
+    first = "good movie bad plot cat sat maybe never good movie bad"
     explainer = Explainer(model, tokenizer)
-    removal = explainer.without(
-        text, (0, len("good movie bad plot cat sat maybe never good movie bad")), long_text="window"
-    )
+    removal = explainer.without(text, (0, len(first)), long_text="window")
     ids = tokenizer(text)["input_ids"]  # windows of ten tokens at 0 and 8: of the first nothing is left
     last = [0, *range(9, 19), 19]
     left = [ids[i] for i in last if i not in removal.tokens]
@@ -250,44 +229,24 @@ def test_heads_that_answer_at_a_token_are_verified_in_the_window_that_answered(h
     assert len(a.verified.single) == 2
 
 
-def test_named_units_cost_one_pass_whatever_their_number(explainer: Explainer) -> None:
-    rows = []
-
-    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
-        rows.append(len(kwargs["input_ids"]))
-
-    explainer.without(TEXT, "bad")  # what is proved once is
-    handle = explainer._model.module.register_forward_pre_hook(count, with_kwargs=True)
-    explainer.without(TEXT, ["movie", "bad", "maybe", "even", "not boring"])
-    handle.remove()
-    assert sum(rows) <= 3  # the text as it is, twice, and without them
+def test_named_units_cost_one_pass_whatever_their_number() -> None:
+    explainer = Explainer.from_pretrained()
+    rows = counted(explainer)
+    units = ["movie", "bad", "maybe", "even", "not boring"]
+    explainer.without(TEXT, units)  # what is proved once is
+    rows.clear()
+    explainer.without(TEXT, units)
+    assert 0 < sum(rows) <= 3  # the text as it is, twice, and without them
 
 
 def test_what_is_measured_is_printed_in_words(explainer: Explainer) -> None:
-    case = Case("llama", "CausalLM")
-    prompt, spans = "the movie is good and the plot is bad", {"first": (0, 17), "second": (18, 37)}
-    removal = case.explainer.without(prompt, "second", completion=" never seen", sources=spans)
-    assert removal.original == pytest.approx(
-        float(case.explainer.explain_completion(prompt, " never seen", verify=1).verified.original.value)
-    )
+    language_model = Case("llama", "CausalLM").explainer
+    removal = language_model.without(PROMPT, "second", completion=COMPLETION, sources=SOURCES)
+    verified = language_model.explain_completion(PROMPT, COMPLETION, verify=1).verified
+    assert removal.original == pytest.approx(verified.original.value)
     times = np.exp(removal.original - removal.value)
     shown = f"{times:.1f} times less likely" if times > 1.05 else f"{1 / times:.1f} times likelier"
     assert str(removal) == f'Without "second": {shown if abs(times - 1) > 0.05 else "as likely"}.'
     values = Case("bert", "SequenceClassification", regression=True)
     rated = values.explainer.without("the movie is good", "good")
     assert str(rated).endswith(f"{rated.value:.4g} ({rated.original:.3g} with all).")
-
-
-def test_a_span_inside_a_source_does_not_take_the_whole_source_along() -> None:
-    case = Case("llama", "CausalLM")
-    prompt, spans = "the movie is good and the plot is bad", {"first": (0, 17), "second": (18, 37)}
-    with pytest.raises(InputError, match="would divide"):
-        case.explainer.without(prompt, (0, 9), completion=" never seen", sources=spans)
-    of_span = case.explainer.without(prompt, (0, 17), completion=" never seen", sources=spans)
-    of_name = case.explainer.without(prompt, "first", completion=" never seen", sources=spans)
-    assert of_span.value == pytest.approx(of_name.value, abs=1e-6)
-
-
-def test_a_prompt_of_which_nothing_would_be_left_is_refused() -> None:
-    with pytest.raises(InputError, match="nothing of the prompt is left"):
-        Case("llama", "CausalLM").explainer.without("good movie", ["good", "movie"], completion=" never seen")

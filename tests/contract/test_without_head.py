@@ -8,7 +8,7 @@ from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutp
 
 from normxlogit import Explainer, HeadMismatchError, UnsupportedModelError
 from tests import plain, tiny
-from tests.contract.compare import present
+from tests.contract.compare import present, refused
 
 TEXTS = ["the cat is on the mat", "a dog"]
 
@@ -66,6 +66,12 @@ def logits(model, ids):
     return (found if isinstance(found, torch.Tensor) else found.logits)[0]
 
 
+def masked(ids, place):
+    changed = ids.clone()
+    changed[0, place] = tiny.VOCABULARY["[MASK]"]
+    return changed
+
+
 @pytest.fixture(params=[classifier, module])
 def case(request):
     model, options = request.param()
@@ -86,9 +92,8 @@ def test_occlusion_is_what_the_answer_loses(case):
         whole = logits(model, ids)
         assert result.prediction.id == int(whole.argmax())
         for place in range(1, ids.shape[1] - 1):
-            masked = ids.clone()
-            masked[0, place] = tokenizer.mask_token_id
-            assert result.scores[place] == pytest.approx(float(whole[1] - logits(model, masked)[1]), abs=1e-5)
+            other = logits(model, masked(ids, place))
+            assert result.scores[place] == pytest.approx(float(whole[1] - other[1]), abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +148,10 @@ def test_a_masked_language_model_without_a_head_for_one_token():
     ids = tokenizer(text, return_tensors="pt").input_ids
     place = ids[0].tolist().index(tokenizer.mask_token_id)
     whole = logits(model, ids)[place]
-    with pytest.raises(HeadMismatchError, match="depend on other tokens"):
-        explainer(text, method="normxlogit")
+    refused(HeadMismatchError, "depend on other tokens", lambda: explainer(text, method="normxlogit"))
     result = explainer([text, "a [MASK]"], method="occlusion", target=9, contrast=11)[0]
     assert result.prediction.id == int(whole.argmax())
-    masked = ids.clone()
-    masked[0, 2] = tokenizer.mask_token_id
-    other = logits(model, masked)[place]
+    other = logits(model, masked(ids, 2))[place]
     assert result.scores[2] == pytest.approx(float((whole[9] - whole[11]) - (other[9] - other[11])), abs=1e-5)
     frozen = explainer(text, method="frozen-gradient", target=9)
     assert frozen.scores.sum() + frozen.bias == pytest.approx(float(whole[9] - whole.mean()), abs=1e-4)
@@ -183,28 +185,18 @@ def test_latents_are_no_tokens():
     )  # fmt: skip
     torch.manual_seed(0)
     model = transformers.PerceiverForSequenceClassification(config).eval()
-    word_embeddings = model.perceiver.input_preprocessor.embeddings
     tokenizer = tiny.tokenizer()
     explainer = Explainer(model, tokenizer)
     for text in ("a dog", "the cat is on the mat"):  # the second has as many tokens as there are latents
         ids = tokenizer(text, return_tensors="pt").input_ids
-        masked = ids.clone()
-        masked[0, 1] = tokenizer.mask_token_id
         with torch.no_grad():
             mask = torch.ones_like(ids)
-            lost = model(ids, attention_mask=mask).logits[0, 1] - model(masked, attention_mask=mask).logits[0, 1]
-        assert explainer(text, method="occlusion", target=1).scores[1] == pytest.approx(float(lost), abs=1e-6)
+            answer, other = (model(some, attention_mask=mask).logits[0, 1] for some in (ids, masked(ids, 1)))
+        lost = explainer(text, method="occlusion", target=1).scores[1]
+        assert lost == pytest.approx(float(answer - other), abs=1e-6)
         for method in ("input-norm", "normxlogit"):
             with pytest.raises(UnsupportedModelError):
                 explainer(text, method=method)
-        rows = word_embeddings(ids).detach().requires_grad_()  # of a table that the model names nowhere
-        hook = word_embeddings.register_forward_hook(lambda *_, rows=rows: rows)
-        answer = model(ids, attention_mask=mask).logits[0, 1]
-        hook.remove()
-        (gradient,) = torch.autograd.grad(answer, rows)
-        for method in present("gradient-norm"):
-            norms = explainer(text, method=method, target=1).scores
-            assert norms == pytest.approx(gradient[0].norm(1, dim=-1).numpy(), rel=1e-4)
         frozen = explainer(text, method="frozen-gradient", target=1)
         assert frozen.scores.sum() + frozen.bias == pytest.approx(answer.item(), abs=1e-5)
         assert np.abs(frozen.scores).min() > 0

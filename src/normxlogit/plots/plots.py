@@ -18,11 +18,6 @@ from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line
 from ..results.units.spans import grouped
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
-<<<<<<< HEAD:src/normxlogit/plots/plots.py
-=======
-from .layout import layout
-from .sources import shares_grid, sources_grid
->>>>>>> ha-8:src/normxlogit/render/plots.py
 
 SHARED = 12
 """Most sources in the heat map of an answer."""

@@ -3,8 +3,10 @@
 import csv
 
 import pytest
+from typer.testing import CliRunner
 
-from normxlogit import DataError, Explainer, Predictions, attribute, summarize
+from normxlogit import DataError, Explainer, InputError, Predictions, attribute, summarize
+from normxlogit.cli import app
 from tests import tiny
 from tests.commands import run
 
@@ -22,10 +24,8 @@ def table(path, names, *columns):
 
 @pytest.fixture
 def reviews(tmp_path):
-    ids, stars = [f"key {i}" for i in range(6)], [5, 1, 2, 5, 4, 4]
-    return table(
-        tmp_path / "reviews.csv", ["id", "review", "stars"], [f"r{i}" for i in range(len(ids))], REVIEWS, stars
-    )
+    columns = ["id", "review", "stars"], [f"r{i}" for i in range(6)], REVIEWS, [5, 1, 2, 5, 4, 4]
+    return table(tmp_path / "reviews.csv", *columns)
 
 
 def test_the_only_column_of_texts_is_taken_and_named(reviews, tmp_path, capsys):
@@ -38,23 +38,20 @@ def test_the_only_column_of_texts_is_taken_and_named(reviews, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("names", "columns"),
+    ("names", "columns", "texts"),
     [
-        (["sentence"], [REVIEWS]),
-        (["when", "what"], [["2024-01-02 10:00"] * 6, REVIEWS]),
-        (["key", "\u6587"], [list("abcdef"), ["\u8fd9\u90e8\u7535\u5f71\u5f88\u597d"] * 6]),
-        (["body", "key"], [[*REVIEWS[:4], "", ""], list("abcdef")]),
+        (["sentence"], [REVIEWS], 0),
+        (["when", "what"], [["2024-01-02 10:00"] * 6, REVIEWS], 1),
+        (["key", "\u6587"], [list("abcdef"), ["\u8fd9\u90e8\u7535\u5f71\u5f88\u597d"] * 6], 1),
+        (["body", "key"], [[*REVIEWS[:4], "", ""], list("abcdef")], 0),
     ],
 )
-def test_which_column_holds_texts(names, columns, tmp_path):
+def test_which_column_holds_texts(names, columns, texts, tmp_path):
     explainer = Explainer(tiny.model("bert", "SequenceClassification"), tiny.tokenizer())
     source = table(tmp_path / "in.csv", names, *columns)
     attribute(explainer, source, tmp_path / "out", method="input-norm")
-    text = next(
-        column for name, column in zip(names, columns, strict=True) if name in ("sentence", "what", "body", "\u6587")
-    )
     kept = parquet.read_table(tmp_path / "out/shards")["text"].to_pylist()
-    assert kept == [cell for cell in text if cell]
+    assert kept == [cell for cell in columns[texts] if cell]
 
 
 def test_of_two_columns_of_texts_none_is_taken(tmp_path):
@@ -76,3 +73,125 @@ def test_a_summary_shows_texts_and_tests_words(reviews, tmp_path, capsys):
         assert text in page
         assert text in printed
     assert summarize(tmp_path / "out", min_count=1).texts["3"] == "a great film with charm"
+
+
+arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def explained(tmp_path, source, *options):
+    line = ["attribute", str(source), "--output", str(tmp_path / "out"), "--method", "input-norm", *options]
+    said = CliRunner().invoke(app, line)
+    assert said.exit_code == 0, said.output
+    files = sorted((tmp_path / "out").rglob("*.parquet"))
+    return [row for file in files for row in parquet.ParquetFile(file).read().to_pylist()]
+
+
+def write(file, **columns):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(arrow.table(columns), file)
+
+
+def test_texts_as_bytes(tmp_path):
+    write(tmp_path / "bytes.parquet", text=[b"a fine film", "caf\u00e9".encode(), b"caf\xe9", None], id=list("abcd"))
+    rows = {row["id"]: row for row in explained(tmp_path, tmp_path / "bytes.parquet", "--id-column", "id")}
+    assert "film" in rows["a"]["units"]
+    assert rows["b"]["units"]
+    assert "not UTF-8, at 3" in rows["c"]["reason"]
+    assert "is null" in rows["d"]["reason"]
+
+
+@pytest.mark.parametrize("names", ["text;Preis, EUR;label", '"a;b",text,label', "text,label,c"])
+def test_the_delimiter_of_a_csv_file_is_what_divides_its_names_most(tmp_path, names):
+    mark = ";" if names.count(";") == 2 else ","
+    row = {"text": "a fine film", "label": "positive"}
+    (tmp_path / "in.csv").write_text(f"{names}\n" + mark.join(row.get(n, "7") for n in names.split(mark)) + "\n")
+    (found,) = explained(tmp_path, tmp_path / "in.csv", "--keep", "label")
+    assert (found["text"], found["label"]) == ("a fine film", "positive")
+
+
+def test_columns_are_named_by_their_roles(tmp_path):
+    write(tmp_path / "in.parquet", body=["a fine film", "a bad plot"], why=["negative", "positive"])
+    rows = explained(tmp_path, tmp_path / "in.parquet", "--column", "text=body", "--column", "target=why")
+    assert [row["text"] for row in rows] == ["a fine film", "a bad plot"]
+    assert [row["target"] for row in rows] == [["negative"], ["positive"]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (["text=body", "text=why"], "one column for each role"),
+        (["prompt=body"], "is for --job completions"),
+        (["body"], "ROLE=NAME"),
+    ],
+)
+def test_a_role_that_a_job_has_not_is_refused(tmp_path, columns, says):
+    words = [word for column in columns for word in ("--column", column)]
+    with pytest.raises(InputError, match=says):
+        CliRunner().invoke(app, ["attribute", "in.parquet", "--output", str(tmp_path), *words], catch_exceptions=False)
+
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("duckdb")
+
+TEXTS = [" ".join(tiny.WORDS[i : i + 4]) for i in range(24)]
+NAMES = ["runs/method=logat", "prediction=x/scores=1", "tokens=the/target=__HIVE_DEFAULT_PARTITION__", "words=1"]
+NAMES += ["row=3/id=same", "model=mine", "a*b?c[1]", 'it\'s; a "name"', "50%20done", ".hidden/_too", "täßt 文"]
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return Explainer(tiny.model("bert", "SequenceClassification"), tiny.tokenizer(), name="tiny")
+
+
+def values(state):
+    """All values of a summary, one after the other, but the folder."""
+    if isinstance(state, dict):
+        return [v for name, part in state.items() if name != "folder" for v in [name, *values(part)]]
+    return [v for part in state for v in values(part)] if isinstance(state, list) else [state]
+
+
+def same(one, other):
+    """Whether two summaries are the same, but for the order in which numbers were added."""
+    found = [values(summary.to_dict()) for summary in (one, other)]
+    return all(
+        a == (pytest.approx(b, rel=1e-4, abs=1e-4) if isinstance(b, float) else b) for a, b in zip(*found, strict=True)
+    )
+
+
+def attributed(explainer, folder):
+    rows = pa.table({"text": TEXTS, "gold": [i % 2 for i in range(len(TEXTS))], "mine": TEXTS})
+    attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold", "mine"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(explainer, tmp_path_factory):
+    """A folder with a harmless name, and its summary."""
+    folder = attributed(explainer, tmp_path_factory.mktemp("plain"))
+    summary = summarize(folder, gold="gold", min_count=1)
+    assert (summary.rows, summary.model) == (len(TEXTS), "tiny")
+    return folder, summary
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_summary_is_of_the_results_and_not_of_the_path(explainer, plain, tmp_path, name):
+    _, summary = plain
+    assert same(summary, summarize(attributed(explainer, tmp_path / name), gold="gold", min_count=1))
+
+
+def test_a_kept_column_may_be_called_as_a_part_of_the_path(explainer, tmp_path):
+    rows = pa.table({"text": TEXTS, "gold": ["LABEL_0"] * len(TEXTS)})
+    attribute(explainer, rows, tmp_path / "gold=LABEL_1", keep=["gold"])
+    labels = summarize(tmp_path / "gold=LABEL_1").labels
+    accuracy = summarize(tmp_path / "gold=LABEL_1", gold="gold").accuracy
+    assert accuracy == labels.get("LABEL_0", 0) / len(TEXTS)
+
+
+def test_a_folder_in_memory(explainer):
+    pytest.importorskip("fsspec")
+    rows = pa.table({"text": TEXTS})
+    for name in ("memory://summaries/plain", "memory://summaries/method=logat"):
+        attribute(explainer, rows, name, shard_rows=8)
+    one, two = (summarize(f"memory://summaries/{name}") for name in ("plain", "method=logat"))
+    assert same(one, two)

@@ -12,6 +12,7 @@ import pytest
 
 from normxlogit import DataError, attribute
 from tests.commands import run
+from tests.contract.compare import refused
 from tests.corpora.corpora import errors, explainer, jsonl, results, texts
 
 from ..faults import full_disk
@@ -90,8 +91,7 @@ def test_a_full_disk_leaves_whole_shards(corpus, tmp_path):
 
 def test_a_folder_that_cannot_be_written(corpus, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot write"):
-        attribute(explainer(), corpus, tmp_path / "file" / "out")
+    refused(DataError, "cannot write", lambda: attribute(explainer(), corpus, tmp_path / "file" / "out"))
 
 
 def test_an_input_that_vanishes(tmp_path):
@@ -104,8 +104,7 @@ def test_an_input_that_vanishes(tmp_path):
         given[1].unlink(missing_ok=True)
 
     model = explainer()
-    with pytest.raises(DataError, match=r"cannot read .*b\.txt"):
-        attribute(model, given, out, shard_rows=8, watch=vanish)
+    refused(DataError, r"cannot read .*b\.txt", lambda: attribute(model, given, out, shard_rows=8, watch=vanish))
     assert 0 < results(out).num_rows < COUNT
     given[1].write_text("\n".join(texts(COUNT // 2)))
     attribute(model, given, out, shard_rows=8)

@@ -9,7 +9,7 @@ from normxlogit import ALL, Explainer, MethodError, UnsupportedModelError
 from normxlogit.decompositions import DecompX
 from normxlogit.methods import method_named
 from tests import tiny
-from tests.contract.compare import total
+from tests.contract.compare import refused, total
 from tests.contract.test_architectures import CLASSIFIER, explainer_for
 from tests.contract.test_interrupt import interrupt
 from tests.contract.test_quantised_models import FewBits, with_maps
@@ -103,5 +103,4 @@ def test_an_interrupt_in_the_middle_of_a_batch():
 
 
 def test_another_name_of_a_method_gets_the_name_here():
-    with pytest.raises(MethodError, match="attention-rollout"):
-        method_named("attention")
+    refused(MethodError, "attention-rollout", lambda: method_named("attention"))

@@ -1,17 +1,20 @@
 """Gradients and linear models of perturbed texts: against autograd, sum rules, and the models that refuse them."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer, MethodError, UnsupportedModelError
+from normxlogit import ALL, Attributions, Explainer, MethodError, UnsupportedModelError
 from normxlogit.methods import method_named
 from tests import tiny
 from tests.contract import test_answers_against_others as answers
+from tests.contract.compare import refused
 from tests.contract.test_answers_against_others import CHOSEN, PROMPT, REJECTED
 from tests.contract.test_architectures import CLASSIFIER, WRITER, explainer_for, ids_of
 from tests.contract.test_architectures import TEXT as ARCHITECTURES_TEXT
-from tests.contract.test_sum_rules import TEXT, build, explained, logits_of, logits_of_result
+from tests.contract.test_sum_rules import CLOSE, FROZEN, TEXT, build, explained, logits_of, logits_of_result
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
 
@@ -24,11 +27,6 @@ def model():
 @pytest.fixture(scope="module")
 def explainer(model):
     return Explainer(model, tiny.tokenizer_for("bert"))
-
-
-@pytest.fixture
-def writer() -> Explainer:
-    return Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
 
 
 def test_gradients_are_those_of_autograd_on_the_callers_model(writer) -> None:
@@ -63,9 +61,8 @@ def test_gradient_x_input_is_that_of_the_callers_model(task, family):
 def test_answers_that_hardly_vary_have_weights_too(method) -> None:
     model, tokenizer = tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert")
     whole = Explainer(model, tokenizer)("the movie is not good", method=f"{method}:samples=400").scores
-    with torch.no_grad():
-        model.classifier.weight.mul_(0.001)
-        model.classifier.bias.zero_()
+    model.classifier.weight.data.mul_(0.001)
+    model.classifier.bias.data.zero_()
     scores = Explainer(model, tokenizer)("the movie is not good", target=0, method=f"{method}:samples=400").scores
     assert np.abs(scores).max() > 0
     assert np.abs(scores).max() < np.abs(whole).max()
@@ -104,12 +101,42 @@ def test_gradients_that_a_model_lacks_are_refused_with_what_would_work():
     with pytest.raises(UnsupportedModelError, match="frozen-gradient and occlusion"):
         explainer(ARCHITECTURES_TEXT, method="gradient-norm")
     explainer, _ = explainer_for("masked-lm", "reformer")
-    with pytest.raises(UnsupportedModelError, match="normxlogit"):
-        explainer("the movie is [MASK]", method="gradient-x-input")
+    refused(UnsupportedModelError, "normxlogit", lambda: explainer("the movie is [MASK]", method="gradient-x-input"))
 
 
 @pytest.mark.parametrize(("name", "here"), [("shap", "kernel-shap"), ("IG", "integrated-gradients")])
 def test_other_names_of_methods_get_the_name_here(name: str, here: str) -> None:
-    with pytest.raises(MethodError, match=here):
-        method_named(name)
+    refused(MethodError, here, lambda: method_named(name))
     assert method_named(here)
+
+
+@pytest.fixture
+def shap(monkeypatch):
+    """The class of shap that is used."""
+
+    class Explanation:
+        def __init__(self, values, base_values, data, **names):
+            self.values, self.base_values = values, base_values
+
+    module = type(sys)("shap")
+    module.Explanation = Explanation
+    monkeypatch.setitem(sys.modules, "shap", module)
+
+
+@pytest.mark.usefixtures("shap")
+def test_shap_begins_at_the_bias(explainer):
+    many = explainer([TEXT, "bad"], method=FROZEN)
+    for one in many:
+        found = one.to_shap()
+        assert found.values.sum() + found.base_values == pytest.approx(one.prediction.value, abs=1e-3)
+    found = many.to_shap()
+    totals = [values.sum() + base for values, base in zip(found.values, found.base_values, strict=True)]
+    np.testing.assert_allclose(totals, [one.prediction.value for one in many], **CLOSE)
+    labels = explainer(TEXT, method=FROZEN, target=ALL)
+    found = labels.to_shap()
+    assert found.base_values.shape == (3,)
+    np.testing.assert_allclose(found.values.sum(0) + found.base_values, labels.scores.sum(-1) + labels.bias, **CLOSE)
+    mixed = Attributions([labels, many[0]]).to_shap()
+    totals = mixed.values[0].sum(0) + mixed.base_values[0]
+    np.testing.assert_allclose(totals, labels.scores.sum(-1) + labels.bias, **CLOSE)
+    assert explainer(TEXT, method="normxlogit").to_shap().base_values == 0

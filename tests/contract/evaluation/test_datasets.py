@@ -1,14 +1,25 @@
 """Reading labelled texts, and saying what is wrong with a file."""
+# ruff: noqa: F811  # fixtures
 
 import csv
 import json
 import sys
+from decimal import Decimal
+from functools import partial
 
+import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
+import torch
 
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
 from normxlogit.evaluation.faithfulness import checked_labels, evaluate
+from tests import tiny
+from tests.contract.compare import refused
+from tests.gold import FEELINGS, SEVERAL, SPELLED, STARS, TEXTS, YES, explainer, feelings, results, right_or_wrong  # noqa: F401  # fixtures
 
 datasets = pytest.importorskip("datasets")
 
@@ -61,34 +72,23 @@ def test_tasks_are_those_of_glue_on_the_hub(hub):
     load_examples("mnli", split="train")
     load_examples("someone/else", split="test")
     glue = "nyu-mll/glue"
-    assert hub == [
-        (glue, "sst2", "validation"),
-        (glue, "mnli", "validation_mismatched"),
-        (glue, "qnli", "validation"),
-        (glue, "stsb", "validation"),
-        (glue, "mnli", "train"),
-        ("someone/else", "test"),
-    ]
+    assert hub[:2] == [(glue, "sst2", "validation"), (glue, "mnli", "validation_mismatched")]
+    assert hub[2:4] == [(glue, "qnli", "validation"), (glue, "stsb", "validation")]
+    assert hub[4:] == [(glue, "mnli", "train"), ("someone/else", "test")]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_other_formats_and_columns(tmp_path, kind):
-    import pandas
-
-    path = tmp_path / f"mine.{kind}"
-    frame = pandas.DataFrame({"review": ["fine", "bad"], "stars": [1, 0]})
+    path, frame = tmp_path / f"mine.{kind}", pandas.DataFrame({"review": ["fine", "bad"], "stars": [1, 0]})
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-    found = load_examples(path, columns=["review"], label_column="stars")
-    assert found == [Example("fine", 1), Example("bad", 0)]
+    assert load_examples(path, columns=["review"], label_column="stars") == [Example("fine", 1), Example("bad", 0)]
 
 
 @pytest.mark.parametrize(("encoding", "ending"), [("utf-8-sig", "csv"), ("utf-16", "csv"), ("utf-16", "tsv")])
 def test_tables_as_spreadsheets_write_them(tmp_path, encoding, ending):
-    delimiter = "\t" if ending == "tsv" else ";"
-    path = tmp_path / f"mine.{ending}"
-    rows = [("text", "label"), ("gut, sehr gut; ja", "1"), ("1984", "0")]
+    path, rows = tmp_path / f"mine.{ending}", [("text", "label"), ("gut, sehr gut; ja", "1"), ("1984", "0")]
     with path.open("w", encoding=encoding, newline="") as file:
-        csv.writer(file, delimiter=delimiter).writerows(rows)
+        csv.writer(file, delimiter="\t" if ending == "tsv" else ";").writerows(rows)
     assert load_examples(path) == [Example(text, int(label)) for text, label in rows[1:]]
 
 
@@ -99,8 +99,7 @@ def test_texts_of_tables_that_look_like_something_else_are_texts(tmp_path, kind)
     lines = [f"{text}{separator}{i % 2}" for i, text in enumerate(texts)]
     path = tmp_path / f"mine.{kind}"
     path.write_text("\n".join([f"\ufefftext{separator}label", *lines]), encoding="utf-8")
-    with pytest.raises(DataError, match=r"row 5, column 'text': expected a text, got ' '"):
-        load_examples(path)
+    refused(DataError, r"row 5, column 'text': expected a text, got ' '", lambda: load_examples(path))
     path.write_text("\n".join([f"\ufefftext{separator}label", *lines[:5]]), encoding="utf-8")
     assert load_examples(path) == [Example(text, i % 2) for i, text in enumerate(texts[:5])]
 
@@ -120,52 +119,42 @@ def test_gold_labels_are_read_as_in_summaries(tmp_path, labels, kind):
 
 
 def test_rows_in_memory_and_labels_by_name():
-    import pandas
-    import polars
-    import pyarrow
-
     rows = {"text": ["fine", "bad"], "label": ["positive", "negative"]}
     wanted = [Example("fine", "positive"), Example("bad", "negative")]
-    listed = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
-    for table in (pandas.DataFrame(rows), polars.DataFrame(rows), pyarrow.table(rows), listed):
-        assert load_examples(table) == wanted
+    table = pandas.DataFrame(rows)
+    for given in (table, polars.DataFrame(rows), pyarrow.table(rows), table.to_dict("records")):
+        assert load_examples(given) == wanted
     explainer = Explainer.from_pretrained()
     by_name, by_index = (evaluate(explainer, e, "random") for e in (wanted, [Example("fine", 1), Example("bad", 0)]))
     assert by_name == by_index
-    with pytest.raises(DataError, match="label praise; the model knows 0 negative, 1 positive"):
-        evaluate(explainer, [Example("fine", "praise")], "random")
-    with pytest.raises(InputError, match="load_examples"):
-        evaluate(explainer, rows["text"], "random")
+    praise = [Example("fine", "praise")]
+    refused(DataError, "label praise; the model knows 0 ne", lambda: evaluate(explainer, praise, "random"))
+    refused(InputError, "load_examples", lambda: evaluate(explainer, rows["text"], "random"))
     assert load_examples(rows, columns="text") == wanted
     mixed = [{"text": "fine", "label": 1}, {"text": "bad", "label": "negative"}]
     assert load_examples(mixed) == [Example("fine", 1), Example("bad", "negative")]
     for odd in (rows["text"], [("fine", 1)], None):
-        with pytest.raises(DataError, match=r'rows? .*\{"text": "\.\.\."\}'):
-            load_examples(odd)
+        refused(DataError, r'rows? .*\{"text": "\.\.\."\}', partial(load_examples, odd))
 
 
 def test_what_is_wrong_is_said(tmp_path):
+    def wrong(message, *given, read=load_examples, **options):
+        refused(DataError, message, lambda: read(*given, **options))
+
     good = {"sentence": "fine", "label": 1}
     path = jsonl(tmp_path / "validation.jsonl", [good, {"sentence": "  ", "label": 1}])
-    with pytest.raises(DataError, match=r"validation.jsonl, row 1, column 'sentence'"):
-        load_examples(path, columns=["sentence"])
+    wrong(r"validation.jsonl, row 1, column 'sentence'", path, columns=["sentence"])
     path = jsonl(tmp_path / "labels.jsonl", [good, {"sentence": "x", "label": None}])
-    with pytest.raises(DataError, match=r"labels.jsonl, row 1, column 'label'"):
-        load_examples(path, columns=["sentence"])
-    with pytest.raises(DataError, match="no column 'premise', 'hypothesis'; it has sentence, label"):
-        load_examples("mnli", data_dir=tmp_path)
-    with pytest.raises(DataError, match="says which column holds the text"):
-        load_examples(jsonl(tmp_path / "odd.jsonl", [{"body": "x", "label": 1}]))
+    wrong(r"labels.jsonl, row 1, column 'label'", path, columns=["sentence"])
+    wrong("no column 'premise', 'hypothesis'; it has sentence, label", "mnli", data_dir=tmp_path)
+    odd = jsonl(tmp_path / "odd.jsonl", [{"body": "x", "label": 1}])
+    wrong("says which column holds the text", odd)
     (tmp_path / "broken.jsonl").write_text('{"text": "fine", "label": 1}\n{this is not JSON\n')
     for read in (load_examples, read_rows):
-        with pytest.raises(DataError, match=r"broken.jsonl, row 1: not JSON: \S"):
-            read(tmp_path / "broken.jsonl")
-    with pytest.raises(DataError, match="No such file"):
-        load_examples(tmp_path / "missing.jsonl")
-    with pytest.raises(DataError, match=r"no test.jsonl"):
-        load_examples("sst2", split="test", data_dir=tmp_path)
-    with pytest.raises(DataError, match="no task named 'sst-2'"):
-        task_named("sst-2")
+        wrong(r"broken.jsonl, row 1: not JSON: \S", tmp_path / "broken.jsonl", read=read)
+    wrong("No such file", tmp_path / "missing.jsonl")
+    wrong(r"no test.jsonl", "sst2", split="test", data_dir=tmp_path)
+    wrong("no task named 'sst-2'", "sst-2", read=task_named)
 
 
 def test_the_sample_needs_no_hub_and_no_other_package(monkeypatch):
@@ -176,3 +165,65 @@ def test_the_sample_needs_no_hub_and_no_other_package(monkeypatch):
     assert load_examples("reviews", limit=3) == rows[:3]
     said = Explainer.from_pretrained()([row.text for row in rows])
     assert sum(a.prediction.id == row.label for a, row in zip(said, rows, strict=True)) >= 95
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_every_spelling_says_what_is_right(results, name):
+    labels, spelled = SPELLED[name]
+    _, found = results(*labels)
+    ids, _ = right_or_wrong(found, labels)
+    gold = [spelled(i, labels) for i in ids]
+    assert found.filter(gold=gold) == found[::2]
+    assert found.filter(gold=gold, correct=False) == found[1::2]
+    assert found.filter(gold=[*gold[:-2], None, None], correct=False) == found[1:-2:2]
+
+
+def test_columns_of_any_library(results):
+    _, found = results(*YES)
+    ids, _ = right_or_wrong(found, YES)
+    columns = [np.array(ids), np.array(ids, np.float32), torch.tensor(ids), pyarrow.chunked_array([ids])]
+    columns += [[str(i).encode() for i in ids], pandas.Categorical([YES[i] for i in ids]), polars.Series(ids)]
+    for column in (*columns, pandas.Series(ids, index=range(5, 5 + len(ids)), dtype="Int64")):
+        assert found.filter(gold=column) == found[::2]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "", Decimal("NaN"), np.float32("nan"), np.datetime64("NaT")])
+def test_a_missing_label_is_neither_right_nor_wrong(results, missing):
+    _, found = results(*YES)
+    gold = [found[0].prediction.id, *[missing] * (len(found) - 1)]
+    assert found.filter(gold=gold) == found[:1]
+    assert found.filter(gold=gold, correct=False) == []
+
+
+def test_what_can_be_no_label_is_refused(results):
+    _, found = results(*YES)
+    count = len(found)
+    message = "correct=False needs the right labels: give gold="
+    refused(InputError, message, lambda: found.filter(correct=False))
+    refused(InputError, "not a list", lambda: found.filter(gold=[[[0]]] * count))
+    refused(InputError, "-1 is neither a label nor the index of one", lambda: found.filter(gold=[-1] * count))
+    refused(InputError, "is a list as text", lambda: found.filter(gold=["['no']"] * count))
+    _, stars = results(*STARS)
+    from_zero = [i % 5 for i in range(len(stars))]  # 1 to 5 are names
+    refused(InputError, "0 is neither a label nor the index of one", lambda: stars.filter(gold=from_zero))
+    refused(InputError, "regression", lambda: explainer("score")(TEXTS[:2]).filter(gold=[0.5, 0.1]))
+
+
+def test_a_number_is_a_token_id_and_a_string_a_token():
+    model = tiny.explainer("gpt2", "CausalLM")
+    found = model(tiny.TEXTS)
+    ids, names = ([getattr(result.prediction, field) for result in found] for field in ("id", "label"))
+    assert found.filter(gold=["[]"] * len(found), correct=False) == found, "a token, not an empty list"
+    for gold in (ids, list(map(float, ids)), names):
+        assert found.filter(gold=gold) == found
+        assert found.filter(gold=gold, correct=False) == []
+
+
+@pytest.mark.parametrize("spelled", SEVERAL)
+def test_an_answer_is_right_if_it_is_among_several_labels(feelings, spelled):
+    """A text without any label is neither right nor wrong."""
+    asked, gold = feelings
+    column, found = [SEVERAL[spelled](names) for names in gold], asked(TEXTS)
+    wrong = [i for i in range(0, len(TEXTS), 2) if i != 2]
+    assert found.filter(gold=column) == found[1::2]
+    assert found.filter(gold=column, correct=False) == found[wrong]

@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from normxlogit import DataError, Explainer, TargetError
 from normxlogit.evaluation.evidence import Known, auroc, evaluate_evidence, found_among, load_evidence
 from normxlogit.methods import method_named
 from tests import commands, plain, tiny
+from tests.contract.compare import refused
 
 EXACT = ["frozen-gradient", "occlusion"]
 WEIGHTS = {"good": 2.0, "great": 3.0, "bad": -2.0, "awful": -3.0}
@@ -45,17 +47,13 @@ def test_the_words_that_decide_a_linear_module_come_first(linear):
     for method in EXACT:
         result = results[method]
         assert result.first == result.first_two == result.auroc == (1, 1), method
+    last, _ = measured(linear, Known(("movie",), "great movie good"), Known(("bad",), "good bad great"))
+    for method in EXACT:
+        assert last[method].first == last[method].auroc == (0, 0), "words that add nothing come last"
     random = results["random"]
     assert random.first == pytest.approx((1 / 6, 2 / 5))
     assert random.first_two == pytest.approx((2 / 6, 1 - 3 / 5 * 2 / 4))
     assert random.auroc == (0.5, 0.5)
-
-
-def test_words_that_add_nothing_come_last(linear):
-    results, _ = measured(linear, Known(("movie",), "great movie good"), Known(("bad",), "good bad great"))
-    for method in EXACT:
-        assert results[method].first == (0, 0)
-        assert results[method].auroc == (0, 0)
 
 
 def test_a_contrast_is_explained_and_its_answer_checked(linear):
@@ -66,20 +64,22 @@ def test_a_contrast_is_explained_and_its_answer_checked(linear):
     )
     assert counts == {"inputs": 1, "answered otherwise": 1}
     assert results["frozen-gradient"].first == (1,)
+    layered = "frozen-gradient:read_at=1"
+    results, _ = measured(linear, Known(("bad",), "a bad plot"), methods=[layered, "occlusion"])
+    assert not hasattr(results[layered], "first"), "a method that does not work has no figures"
+    assert results["occlusion"].first == (1,)
 
 
 def test_what_speaks_for_the_target_rather_than_the_contrast_comes_first():
     """Of "yes" the good says most; of yes rather than maybe nothing, as it speaks for both alike."""
     module = plain.Bag(2).eval()
     module.head = torch.nn.Linear(2, 3)
-    with torch.no_grad():
-        module.words.weight.zero_()
-        module.head.weight.copy_(torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
-        module.words.weight[tiny.VOCABULARY["good"], :2] = 3
-        module.words.weight[tiny.VOCABULARY["great"], 0] = 2
-    explainer = Explainer(
-        module, tiny.tokenizer_for("bert"), task="sequence-classification", labels=["no", "maybe", "yes"]
-    )
+    module.words.weight.data.zero_()
+    module.head.weight.data.copy_(torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+    module.words.weight.data[tiny.VOCABULARY["good"], :2] = 3
+    module.words.weight.data[tiny.VOCABULARY["great"], 0] = 2
+    labels = ["no", "maybe", "yes"]
+    explainer = Explainer(module, tiny.tokenizer_for("bert"), task="sequence-classification", labels=labels)
     alone = Known(("great",), "the good great film", target="yes")
     results, _ = measured(explainer, alone, replace(alone, contrast="maybe"))
     for method in EXACT:
@@ -99,8 +99,8 @@ def test_evidence_in_the_second_text_of_a_pair(linear):
     assert results["frozen-gradient"].first == results["occlusion"].first == (1,)
     assert results["random"].first == pytest.approx((1 / 7,)), "not the word at its characters in the first text"
     assert results["last"].first == (0,)
-    assert results["lexical overlap"].first == (0,), "the word in both texts is another"
-    assert results["lexical overlap"].first_two == (0,)
+    overlap = results["lexical overlap"]
+    assert overlap.first == overlap.first_two == (0,), "the word in both texts is another"
 
 
 def test_rankings_that_read_no_model(linear):
@@ -117,55 +117,35 @@ def test_rankings_that_read_no_model(linear):
 def test_equal_scores_count_as_the_mean_over_all_their_orders(seed):
     draw = np.random.default_rng(seed)
     scores, is_evidence = draw.integers(3, size=5).astype(float), np.arange(5) < 1 + seed % 3
-    orders = [
-        order
-        for order in itertools.permutations(range(5))
-        if all(scores[a] >= scores[b] for a, b in itertools.pairwise(order))
-    ]
+    every = itertools.permutations(range(5))
+    orders = [order for order in every if all(scores[a] >= scores[b] for a, b in itertools.pairwise(order))]
     for count in (1, 2):
         expected = np.mean([any(is_evidence[i] for i in order[:count]) for order in orders])
         assert found_among(count, scores, is_evidence) == pytest.approx(expected)
-    in_order = [
-        np.mean(
-            [order.index(a) < order.index(b) for a in np.flatnonzero(is_evidence) for b in np.flatnonzero(~is_evidence)]
-        )
-        for order in orders
-    ]
-    assert auroc(scores, is_evidence) == pytest.approx(np.mean(in_order))
+    pairs = list(itertools.product(np.flatnonzero(is_evidence), np.flatnonzero(~is_evidence)))
+    in_order = np.mean([order.index(a) < order.index(b) for order in orders for a, b in pairs])
+    assert auroc(scores, is_evidence) == pytest.approx(in_order)
 
 
-@pytest.mark.parametrize(
-    ("case", "reason"),
-    [
+def test_what_cannot_be_measured_is_counted_with_the_reason(linear):
+    unread, nothing_else = "evidence not read, or where the answer is read", "nothing but evidence"
+    for case, reason in (
         (Known(("good",), "the good film", target="no"), "answered otherwise"),
-        (Known(((3, 4),), "the good film"), "evidence not read, or where the answer is read"),
-        (Known(("awful", "good"), "good " + "the " * 60 + "awful"), "evidence not read, or where the answer is read"),
-        (Known(("the good film",), "the good film"), "nothing but evidence"),
-        (Known(("good",), "the good film", among=("good",)), "nothing but evidence"),
-        (Known(("good",), "the good film", among=("film",)), "evidence not read, or where the answer is read"),
-    ],
-)
-def test_what_cannot_be_measured_is_counted_with_the_reason(linear, case, reason):
-    assert measured(linear, Known(("bad",), "a bad plot"), case)[1] == {"inputs": 1, reason: 1}
-    with pytest.raises(DataError, match="nothing can be measured"):
-        measured(linear, case)
+        (Known(((3, 4),), "the good film"), unread),
+        (Known(("awful", "good"), "good " + "the " * 60 + "awful"), unread),
+        (Known(("the good film",), "the good film"), nothing_else),
+        (Known(("good",), "the good film", among=("good",)), nothing_else),
+        (Known(("good",), "the good film", among=("film",)), unread),
+    ):
+        assert measured(linear, Known(("bad",), "a bad plot"), case)[1] == {"inputs": 1, reason: 1}
+        refused(DataError, "nothing can be measured", partial(measured, linear, case))
 
 
-@pytest.mark.parametrize("part", ["goo", "film was", (4, 60), (5, 5)])
-def test_evidence_that_is_not_in_the_text_is_refused(linear, part):
-    with pytest.raises(DataError, match=r"row 1: .* is not in the text, which has 13 characters"):
-        measured(linear, Known(("bad",), "a bad plot"), Known((part,), "the good film"))
-
-
-def test_a_label_that_does_not_exist_is_refused(linear):
-    with pytest.raises(TargetError):
-        measured(linear, Known(("bad",), "a bad plot", target="perhaps"))
-
-
-def test_a_method_that_does_not_work_has_no_figures(linear):
-    results, _ = measured(linear, Known(("bad",), "a bad plot"), methods=["frozen-gradient:read_at=1", "occlusion"])
-    assert not hasattr(results["frozen-gradient:read_at=1"], "first")
-    assert results["occlusion"].first == (1,)
+def test_evidence_that_is_not_in_the_text_and_a_label_that_does_not_exist_are_refused(linear):
+    message, good = r"row 1: .* is not in the text, which has 13 characters", Known(("bad",), "a bad plot")
+    for part in ("goo", "film was", (4, 60), (5, 5)):
+        refused(DataError, message, partial(measured, linear, good, Known((part,), "the good film")))
+    refused(TargetError, "perhaps", lambda: measured(linear, replace(good, target="perhaps")))
 
 
 def test_words_before_a_next_token_are_ranked_without_the_one_where_it_is_read():
@@ -180,13 +160,8 @@ def test_sentences_and_messages_that_an_answer_rests_on(methods):
     writer = tiny.writer(template=tiny.CHAT_TEMPLATE)
     documents = "The cat sat here. A great film was never bad. The keys are here."
     messages = [{"role": "user", "content": f"{name} was here ."} for name in ("the cat", "the actor", "the film")]
-    case = Known(
-        ("The cat sat here.",),
-        f"{documents} Is the cat here?",
-        completion="here",
-        units="sentence",
-        among=(documents,),
-    )
+    asked = {"completion": "here", "units": "sentence", "among": (documents,)}
+    case = Known(("The cat sat here.",), f"{documents} Is the cat here?", **asked)
     chat = Known(("the actor was here .",), messages=messages, completion="here", units="message")
     results, counts = measured(writer, case, chat, replace(case, contrast="there"), methods=methods)
     assert counts == {"inputs": 3}
@@ -214,18 +189,14 @@ def test_the_command_reads_a_file_and_writes_the_table(tmp_path, capsys):
     assert len(state["results"][0]["auroc"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
+def test_a_row_of_another_form_is_refused_by_its_number(tmp_path):
+    path, good = tmp_path / "known.jsonl", {"text": "a bad plot", "evidence": ["bad"]}
+    for row, problem in (
         ({"text": "a bad plot"}, "evidence: expected words"),
-        ({"text": "a bad plot", "evidence": "bad"}, "evidence: expected a list"),
-        ({"text": "a bad plot", "evidence": [[3, 1.5]]}, "evidence: expected"),
+        (good | {"evidence": "bad"}, "evidence: expected a list"),
+        (good | {"evidence": [[3, 1.5]]}, "evidence: expected"),
         ({"evidence": ["bad"]}, "expected a text, or the messages"),
-        ({"text": "a bad plot", "evidence": ["bad"], "units": "letter"}, "units: expected"),
-    ],
-)
-def test_a_row_of_another_form_is_refused_by_its_number(tmp_path, row, problem):
-    path = tmp_path / "known.jsonl"
-    path.write_text(json.dumps({"text": "a bad plot", "evidence": ["bad"]}) + "\n" + json.dumps(row))
-    with pytest.raises(DataError, match=f"row 1: .*{problem}"):
-        load_evidence(path)
+        (good | {"units": "letter"}, "units: expected"),
+    ):
+        path.write_text(json.dumps(good) + "\n" + json.dumps(row))
+        refused(DataError, f"row 1: .*{problem}", partial(load_evidence, path))

@@ -1,15 +1,21 @@
 """AOPC and its relatives, recomputed by hand."""
 
+import importlib
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import DataError, Explainer, InputError, UnsupportedModelError
+from normxlogit import DataError, Explainer, InputError, MethodError, UnsupportedModelError
+from normxlogit.cli import main
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example, task_named
-from tests import tiny
+from normxlogit.evaluation.faithfulness import evaluate, run_methods
+from normxlogit.methods import LogAt, method_named
+from tests import adapters, tiny
+from tests.contract.compare import refused
 
 TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]
 EXAMPLES = [Example(text, label) for text, label in zip(TEXTS, [0, 1, 0, 1, 1], strict=True)]
@@ -18,13 +24,13 @@ EXAMPLES = [Example(text, label) for text, label in zip(TEXTS, [0, 1, 0, 1, 1], 
 def by_hand(model, tokenizer, explainer, method, protocol):
     """The definitions as one plain loop: no batching, no shared code."""
     drops, kept, right = [], [], []
+
+    def ask(ids):
+        return tiny.logits_of(model, ids).softmax(-1)
+
     for example in EXAMPLES:
         ids = tokenizer(example.text)["input_ids"]
         scores = explainer(example.text, method=method).scores
-
-        def ask(ids):
-            return tiny.logits_of(model, ids).softmax(-1)
-
         before = ask(ids)
         label = int(before.argmax())
         row, keep, hits = [], [], []
@@ -36,18 +42,16 @@ def by_hand(model, tokenizer, explainer, method, protocol):
                 places = list(range(1, len(ids) - 1))
                 count = round(tenths / 10 * len(places))
             ranked = sorted(places, key=lambda i: (-scores[i], i))
-            masked, only = list(ids), list(ids)
-            for i in ranked[:count]:
-                masked[i] = tokenizer.mask_token_id
-            for i in ranked[count:]:
-                only[i] = tokenizer.mask_token_id
+            masked, only = (
+                [tokenizer.mask_token_id if i in gone else index for i, index in enumerate(ids)]
+                for gone in (ranked[:count], ranked[count:])
+            )
             after = ask(masked)
             row.append(float(before[label] - after[label]))
             keep.append(float(before[label] - ask(only)[label]))
             hits.append(int(after.argmax()) == example.label)
-        drops.append(row)
-        kept.append(keep)
-        right.append(hits)
+        for values, of_text in ((drops, row), (kept, keep), (right, hits)):
+            values.append(of_text)
     return np.mean(drops, 0), np.mean(kept), np.mean(right)
 
 
@@ -115,21 +119,12 @@ def test_ties_go_to_the_earlier_position():
 
 
 def test_scores_of_another_library():
-    explainer = tiny.explainer("bert")
-    ours = explainer([e.text for e in EXAMPLES], method="normxlogit")
-    labels = [e.label for e in EXAMPLES]
-    measured = faithfulness.measure_attributions(explainer, ours, labels)
-    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit")
-    assert measured.aopc == pytest.approx(direct.aopc)
-    pairs = [Example(tiny.PAIR, 0), Example(("bad film", "good film"), 1)]
-    measured = faithfulness.measure_attributions(
-        explainer, explainer([e.text for e in pairs], method="normxlogit"), [0, 1]
-    )
-    (direct,) = faithfulness.evaluate(explainer, pairs, "normxlogit")
-    assert measured.aopc == pytest.approx(direct.aopc)
-    by_protocol = faithfulness.measure_attributions(explainer, ours, labels, protocol="published")
-    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit", protocol="published")
-    assert by_protocol.aopc == pytest.approx(direct.aopc)
+    explainer, pairs = tiny.explainer("bert"), [Example(tiny.PAIR, 0), Example(("bad film", "good film"), 1)]
+    for examples, options in ((EXAMPLES, {}), (pairs, {}), (EXAMPLES, {"protocol": "published"})):
+        ours = explainer([e.text for e in examples], method="normxlogit")
+        measured = faithfulness.measure_attributions(explainer, ours, [e.label for e in examples], **options)
+        (direct,) = faithfulness.evaluate(explainer, examples, "normxlogit", **options)
+        assert measured.aopc == pytest.approx(direct.aopc)
 
 
 def test_each_distinct_text_is_asked_once():
@@ -151,7 +146,7 @@ def test_each_distinct_text_is_asked_once():
     assert values[1] == values[3] != values[0]
 
 
-def test_a_paired_test_tells_methods_apart():
+def test_a_paired_test_tells_methods_apart_and_constant_outputs_do_not_correlate():
     rng = np.random.default_rng(0)
     drops = rng.random(40)
     (measured,) = faithfulness.evaluate(tiny.explainer("bert"), EXAMPLES, "random")
@@ -161,12 +156,9 @@ def test_a_paired_test_tells_methods_apart():
     assert faithfulness.paired_p_value(b, a) == faithfulness.paired_p_value(a, b), "it has two sides"
     assert faithfulness.paired_p_value(a, a) == 1.0
     for one, other in ((a, replace(b, texts=39)), (replace(a, texts=39), b)):
-        with pytest.raises(DataError, match=f"a was measured on {one.texts} texts, b on {other.texts}"):
-            faithfulness.paired_p_value(one, other)
-
-
-def test_outputs_that_are_all_the_same_do_not_correlate():
-    gold = np.arange(4.0)
+        message = f"a was measured on {one.texts} texts, b on {other.texts}"
+        refused(DataError, message, partial(faithfulness.paired_p_value, one, other))
+    gold = np.arange(4.0)  # outputs that are all the same do not correlate
     assert faithfulness.quality(np.ones(4), gold, regression=True) == 0
     assert faithfulness.quality(gold, gold, regression=True) == pytest.approx(1)
 
@@ -186,33 +178,101 @@ def test_the_published_protocol_reads_ninety_tokens():
 
 def test_labels_and_models_that_do_not_fit():
     explainer = tiny.explainer("bert")
-    with pytest.raises(DataError, match="example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"):
-        faithfulness.evaluate(explainer, [Example("fine", 0), Example("fine", 2)])
-    with pytest.raises(DataError, match="no examples"):
-        faithfulness.evaluate(explainer, [])
-    refusals = {-1: "example 0 has label -1;", 0.5: "gold label 0.5 is neither", 1.5: "gold label 1.5 is neither"}
-    for label, message in refusals.items():
-        with pytest.raises(DataError, match=message):
-            faithfulness.evaluate(explainer, [Example("fine", label), Example("fine", 1)])
+    for labels, message in (
+        ([0, 2], "example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"),
+        ([], "no examples"),
+        ([-1, 1], "example 0 has label -1;"),
+        ([0.5, 1], "gold label 0.5 is neither"),
+        ([[0, 1], [1]], r"example 0 has labels \[0, 1\]; the model answers with one label"),
+    ):
+        examples = [Example("fine", label) for label in labels]
+        refused(DataError, message, partial(faithfulness.evaluate, explainer, examples))
     for kind, name in (("MaskedLM", "masked-lm"), ("TokenClassification", "token-classification")):
         other = tiny.explainer("bert", kind)
-        with pytest.raises(UnsupportedModelError, match=f"regression models, not on {name}"):
-            faithfulness.evaluate(other, EXAMPLES)
-        with pytest.raises(UnsupportedModelError, match=f"sst2 needs a model that classifies texts, .* for {name}"):
-            faithfulness.check_head(other.task_model, task_named("sst2"))
-    with pytest.raises(DataError, match=r"example 0 has labels \[0, 1\]; the model answers with one label"):
-        faithfulness.evaluate(explainer, [Example("fine", [0, 1]), Example("fine", [1])])
-    with pytest.raises(InputError, match="must be 'default' or 'published', not 'paper'"):
-        faithfulness.evaluate(explainer, EXAMPLES, protocol="paper")
+        on, needs = f"regression models, not on {name}", f"sst2 needs a model that classifies texts, .* for {name}"
+        refused(UnsupportedModelError, on, partial(faithfulness.evaluate, other, EXAMPLES))
+        refused(UnsupportedModelError, needs, partial(faithfulness.check_head, other.task_model, task_named("sst2")))
+    message = "must be 'default' or 'published', not 'paper'"
+    refused(InputError, message, lambda: faithfulness.evaluate(explainer, EXAMPLES, protocol="paper"))
 
 
 @pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])
 def test_a_task_needs_a_head_of_as_many_labels(task, outputs):
     for given in (1, 2, 3):
-        model = tiny.explainer("bert", num_labels=given).task_model
-        if given == outputs:
-            faithfulness.check_head(model, task_named(task))
-            continue
+        check = partial(faithfulness.check_head, tiny.explainer("bert", num_labels=given).task_model, task_named(task))
         has, needs = ("one value" if n == 1 else f"{n} labels" for n in (given, outputs))
-        with pytest.raises(UnsupportedModelError, match=f"answers with {has}, and {task} needs {needs}"):
-            faithfulness.check_head(model, task_named(task))
+        if given == outputs:
+            check()
+        else:
+            refused(UnsupportedModelError, f"answers with {has}, and {task} needs {needs}", check)
+
+
+FEELINGS = ("joy", "anger", "fear")
+SPELLED = {"names": list, "zeros and ones": lambda names: [int(name in names) for name in FEELINGS]}
+
+
+@pytest.mark.parametrize("module", ["datasets", "faithfulness", "report"])
+def test_every_public_name_is_described(module):
+    imported = importlib.import_module(f"normxlogit.evaluation.{module}")
+    for name, value in vars(imported).items():
+        if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == imported.__name__:
+            assert value.__doc__, name
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_the_accuracy_of_several_labels_is_the_share_of_answers_among_them(spelled):
+    model = tiny.model("bert", num_labels=3, problem_type="multi_label_classification")
+    explainer = Explainer(model, tiny.tokenizer_for("bert"), labels=FEELINGS)
+    answers = [result.prediction.label for result in explainer(tiny.TEXTS)]
+    others = [[name for name in FEELINGS if name != label] for label in answers]
+    gold = [[others[i][0], label] if i % 2 else others[i] for i, label in enumerate(answers)]
+    examples = [Example(text, SPELLED[spelled](names)) for text, names in zip(tiny.TEXTS, gold, strict=True)]
+    (result,) = evaluate(explainer, examples, "input-norm")
+    assert result.whole_quality == pytest.approx(np.mean([i % 2 for i in range(len(gold))]))
+    with pytest.raises(DataError, match="answers with one label"):
+        evaluate(Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert"), labels=FEELINGS), examples)
+
+
+def test_a_regression_of_several_values_is_refused():
+    model = tiny.model("bert", num_labels=3, problem_type="regression")
+    with pytest.raises(UnsupportedModelError, match=r"one value, and .* answers with 3"):
+        evaluate(Explainer(model, tiny.tokenizer_for("bert")), [Example("the movie", 1.0)], ["random"])
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # peft's call
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own
+def test_measurements_of_one_adapter_are_not_those_of_another(tmp_path):
+    pytest.importorskip("peft")
+    examples = [Example("the movie is not good", 0), Example("a great film with charm", 1)]
+
+    def measured(model, folder):
+        explainer = Explainer(model, tiny.tokenizer(), name="tiny")
+        (result,) = run_methods(explainer, examples, [method_named("occlusion")], folder=folder)
+        return result.aopc
+
+    model = adapters.adapted("bert", "other")
+    first = measured(model, tmp_path)
+    assert measured(model, tmp_path) == first
+    assert len(list(tmp_path.iterdir())) == 1, "read, not measured again"
+    model.set_adapter("other")
+    assert measured(model, tmp_path) == measured(model, None) != first
+
+
+def test_a_method_of_your_own_is_measured(explainer):
+    class Unregistered(LogAt):
+        """Not what its base is registered as."""
+
+    examples = [Example(text, 0) for text in tiny.TEXTS]
+    (result,) = evaluate(explainer, examples, LogAt())
+    assert (result.method, result.texts) == ("logat", len(examples))
+    refused(MethodError, "is not registered", lambda: evaluate(explainer, examples, Unregistered()))
+
+
+@pytest.mark.parametrize(
+    "words", [("faithfulness", "--methods", "logat normxlogt"), ("frontier", "--methods", "normxlogt")]
+)
+def test_a_misspelt_method_is_refused_before_a_model_is_loaded(words, capsys, monkeypatch):
+    monkeypatch.setattr(Explainer, "from_pretrained", lambda *_, **__: pytest.fail("a model was loaded"))
+    with pytest.raises(SystemExit):
+        main(["evaluate", *words])
+    assert "no method named 'normxlogt'; did you mean normxlogit" in capsys.readouterr().err

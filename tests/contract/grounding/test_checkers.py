@@ -1,11 +1,14 @@
 """A second opinion on the verdicts: a classifier of pairs of texts that knows entailment."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
-from normxlogit import Attributions, Explainer, InputError, load
+from normxlogit import Attributions, Explainer, InputError
 from tests import tiny
+from tests.contract.compare import comes_back, refused
 
 LABELS = ("entailment", "neutral", "contradiction")
 DOCUMENTS = {"film": "The movie is good. The plot is never bad. A cat sat on the mat."}
@@ -50,7 +53,7 @@ def test_a_checker_predicts_of_each_sentence_and_names_the_words_that_decide(cit
     assert "checker: contradiction" in cited.support[0].reason
 
 
-def test_the_verdict_is_combined_with_the_readers(cited):
+def test_the_verdict_is_combined_with_the_readers_and_saved(cited, tmp_path):
     alone = tiny.writer().cite("is it good ?", DOCUMENTS, answer=ANSWER)
     assert alone.readings == cited.readings
     for before, after in zip(alone.support, cited.support, strict=True):
@@ -59,18 +62,11 @@ def test_the_verdict_is_combined_with_the_readers(cited):
             assert after.judgement == "contradicts"
         assert after.judgement in (before.judgement, said, "cannot tell")
         assert after.judgement != "rests" or before.covered > 0.9, "no checker passes an invention"
-
-
-def test_checks_are_saved(cited, tmp_path):
-    for ending in (".json", ".parquet"):
-        Attributions([cited, cited]).save(tmp_path / f"cited{ending}")
-        assert list(load(tmp_path / f"cited{ending}")) == [cited, cited]
+    comes_back(Attributions([cited, cited]), tmp_path)
 
 
 def test_what_is_no_checker_is_refused():
-    for checker, options, message in (
-        (classifier(("good", "bad", "other")), {}, "a label called entailment"),
-        (classifier(), {"verify": 0}, "verify=0 gives none"),
-    ):
-        with pytest.raises(InputError, match=message):
-            tiny.writer().cite("is it good ?", DOCUMENTS, answer=ANSWER, checker=checker, **options)
+    cite = partial(tiny.writer().cite, "is it good ?", DOCUMENTS, answer=ANSWER)
+    other = classifier(("good", "bad", "other"))
+    refused(InputError, "a label called entailment", lambda: cite(checker=other))
+    refused(InputError, "verify=0 gives none", lambda: cite(checker=classifier(), verify=0))

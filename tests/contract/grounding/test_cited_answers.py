@@ -1,6 +1,7 @@
 """Citations of answers that were written elsewhere, and of prompts of one's own."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import transformers
 from normxlogit import Explainer, InputError
 from normxlogit.grounding import Citations
 from tests import tiny
+from tests.contract.compare import refused
 
 DOCUMENTS = {"a": "The movie is good. The plot is bad.", "b": "The keys are here."}
 QUESTION, ANSWER = "Is it good?", "The movie was great. The keys are here."
@@ -19,7 +21,7 @@ def made(template=None, length=40):
     return tiny.writer(template=template, length=length)
 
 
-def test_an_answer_is_a_completion_explained_by_sources():
+def test_an_answer_is_a_completion_explained_by_sources_with_marks_and_footnotes():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
     assert answer.answer.strip() == ANSWER
@@ -30,6 +32,12 @@ def test_an_answer_is_a_completion_explained_by_sources():
     plain = explainer.explain_completion(prompt, answer.answer, sources=spans, parts="sentence")
     np.testing.assert_allclose(answer.attribution.scores, plain.scores, rtol=1e-4, atol=1e-5)
     assert Citations.from_dict(answer.to_dict()) == answer
+    marks = ["".join(f"[{n}]" for n in s.citations) for s in answer.support]
+    assert answer.marked().strip() == f"The movie was great.{marks[0]} The keys are here.{marks[1]}"
+    page = answer.to_markdown()
+    assert page.startswith(f"The movie was great.{marks[0].replace('[', '[^')}")
+    for citation in answer.citations():
+        assert f"[^{citation.number}]: {citation.name}: {citation.text}\n" in page
 
 
 def test_the_marks_of_an_answer_that_cites_by_itself_are_no_words_of_it():
@@ -61,30 +69,22 @@ def test_the_prefix_of_a_pipeline_stands_before_the_sources():
 
 
 def test_what_is_missing_is_named():
-    explainer = made()
+    cite = made().cite
     for answer in ("", "  ", 3, ["a"], "</s>", "\u00e9"):
-        with pytest.raises(InputError, match="answer"):
-            explainer.cite(QUESTION, DOCUMENTS, answer=answer)
-    with pytest.raises(InputError, match="question"):
-        explainer.cite(documents=DOCUMENTS, answer=ANSWER)
-    with pytest.raises(InputError, match="documents"):
-        explainer.cite(QUESTION, answer=ANSWER)
-    with pytest.raises(InputError, match="call cite for each"):
-        explainer.cite([QUESTION, QUESTION], DOCUMENTS, answer=ANSWER)
+        refused(InputError, "answer", partial(cite, QUESTION, DOCUMENTS, answer=answer))
+    refused(InputError, "question", lambda: cite(documents=DOCUMENTS, answer=ANSWER))
+    refused(InputError, "documents", lambda: cite(QUESTION, answer=ANSWER))
+    refused(InputError, "call cite for each", lambda: cite([QUESTION, QUESTION], DOCUMENTS, answer=ANSWER))
+    messages = [{"role": "user", "content": "the movie"}]
     for given in ({"question": QUESTION}, {"documents": DOCUMENTS}, {"system": "Be brief."}):
-        with pytest.raises(InputError, match="messages hold the question"):
-            explainer.cite(**given, messages=[{"role": "user", "content": "the movie"}], answer=ANSWER)
+        refused(InputError, "messages hold the question", partial(cite, **given, messages=messages, answer=ANSWER))
 
 
 def test_support_has_the_share_of_the_sources_and_says_which_sentences_rest_on_the_documents():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=0)
-    sources = explainer.explain_completion(
-        answer.text[: -len(answer.answer)],
-        answer.answer,
-        sources=dict(zip(answer.names, answer.spans, strict=True)),
-        parts="sentence",
-    )
+    prompt, spans = answer.text[: -len(answer.answer)], dict(zip(answer.names, answer.spans, strict=True))
+    sources = explainer.explain_completion(prompt, answer.answer, sources=spans, parts="sentence")
     for support, scores in zip(answer.support, sources.scores, strict=True):
         parts = [scores[: len(answer.names)].sum(), *scores[len(answer.names) :]]  # sources, prompt, answer
         assert support.share == pytest.approx(parts[0] / np.abs(parts).sum(), abs=1e-4)

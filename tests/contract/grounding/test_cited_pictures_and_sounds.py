@@ -10,6 +10,7 @@ from PIL import Image
 from normxlogit import Explainer, InputError
 from normxlogit.grounding import Citations
 from tests import tiny
+from tests.contract.compare import refused
 
 pytest.importorskip("normxlogit.media")
 
@@ -117,8 +118,7 @@ def test_pictures_among_documents_are_sources(tmp_path):
 def test_pictures_among_documents_of_a_model_of_texts_are_refused():
     tokenizer = tiny.letters()
     reader = Explainer(tiny.model("llama", "CausalLM", vocab_size=100), tokenizer)
-    with pytest.raises(InputError, match="no chat template"):
-        reader.cite(QUESTION, [vlm.picture()], answer="the tree .")
+    refused(InputError, "no chat template", lambda: reader.cite(QUESTION, [vlm.picture()], answer="the tree ."))
     tokenizer.chat_template = tiny.CHAT_TEMPLATE
     with pytest.raises(InputError, match="reads texts alone, and a message holds a picture"):
         Explainer(reader.model, tokenizer).cite(QUESTION, [vlm.picture()], answer="the tree .")

@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from normxlogit import DataError, InputError
 from normxlogit.grounding import Citations
 from tests import tiny
+from tests.contract.compare import refused
+from tests.contract.texts import chat
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"movie":"the cat"}'}}
 RESULT = '{"plot": "very good", "actor": {"charm": "great"}, "keys": ["here", "there"]}'
@@ -43,33 +46,20 @@ STRICT = (
     "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('an order') }}{% endif %}"
     "<s>{{ m.role }} : {{ m.content | trim }} </s>{% endfor %}" + OPENING
 )
+CONTENT, TOOL_CALLS = "{{ m.content }}", "tool calls, results of tools"
+NO_CALLS = "{% if m.tool_calls %}{{ raise_exception('no') }}{% endif %}<s>{{ m.role"
 TEMPLATES = {
-    "text": None,
-    "chat": tiny.CHAT_TEMPLATE,
-    "tools": NATIVE,
-    "no system, strictly alternating": STRICT,
-    "one tool call": NATIVE.replace(
-        "<s>{{ m.role", "{% if m.tool_calls %}{{ raise_exception('no') }}{% endif %}<s>{{ m.role"
-    ),
-    "no earlier reasoning": NATIVE.replace("{{ m.content }}", "{{ m.content.split('</think>')[-1] }}"),
-    "opens the reasoning": NATIVE + "<think>\n",
-    "calls instead of contents": NATIVE.replace(
-        "{{ m.content }}", "{% if not m.tool_calls %}{{ m.content }}{% endif %}"
-    ),
-    "contents of parts": NATIVE.replace("{{ m.content }}", "{% for p in m.content %}{{ p['text'] }}{% endfor %}"),
+    "text": (None, None),
+    "chat": (tiny.CHAT_TEMPLATE, TOOL_CALLS),
+    "tools": (NATIVE, None),
+    "no system, strictly alternating": (STRICT, f"{TOOL_CALLS}, system messages"),
+    "one tool call": (NATIVE.replace("<s>{{ m.role", NO_CALLS), TOOL_CALLS),
+    "no earlier reasoning": (NATIVE.replace(CONTENT, "{{ m.content.split('</think>')[-1] }}"), None),
+    "opens the reasoning": (NATIVE + "<think>\n", None),
+    "calls instead of contents": (NATIVE.replace(CONTENT, "{% if not m.tool_calls %}{{ m.content }}{% endif %}"), None),
+    "contents of parts": (NATIVE.replace(CONTENT, "{% for p in m.content %}{{ p['text'] }}{% endfor %}"), None),
 }
-PLAIN = {
-    "text": None,
-    "chat": "tool calls, results of tools",
-    "tools": None,
-    "no system, strictly alternating": "tool calls, results of tools, system messages",
-    "one tool call": "tool calls, results of tools",
-    "no earlier reasoning": None,
-    "opens the reasoning": None,
-    "calls instead of contents": None,
-    "contents of parts": None,
-}
-"""What is rendered as plain text, by the note of the result."""
+"""Templates, and what the result's note says is rendered as plain text."""
 
 WITHOUT_REASONING = ("no earlier reasoning", "calls instead of contents")
 """Templates that leave out earlier reasoning: the model does not read it, so it is not a source."""
@@ -85,8 +75,8 @@ def sources_of(cited):
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_what_was_said_before_the_answer_are_the_sources(name):
-    messages = copy.deepcopy(TRACE)
-    cited = made(TEMPLATES[name]).cite(messages=messages, verify=0)
+    messages, (template, plain) = copy.deepcopy(TRACE), TEMPLATES[name]
+    cited = made(template).cite(messages=messages, verify=0)
     assert messages == TRACE
     left_out = ["reasoning:1"] if name in WITHOUT_REASONING else []
     assert sources_of(cited) == {source: text for source, text in SOURCES.items() if source not in left_out}
@@ -95,12 +85,8 @@ def test_what_was_said_before_the_answer_are_the_sources(name):
     assert [cited.answer[start:end] for start, end in cited.attribution.reasoning] == ["Very good plot."]
     assert [sentence.strip() for sentence in cited.sentences] == ["The movie was good.", "The plot is great."]
     assert cited.question == "Was the movie good?"
-    notes = [note for note in cited.notes if "plain text" in note]
-    assert notes == (
-        []
-        if PLAIN[name] is None
-        else [f"the reader's chat template does not render {PLAIN[name]}: rendered as plain text"]
-    )
+    note = f"the reader's chat template does not render {plain}: rendered as plain text"
+    assert [note for note in cited.notes if "plain text" in note] == ([] if plain is None else [note])
     assert cited.text.count("<think>") == cited.text.count("</think>")
     assert Citations.from_dict(cited.to_dict()) == cited
 
@@ -120,12 +106,8 @@ def test_scores_are_those_of_the_named_spans_of_the_same_text():
 
 def test_turns_and_answers_from_elsewhere():
     explainer = made(tiny.CHAT_TEMPLATE)
-    messages = [
-        {"role": "user", "content": "Is the cat here?"},
-        {"role": "assistant", "content": "The cat is here."},
-        {"role": "user", "content": "And the keys?"},
-        {"role": "assistant", "content": "The keys are there."},
-    ]
+    first, second = (("user", "Is the cat here?"), ("assistant", "The cat is here.")), ("user", "And the keys?")
+    messages = chat(*first, second, ("assistant", "The keys are there."))
     last, first = explainer.cite(messages=messages, verify=0), explainer.cite(messages=messages, turn=0, verify=0)
     assert (last.answer.strip(), last.names) == ("The keys are there.", ("user:1", "assistant:1"))
     assert (first.answer.strip(), first.names, first.question) == ("The cat is here.", ("user:1",), "Is the cat here?")
@@ -135,16 +117,12 @@ def test_turns_and_answers_from_elsewhere():
     assert explainer.cite(messages=messages, turn=-1, verify=0) == last
     written = explainer.cite(messages=messages[:1], max_new_tokens=3, verify=0)
     assert written.names == ("user:1",)
-    with pytest.raises(InputError, match="no turn 2: the assistant has 2 texts"):
-        explainer.cite(messages=messages, turn=2)
-    with pytest.raises(InputError, match="pass it or answer="):
-        explainer.cite(messages=messages, turn=0, answer="The cat.")
-    with pytest.raises(InputError, match="turn= picks an answer of a conversation"):
-        explainer.cite("Is it?", ["The cat is here."], turn=0)
-    with pytest.raises(InputError, match="messages hold the question"):
-        explainer.cite("Is it?", messages=messages)
-    with pytest.raises(InputError, match="expected a list of messages"):
-        explainer.cite(messages={"a": 1})
+    cite, asked = explainer.cite, {"messages": messages}
+    refused(InputError, "no turn 2: the assistant has 2 texts", lambda: cite(**asked, turn=2))
+    refused(InputError, "pass it or answer=", lambda: cite(**asked, turn=0, answer="The cat."))
+    refused(InputError, "turn= picks an answer of a conversation", lambda: cite("Is it?", ["The cat."], turn=0))
+    refused(InputError, "messages hold the question", lambda: cite("Is it?", **asked))
+    refused(InputError, "expected a list of messages", lambda: cite(messages={"a": 1}))
 
 
 def test_a_file_is_read_like_its_messages(tmp_path):
@@ -160,46 +138,28 @@ def test_a_file_is_read_like_its_messages(tmp_path):
 
 
 def test_a_message_that_the_template_leaves_out_is_not_a_source():
-    template = tiny.CHAT_TEMPLATE.replace(
-        "{% for m in messages %}", "{% for m in messages if 'keys' not in m.content %}"
-    )
-    messages = [
-        {"role": "user", "content": "The keys are here."},
-        {"role": "user", "content": "Is the cat here?"},
-        {"role": "assistant", "content": "The cat is here."},
-    ]
-    cited = made(template).cite(messages=messages, verify=0)
+    template = tiny.CHAT_TEMPLATE.replace("in messages %}", "in messages if 'keys' not in m.content %}")
+    messages = ("user", "The keys are here."), ("user", "Is the cat here?"), ("assistant", "The cat is here.")
+    cited = made(template).cite(messages=chat(*messages), verify=0)
     assert cited.names == ("user (2):1",)
     assert "user is not in the prompt as the chat template writes it, so it is not among the sources" in cited.notes
 
 
 def test_names_tell_messages_apart():
-    messages = [
-        {"role": "user", "content": "The cat. The movie."},
-        {"role": "tool", "name": "a:b", "content": "The plot is good."},
-        {"role": "tool", "name": "a:b", "content": '{"a": "the cat", "a": "the movie"}'},
-        {"role": "assistant", "content": "The cat is here."},
-    ]
+    results = ("tool", "The plot is good."), ("tool", '{"a": "the cat", "a": "the movie"}')
+    messages = chat(("user", "The cat. The movie."), *results, ("assistant", "The cat is here."))
+    messages[1]["name"] = messages[2]["name"] = "a:b"
     cited = made(tiny.CHAT_TEMPLATE).cite(messages=messages, verify=0)
-    assert cited.names == (
-        "user:1",
-        "user:2",
-        "tool result a b:1",
-        "tool result a b (2):a",
-        "tool result a b (2):a (2)",
-    )
+    assert cited.names[:3] == ("user:1", "user:2", "tool result a b:1")
+    assert cited.names[3:] == ("tool result a b (2):a", "tool result a b (2):a (2)")
 
 
-def test_verdicts_name_the_messages():
+def test_verdicts_name_the_messages_which_fit_the_text():
     explainer = made(tiny.CHAT_TEMPLATE)
     cited = explainer.cite(messages=TRACE, verify=2)
-    assert [cited.text[m.start : m.end] for m in cited.messages] == [
-        "The cat is here. The keys are there.",
-        "Was the movie good?",
-        "Maybe the plot.",
-        '{"movie": "the cat"}',
-        RESULT,
-    ]
+    said = [cited.text[m.start : m.end] for m in cited.messages]
+    assert said[:3] == ["The cat is here. The keys are there.", "Was the movie good?", "Maybe the plot."]
+    assert said[3:] == ['{"movie": "the cat"}', RESULT]
     assert [m.name for m in cited.messages][3:5] == ["tool call search", "tool result search"]
     assert cited.documents == tuple(name.rpartition(":")[0] for name in cited.names)
     untested = replace(cited, readings=(), attribution=replace(cited.attribution, verified=None))
@@ -211,21 +171,15 @@ def test_verdicts_name_the_messages():
     assert "document" not in str(cited)
     assert "rest on the documents" not in cited.to_html()
     documents = explainer.cite("Was the movie good?", ["The movie was good."], answer="The movie was good.", verify=0)
-    assert documents.messages == ()
-    assert documents.support[0].messages == ()
-
-
-def test_messages_that_do_not_fit_the_text_are_refused():
-    state = made(tiny.CHAT_TEMPLATE).cite(messages=TRACE, verify=0).to_dict()
+    assert documents.messages == documents.support[0].messages == ()
+    state = cited.to_dict()
     messages = state["messages"]
     for wrong in (messages[:-1], messages[::-1], [{**m, "end": 10**6} for m in messages], messages[1:]):
-        with pytest.raises(DataError, match="messages"):
-            Citations.from_dict({**state, "messages": wrong})
+        refused(DataError, "messages", partial(Citations.from_dict, {**state, "messages": wrong}))
 
 
 def test_a_conversation_that_is_too_long_is_refused() -> None:
     reader = tiny.writer(length=200)
     long = [*TRACE[:1], {"role": "user", "content": "the cat sat . " * 80}, *TRACE[2:]]
     for messages in (long, long[:-1]):
-        with pytest.raises(InputError, match="the model reads 200: "):
-            reader.cite(messages=messages)
+        refused(InputError, "the model reads 200: ", partial(reader.cite, messages=messages))

@@ -1,14 +1,15 @@
 """Of an answer that reasons, verdicts are on what it concludes, and its sources are those that the reasoning read."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
 import normxlogit
 from normxlogit import InputError
 from tests import tiny
+from tests.contract.compare import comes_back, nats, refused
 
 DOCUMENTS = {"film": "The plot was never bad. The charm is great.", "cat": "The cat sat here."}
 QUESTION = "Was it good?"
@@ -20,15 +21,6 @@ CONCLUSION = ["The film was good.", "The cat is here."]
 @pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE], ids=["text", "chat"])
 def explainer(request):
     return tiny.writer(template=request.param)
-
-
-def nats_of(explainer, text, answer):
-    """Return the log-probability of an answer after a text, by the model alone."""
-    encode = explainer.tokenizer
-    first, both = (encode(part, add_special_tokens=False)["input_ids"] for part in (text, text + answer))
-    with torch.no_grad():
-        logs = explainer.model(torch.tensor([both])).logits[0].double().log_softmax(-1)
-    return sum(float(logs[i - 1, both[i]]) for i in range(len(first), len(both)))
 
 
 def prompt_of(cited):
@@ -43,10 +35,10 @@ def test_verdicts_are_on_the_conclusion_directly_behind_the_question(explainer):
     opening = cited.answer[: cited.answer.index("A good")]
     before, sentences = f"{prompt_of(cited)}{opening}</think>", [f" {sentence}" for sentence in CONCLUSION]
     for k, sentence in enumerate(sentences):
-        expected = nats_of(explainer, before + "".join(sentences[:k]), sentence)
+        expected = nats(explainer, before + "".join(sentences[:k]), sentence)
         assert cited.readings[k].nats == pytest.approx(expected, abs=1e-3)
         assert cited.verified.original.values[k] == pytest.approx(expected, abs=1e-3)
-    without = nats_of(explainer, before.replace("The cat sat here.", ""), "".join(sentences))
+    without = nats(explainer, before.replace("The cat sat here.", ""), "".join(sentences))
     assert cited.losses["cat:1"] == pytest.approx(cited.verified.original.value - without, abs=1e-3)
     alone = explainer.without(QUESTION, ["cat:1"], documents=DOCUMENTS, completion=ANSWER)
     assert alone.value == pytest.approx(without, abs=1e-3)
@@ -79,12 +71,9 @@ def test_losses_come_behind_what_the_reasoning_took(explainer):
 
 def test_each_thought_is_left_out(explainer):
     cited = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify="reasoning")
-    opening = cited.answer[: cited.answer.index("A good")].rstrip()
-    last = f" {' '.join(CONCLUSION)}"
-    kept = (" ".join(THOUGHTS), THOUGHTS[1], THOUGHTS[0], "")
-    expected = [
-        nats_of(explainer, prompt_of(cited) + " ".join([opening, *([k] if k else []), "</think>"]), last) for k in kept
-    ]
+    opening, last = cited.answer[: cited.answer.index("A good")].rstrip(), f" {' '.join(CONCLUSION)}"
+    before, kept = f"{prompt_of(cited)}{opening} ", (" ".join(THOUGHTS), THOUGHTS[1], THOUGHTS[0], "")
+    expected = [nats(explainer, f"{before}{thoughts} </think>".replace("  ", " "), last) for thoughts in kept]
     tested = cited.verified
     measured = [removal.value for removal in (tested.original, *tested.single, tested.together)]
     np.testing.assert_allclose(measured, expected, atol=1e-3)
@@ -103,21 +92,16 @@ def test_the_reasoning_of_a_message_is_that_of_its_answer(explainer):
 
 
 def test_the_caller_says_where_it_reasons(explainer):
-    answer = "A good film. The film was good."
-    spans = explainer.cite(QUESTION, DOCUMENTS, answer=f"  {answer}", reasoning=[(2, 14)], verify=0)
-    marked = explainer.cite(
-        QUESTION, DOCUMENTS, answer=f"( {answer}".replace(". T", ". ) T"), reasoning=("(", ")"), verify=0
-    )
+    answer, cite = "A good film. The film was good.", partial(explainer.cite, QUESTION, DOCUMENTS, verify=0)
+    spans = cite(answer=f"  {answer}", reasoning=[(2, 14)])
+    marked = cite(answer=f"( {answer}".replace(". T", ". ) T"), reasoning=("(", ")"))
     for cited in (spans, marked):
         assert list(cited.sentences) == ["The film was good."]
         assert [cited.answer[start:end].strip() for start, end in cited.attribution.reasoning] == ["A good film."]
     for wrong in ([(0, 99)], [(0, 5), (3, 9)], "think", [3]):
-        with pytest.raises(InputError, match="reasoning"):
-            explainer.cite(QUESTION, DOCUMENTS, answer=answer, reasoning=wrong, verify=0)
-    with pytest.raises(InputError, match="all reasoning"):
-        explainer.cite(QUESTION, DOCUMENTS, answer="<think> A good film. </think>", verify=0)
-    with pytest.raises(InputError, match="no reasoning"):
-        explainer.cite(QUESTION, DOCUMENTS, answer="The film was good.", verify="reasoning")
+        refused(InputError, "reasoning", partial(cite, answer=answer, reasoning=wrong))
+    refused(InputError, "all reasoning", lambda: cite(answer="<think> A good film. </think>"))
+    refused(InputError, "no reasoning", lambda: cite(answer="The film was good.", verify="reasoning"))
 
 
 def test_a_prompt_that_opens_the_reasoning_is_closed_before_an_answer_without_one():
@@ -129,11 +113,10 @@ def test_a_prompt_that_opens_the_reasoning_is_closed_before_an_answer_without_on
 
 
 @pytest.mark.parametrize("verify", [0, 1, "reasoning"])
-@pytest.mark.parametrize("ending", ["json", "parquet"])
-def test_saved_answers_keep_their_reasoning(explainer, tmp_path, ending, verify):
+def test_saved_answers_keep_their_reasoning(explainer, tmp_path, verify):
     cited = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=verify)
-    cited.save(tmp_path / f"cited.{ending}")
-    loaded = normxlogit.load(tmp_path / f"cited.{ending}")
+    comes_back(cited, tmp_path)
+    loaded = normxlogit.load(tmp_path / "result.parquet")
     assert loaded.sentences == cited.sentences
     assert loaded.support == cited.support
     assert loaded.attribution.reasoning == cited.attribution.reasoning

@@ -7,6 +7,8 @@ import normxlogit
 from normxlogit import Attributions, Explainer
 from normxlogit.grounding import Citations
 from tests import tiny
+from tests.contract.compare import comes_back, nats
+from tests.contract.texts import chat
 
 DOCUMENTS = {
     "refunds.txt": "Refunds are possible within 30 days. Shipping takes 5 days.",
@@ -24,67 +26,32 @@ def explainer() -> Explainer:
     return made()
 
 
-@pytest.mark.parametrize("ending", [".json", ".parquet"])
-def test_values_are_saved(explainer, tmp_path, ending):
-    cited = [explainer.cite("When?", DOCUMENTS, answer=text, verify=0) for text in (ANSWER, "This is all.")]
-    Attributions(cited).save(tmp_path / f"cited{ending}")
-    loaded = list(normxlogit.load(tmp_path / f"cited{ending}"))
-    assert loaded == cited
-    assert loaded[0].top(4) == cited[0].top(4)
-    assert Citations.from_dict(cited[0].to_dict()) == cited[0]
-
-
-@pytest.mark.parametrize(
-    ("said", "sources"),
-    [
+def test_the_question_is_no_source_but_alone(explainer):
+    for said, sources in (
         ("When does it ship?", ()),
         ("Tell me when it ships", ()),
         ("It ships on 5 May. Doesn't it?", ("user:1",)),
         ("It ships on 5 May. Is that right? And “when” (exactly?)", ("user:1",)),
         ("它什么时候发货？", ()),
         ("It ships on 5 May. Say it again.", ("user:1", "user:2")),
-    ],
-)
-def test_the_question_is_no_source(explainer, said, sources):
-    messages = [
-        {"role": "tool", "name": "search", "content": "It ships on 30 May."},
-        {"role": "user", "content": said},
-        {"role": "assistant", "content": "On 5 May."},
-    ]
-    cited = explainer.cite(messages=messages, verify=0)
-    assert cited.names == ("tool result search:1", *sources)
-    assert [message.name for message in cited.messages] == ["tool result search", "user"]
-    assert cited.question == said
+    ):
+        messages = chat(("tool", "It ships on 30 May."), ("user", said), ("assistant", "On 5 May."))
+        messages[0]["name"] = "search"
+        cited = explainer.cite(messages=messages, verify=0)
+        assert cited.names == ("tool result search:1", *sources)
+        assert [message.name for message in cited.messages] == ["tool result search", "user"]
+        assert cited.question == said
+    alone = explainer.cite(messages=chat(("user", "When?"), ("assistant", "On 5 May.")), verify=0)
+    assert alone.names == ("user:1",)
 
 
-def test_a_question_alone_is_a_source(explainer):
-    messages = [{"role": "user", "content": "When?"}, {"role": "assistant", "content": "On 5 May."}]
-    assert explainer.cite(messages=messages, verify=0).names == ("user:1",)
-
-
-def log_probability(explainer: Explainer, before: str, ending: str) -> float:
-    """Of the caller's own model, in one pass."""
-    first, ids = (
-        explainer.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, before + ending)
-    )
-    logits = tiny.logits_of(explainer.model, ids).log_softmax(-1)
-    return float(sum(logits[place - 1, ids[place]] for place in range(len(first), len(ids))))
-
-
-def test_each_sentence_loses_what_the_model_says_it_loses_without_the_documents() -> None:
-    explainer = made()
-    answer = explainer.cite("When?", DOCUMENTS, answer="Refunds take 5 days. It is old.", verify=1)
-    spans = sorted(answer.spans)
-    for part, loss in zip(answer.attribution.targets, answer.sentence_losses, strict=True):
-        before = answer.text[: part.span[0]]
-        without, end = "", 0
-        for first, last in spans:
-            without += before[end:first]
-            end = last
-        without += before[end:]
-        ending = answer.text[slice(*part.span)]
-        expected = log_probability(explainer, before, ending) - log_probability(explainer, without, ending)
-        assert loss == pytest.approx(expected, abs=1e-3)
+def without_sources(cited: Citations, end: int, names: tuple[str, ...] | None = None) -> str:
+    """Return the text before a character without the sources, or without those of some names."""
+    rest, start = "", 0
+    for (first, last), name in sorted(zip(cited.spans, cited.names, strict=True)):
+        if names is None or name in names:
+            rest, start = rest + cited.text[start:first], last
+    return rest + cited.text[start:end]
 
 
 @pytest.mark.parametrize("verify", ["auto", 1])
@@ -94,24 +61,11 @@ def test_sources_that_are_the_same_word_for_word_are_left_out_together(explainer
     cited = explainer.cite("When?", documents, answer="Within 30 days.", verify=verify)
     copies = ("a:1", "b:1", "c:2")
     assert {name: cited.losses[name] for name in copies} == dict.fromkeys(copies, cited.losses["a:1"])
-    spans = sorted(cited.spans[cited.names.index(name)] for name in copies)
-    before, (answer,) = cited.text[: cited.attribution.targets[0].span[0]], cited.sentences
-    without, end = "", 0
-    for start, stop in spans:
-        without += before[end:start]
-        end = stop
-    without += before[end:]
-    loss = log_probability(explainer, before, answer) - log_probability(explainer, without, answer)
-    assert cited.losses["a:1"] == pytest.approx(loss, abs=1e-3)
+    first, (answer,) = cited.attribution.targets[0].span[0], cited.sentences
+    contexts = cited.text[:first], without_sources(cited, first, copies)
+    whole, without = (nats(explainer, text, answer) for text in contexts)
+    assert cited.losses["a:1"] == pytest.approx(whole - without, abs=1e-3)
     assert Citations.from_dict(cited.to_dict()) == cited
-
-
-def without_sources(cited: Citations, end: int) -> str:
-    """Return the text before a character without the sources."""
-    rest, start = "", 0
-    for first, last in sorted(cited.spans):
-        rest, start = rest + cited.text[start:first], last
-    return rest + cited.text[start:end]
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "mamba"])
@@ -119,18 +73,18 @@ def test_readings_are_those_of_the_callers_own_model(family: str) -> None:
     explainer = made(family)
     answer = explainer.cite("When?", DOCUMENTS, answer="Refunds are possible within 5 days. Anna built it.", verify=1)
     assert len(answer.readings) == len(answer.sentences)
-    for target, reading in zip(answer.attribution.targets, answer.readings, strict=True):
+    of_sentences = zip(answer.attribution.targets, answer.readings, answer.sentence_losses, strict=True)
+    for target, reading, loss in of_sentences:
         start, end = target.span
-        sentence = answer.text[start:end]
         contexts = answer.text[:start], without_sources(answer, start)
-        own = [log_probability(explainer, before, sentence) for before in contexts]
-        assert reading.nats == pytest.approx(own[0], abs=1e-3)
-        assert reading.nats_without == pytest.approx(own[1], abs=1e-3)
+        own = [nats(explainer, before, answer.text[start:end]) for before in contexts]
+        assert (reading.nats, reading.nats_without) == pytest.approx(tuple(own), abs=1e-3)
+        assert loss == pytest.approx(own[0] - own[1], abs=1e-3)
         assert reading.edits
         for edit in reading.edits[:3]:
             if edit.kind in ("replaced", "exchanged"):
                 edited = answer.text[start : edit.start] + edit.text + answer.text[edit.end : end]
-                gains = [log_probability(explainer, before, edited) for before in contexts]
+                gains = [nats(explainer, before, edited) for before in contexts]
                 assert edit.gain == pytest.approx(gains[0] - own[0], abs=0.05)
                 assert edit.gain_without == pytest.approx(gains[1] - own[1], abs=0.05)
     assert any(edit.kind == "replaced" for reading in answer.readings for edit in reading.edits)
@@ -141,12 +95,12 @@ def test_tokens_count_in_the_evidence_by_what_they_gain_from_the_sources(explain
     prompt, spans = cited.text[: -len(cited.answer)], dict(zip(cited.names, cited.spans, strict=True))
     count = len(explainer.explain_completion(prompt, cited.answer).targets)
 
-    def nats(text: str) -> np.ndarray:
+    def token_nats(text: str) -> np.ndarray:
         ids = explainer.tokenizer(text, add_special_tokens=False)["input_ids"]
         logits = tiny.logits_of(explainer.model, ids).log_softmax(-1)
         return np.array([float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids))])
 
-    gains = np.maximum(nats(cited.text) - nats(without_sources(cited, len(cited.text))), 0)
+    gains = np.maximum(token_nats(cited.text) - token_nats(without_sources(cited, len(cited.text))), 0)
     expected = np.zeros_like(cited.weighted_scores[:, cited.sources])
     of_tokens = explainer.explain_completion(prompt, cited.answer, sources=spans, parts="token")
     for target, scores, gain in zip(of_tokens.targets, of_tokens.scores, gains, strict=True):
@@ -177,15 +131,6 @@ def test_sentences_rest_on_sources_through_earlier_sentences(explainer):
     np.testing.assert_allclose(passed.scores, expected, atol=1e-4)
 
 
-def test_words_have_gains_that_sum_to_those_of_their_sentences(explainer) -> None:
-    cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER, verify=1)
-    for k, reading in enumerate(cited.readings):
-        words = [word for word in cited.words if word.sentence == k]
-        assert all(cited.text[word.start : word.end] == word.text for word in words)
-        assert sum(word.gain for word in words) == pytest.approx(reading.nats - reading.nats_without, abs=1e-6)
-        assert not any(word.unsaid for word in words if cited.support[k].rests)
-
-
 def test_a_quotation_rests_word_for_word_and_costs_nothing(explainer) -> None:
     cited = explainer.cite("When?", DOCUMENTS, answer="Refunds are possible within 30  days. This is all.", verify=1)
     assert cited.support[0].verdict == "rests on [1], word for word"
@@ -198,13 +143,17 @@ def test_a_quotation_rests_word_for_word_and_costs_nothing(explainer) -> None:
     assert changed.support[0].judgement == "not tested"
 
 
-def test_verdicts_and_figures_are_kept_in_files(explainer, tmp_path) -> None:
+def test_words_have_gains_that_sum_to_those_of_their_sentences_and_files_keep_all(explainer, tmp_path) -> None:
     cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER, verify=1)
-    for name in ("answer.json", "answer.parquet"):
-        cited.save(tmp_path / name)
-        loaded = normxlogit.load(tmp_path / name)
-        assert loaded == cited
-        assert loaded.support == cited.support
+    comes_back(Attributions([explainer.cite("When?", DOCUMENTS, answer="This is all.", verify=0), cited]), tmp_path)
+    comes_back(cited, tmp_path)
+    loaded = normxlogit.load(tmp_path / "result.parquet")
+    assert (loaded.support, loaded.top(4)) == (cited.support, cited.top(4))
+    for k, reading in enumerate(cited.readings):
+        words = [word for word in cited.words if word.sentence == k]
+        assert all(cited.text[word.start : word.end] == word.text for word in words)
+        assert sum(word.gain for word in words) == pytest.approx(reading.nats - reading.nats_without, abs=1e-6)
+        assert not any(word.unsaid for word in words if cited.support[k].rests)
     state = cited.to_dict()
     assert [row["support"]["verdict"] for row in state["sentences"]] == [s.verdict for s in cited.support]
     assert all(0 <= row["support"][name] <= 1 for row in state["sentences"] for name in ("covered", "agreed"))
@@ -218,44 +167,26 @@ def test_what_the_nearest_source_has_of_a_sentence_is_counted(explainer):
     (clause,) = reading.clauses
     assert clause.own_words == len(["The", "pool", "was", "sold"])
     assert clause.values_elsewhere == ()
-    counts = {
-        "the": 2,
-        "pool": 1,
-        "was": 2,
-        "sold": 1,
-        "by": 2,
-        "anna": 1,
-        "berg": 1,
-        "in": 1,
-        "1974": 1,
-    }  # of 4 sources
+    words = ["the", "pool", "was", "sold", "by", "anna", "berg", "in", "1974"]
+    counts = dict(zip(words, (2, 1, 2, 1, 2, 1, 1, 1, 1), strict=True))  # of 4 sources
     weights = {word: np.log((4 + 1) / count) for word, count in counts.items()}
     assert clause.coverage == pytest.approx(1 - weights["sold"] / sum(weights.values()))
 
 
-@pytest.mark.parametrize(
-    ("answer", "elsewhere"),
-    [
+def test_numbers_and_names_that_another_source_has_are_counted(explainer):
+    for answer, elsewhere in (
         ("The pool was built by Jonas Holm in 1974.", 2),
         ("The pools were built in 1980.", 1),
         ("Refunds within 30 days.", 0),
         ("Shipping takes 30 days.", 1),
-    ],
-)
-def test_numbers_and_names_that_another_source_has_are_counted(explainer, answer, elsewhere):
-    (reading,) = explainer.cite("When?", DOCUMENTS, answer=answer).readings
-    assert sum(len(clause.values_elsewhere) for clause in reading.clauses) == elsewhere
-    assert reading.features["values elsewhere"] == float(elsewhere > 0)
-
-
-def test_the_fields_of_one_message_are_one_source_for_values(explainer):
-    messages = [
-        {"role": "system", "content": "Order 538 ships on 2 May."},
-        {"role": "tool", "name": "look_up", "content": '{"order": 538, "ships": "9 May"}'},
-        {"role": "user", "content": "When?"},
-        {"role": "assistant", "content": "Order 538 ships on 9 May."},
-    ]
-    (reading,) = explainer.cite(messages=messages).readings
+    ):
+        (reading,) = explainer.cite("When?", DOCUMENTS, answer=answer).readings
+        assert sum(len(clause.values_elsewhere) for clause in reading.clauses) == elsewhere
+        assert reading.features["values elsewhere"] == float(elsewhere > 0)
+    order = ("system", "Order 538 ships on 2 May."), ("tool", '{"order": 538, "ships": "9 May"}'), ("user", "When?")
+    messages = chat(*order, ("assistant", "Order 538 ships on 9 May."))
+    messages[1]["name"] = "look_up"
+    (reading,) = explainer.cite(messages=messages).readings  # the fields of one message are one source
     assert all(clause.values_elsewhere == () for clause in reading.clauses)
 
 
@@ -270,16 +201,12 @@ def test_a_sentence_is_compared_with_the_sources_clause_by_clause(explainer):
     assert reading.features["own words"] == second.own_words
     assert reading.features["coverage"] == second.coverage < 1
     assert reading.features["values elsewhere"] == 1
-
-
-def test_a_short_clause_belongs_to_its_neighbour(explainer):
     (reading,) = explainer.cite("When?", DOCUMENTS, answer="Yes, refunds, of course, take up to 30 days.").readings
-    assert first_words(reading) == ["Yes", "take"]
+    assert first_words(reading) == ["Yes", "take"]  # a short clause belongs to its neighbour
 
 
 def first_words(reading):
-    words = [[w.text for w in reading.words[c.start : c.end] if w.text.isalnum()] for c in reading.clauses]
-    return [of_clause[0] for of_clause in words]
+    return [next(w.text for w in reading.words[c.start : c.end] if w.text.isalnum()) for c in reading.clauses]
 
 
 def test_the_numbers_of_a_list_are_no_words_that_documents_could_say(explainer):

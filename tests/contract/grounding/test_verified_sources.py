@@ -6,6 +6,7 @@ import pytest
 from normxlogit import Explainer, InputError
 from normxlogit.grounding import Citations
 from tests import tiny
+from tests.contract.compare import refused
 
 DOCUMENTS = {
     "a": "the movie is good . the plot is bad . a cat sat on the mat .",
@@ -46,9 +47,7 @@ def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
     asked = {"question": "the cat", "documents": documents, "max_new_tokens": 3}
     left_out = writer.cite(**asked, method="occlusion")  # all, one at a time
     ranked = writer.cite(**asked, method="random", verify=0)
-    assert max(left_out.attribution.whole().scores[s.source] for s in ranked.top(2)) < 0, (
-        "the two that are measured first"
-    )
+    assert max(left_out.attribution.whole().scores[s.source] for s in ranked.top(2)) < 0  # the first to be measured
     answer = writer.cite(**asked, method="random", verify="auto")
     assert answer.top(1)[0].name == left_out.top(1)[0].name
 
@@ -66,15 +65,7 @@ def test_sources_and_documents_that_are_named_are_left_out(writer):
     assert [source.nats is None for source in named.top(9) if source.document == "b"] == [True, True]
     assert type(named).from_dict(named.to_dict()) == named
     assert str(named.verified) in " ".join(str(named).split()) or '"b"' in str(named)
-    with pytest.raises(InputError, match="did you mean"):
-        writer.cite(*asked, verify=["a:11"], answer="it is .")
-
-
-def test_each_sentence_of_the_documents_is_left_out(writer):
-    asked = ("is it good ?", FILES)
-    each = writer.cite(*asked, verify="sentence", answer="it is .")
-    assert each.losses == writer.cite(*asked, verify=99, answer="it is .").losses
-    assert set(each.losses) == set(each.names)
+    refused(InputError, "did you mean", lambda: writer.cite(*asked, verify=["a:11"], answer="it is ."))
 
 
 def test_each_paragraph_or_document_is_left_out(writer):
@@ -89,33 +80,14 @@ def test_each_paragraph_or_document_is_left_out(writer):
         expected = sorted(removal.original - removal.value for removal in removals)
         assert sorted(losses[kind].values()) == pytest.approx(expected, abs=1e-4)
     assert set(losses["message"]) == {"a", "b"}
-    with pytest.raises(InputError, match="there are no words to leave out"):
-        writer.cite(**asked, verify="word")
+    every = writer.cite(**asked, verify=99)
+    assert losses["sentence"] == every.losses
+    assert set(every.losses) == set(every.names)
+    refused(InputError, "there are no words to leave out", lambda: writer.cite(**asked, verify="word"))
 
 
 def test_a_source_is_left_out_wherever_its_words_are_one(writer):
-    cited = writer.cite(
-        "is it good ?", {"a": "The movie is good.", "b": "It ends. The  movie is good."}, answer="it is .", verify=9
-    )
-    both = writer.without(
-        "is it good ?",
-        ["a:1", "b:2"],
-        documents={"a": "The movie is good.", "b": "It ends. The  movie is good."},
-        completion="it is .",
-    )
+    files = {"a": "The movie is good.", "b": "It ends. The  movie is good."}
+    cited = writer.cite("is it good ?", files, answer="it is .", verify=9)
+    both = writer.without("is it good ?", ["a:1", "b:2"], documents=files, completion="it is .")
     assert cited.losses["a:1"] == cited.losses["b:2"] == pytest.approx(both.original - both.value, abs=1e-4)
-
-
-def test_a_document_left_out_is_the_answer_to_a_prompt_without_its_sentences(writer):
-    asked = ("is it good ?", FILES)
-    removal = writer.without(asked[0], "b", documents=FILES, completion="the movie is good .")
-    g = writer.cite(*asked, verify=0, answer="the movie is good .").attribution
-    whole = writer.explain_completion(g.text[: len(g.text) - len(g.completion)], g.completion)
-    spans = [g.units.spans[i] for i in removal.tokens]
-    kept = [i for i, (start, _) in enumerate(whole.offsets) if not any(first <= start < last for first, last in spans)]
-    ids = [whole.token_ids[i] for i in kept]
-    count = len(whole.token_ids) - whole.prompt_tokens
-    logits = tiny.logits_of(writer.model, ids).log_softmax(-1)
-    expected = sum(float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids)))
-    assert removal.value == pytest.approx(expected, abs=1e-3)
-    assert len(removal.tokens) == sum(name.startswith("b:") for name in writer.cite(*asked, verify=0).names)

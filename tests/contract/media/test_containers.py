@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from PIL import Image
 from scipy.signal import resample_poly
 
 from normxlogit import Attribution, Explainer, InputError
+from tests.contract.compare import same
 from tests.contract.test_containers import CONTAINERS, TABLES
 from tests.media import vlm
 from tests.media.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
@@ -24,37 +25,18 @@ arrow, polars, datasets = (pytest.importorskip(name) for name in ("pyarrow", "po
 soundfile = pytest.importorskip("soundfile")
 
 
-class Kind(NamedTuple):
-    """A kind of input.
-
-    Attributes:
-        items: Two of them.
-        plain: The same as numbers and texts, which tables hold.
-        key: How a row names it.
-    """
-
-    items: list[Any]
-    plain: list[Any]
-    key: str
-
-
-def files(folder: Any) -> dict[str, Kind]:
-    pictures = [picture(seed) for seed in (0, 1)]
-    sounds = [sound(), sound()[::-1].copy()]
-    paths: dict[str, list[str]] = {"image": [], "audio": []}
-    for number, (image, samples) in enumerate(zip(pictures, sounds, strict=True)):
-        paths["image"].append(str(folder / f"{number}.png"))
-        paths["audio"].append(str(folder / f"{number}.wav"))
-        image.save(paths["image"][-1])
-        soundfile.write(paths["audio"][-1], samples, RATE, subtype="FLOAT")
-    return {
-        "image": Kind(pictures, paths["image"], "image"),
-        "audio": Kind(sounds, paths["audio"], "audio"),
-    }
+def files(folder: Any) -> dict[str, tuple[list[Any], list[str]]]:
+    """Return two pictures and two sounds, and the paths of their files, which tables hold."""
+    pictures, sounds = [picture(seed) for seed in (0, 1)], [sound(), sound()[::-1].copy()]
+    paths = {kind: [str(folder / f"{number}.{kind}") for number in (0, 1)] for kind in ("png", "wav")}
+    for image, samples, png, wav in zip(pictures, sounds, *paths.values(), strict=True):
+        image.save(png)
+        soundfile.write(wav, samples, RATE, subtype="FLOAT")
+    return {"image": (pictures, paths["png"]), "audio": (sounds, paths["wav"])}
 
 
 @pytest.fixture(scope="module")
-def kinds(tmp_path_factory) -> dict[str, Kind]:
+def kinds(tmp_path_factory) -> dict[str, tuple[list[Any], list[str]]]:
     return files(tmp_path_factory.mktemp("media"))
 
 
@@ -69,17 +51,14 @@ def explainers() -> dict[str, Explainer]:
 @pytest.mark.parametrize("kind", ["image", "audio"])
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_inputs_in_any_container_are_explained_as_in_a_list(kinds, explainers, kind, container) -> None:
-    items, plain, key = kinds[kind]
-    explainer = explainers[kind]
-    given = plain if container.split()[0] in TABLES else items
-    results = explainer(CONTAINERS[container](given, key), method="frozen-gradient:read_at=0")
-    for result, expected in zip(results, explainer(items, method="frozen-gradient:read_at=0"), strict=True):
-        np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
+    (items, paths), explainer = kinds[kind], explainers[kind]
+    given = paths if container.split()[0] in TABLES else items
+    results = explainer(CONTAINERS[container](given, kind), method="frozen-gradient:read_at=0")
+    same(results, explainer(items, method="frozen-gradient:read_at=0"))
 
 
-def one_picture(kind: Kind) -> Iterator[Any]:
+def one_picture(image: Any, path: str) -> Iterator[Any]:
     """Yield a picture as people hold it in their hands."""
-    image, path = kind.items[0], kind.plain[0]
     levels = np.asarray(image)
     content = io.BytesIO()
     image.save(content, "PNG")
@@ -94,9 +73,8 @@ def one_picture(kind: Kind) -> Iterator[Any]:
     yield content
 
 
-def one_sound(kind: Kind) -> Iterator[Any]:
+def one_sound(samples: Any, path: str) -> Iterator[Any]:
     """Yield a sound as people hold it in their hands."""
-    samples, path = kind.items[0], kind.plain[0]
     with open(path, "rb") as file:
         content = file.read()
     with_rate = {"array": samples, "sampling_rate": RATE}
@@ -113,9 +91,9 @@ def one_sound(kind: Kind) -> Iterator[Any]:
 
 @pytest.mark.parametrize(("kind", "given"), [("image", one_picture), ("audio", one_sound)])
 def test_one_picture_or_sound_in_any_form_is_one(kinds, explainers, kind, given) -> None:
-    explainer = explainers[kind]
-    expected = explainer(kinds[kind].items[0], method="frozen-gradient:read_at=0")
-    for item in given(kinds[kind]):
+    explainer, (items, paths) = explainers[kind], kinds[kind]
+    expected = explainer(items[0], method="frozen-gradient:read_at=0")
+    for item in given(items[0], paths[0]):
         result = explainer(item, method="frozen-gradient:read_at=0")
         np.testing.assert_allclose(result.scores, expected.scores, atol=1e-4)
 
@@ -131,24 +109,19 @@ def test_arrays_of_few_pixels_or_channels_are_read_as_their_pictures(explainers,
 
 
 def test_a_table_of_paths_beside_other_texts_is_one_of_files(kinds, explainers) -> None:
-    for kind in ("image", "audio"):
-        items, paths, _ = kinds[kind]
+    for kind, (items, paths) in kinds.items():
         frame = pd.DataFrame({"file": paths, "label": ["cat", "dog"]})
-        for result, expected in zip(explainers[kind](frame), explainers[kind](items), strict=True):
-            np.testing.assert_allclose(result.scores, expected.scores, atol=1e-4)
+        same(explainers[kind](frame), explainers[kind](items), atol=1e-4)
 
 
 def test_rows_that_a_transform_makes_when_they_are_taken_are_read(kinds, explainers) -> None:
-    data = datasets.Dataset.from_dict({"image": kinds["image"].plain, "label": [0, 1]})
+    data = datasets.Dataset.from_dict({"image": kinds["image"][1], "label": [0, 1]})
     data = data.cast_column("image", datasets.Image()).with_transform(
-        lambda rows: {
-            "pixel_values": [PROCESSOR(image, return_tensors="pt")["pixel_values"][0] for image in rows["image"]]
-        }
+        lambda rows: {"pixel_values": [PROCESSOR(one, return_tensors="pt")["pixel_values"][0] for one in rows["image"]]}
     )
     for given in (data, list(data)):
         results = explainers["image"](given)
-        for result, expected in zip(results, explainers["image"](kinds["image"].items), strict=True):
-            np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
+        same(results, explainers["image"](kinds["image"][0]))
 
 
 @pytest.mark.parametrize("tensors", ["pt", None])
@@ -221,22 +194,19 @@ def test_what_is_no_picture_or_sound_is_refused_in_a_line(explainers, kind, give
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", ["image", "audio", "speech", "prompt", "towers"])
 def test_every_precision_is_explained_with_the_model_answer(kinds, kind, dtype) -> None:
-    pictures, sounds = (kinds[name].items for name in ("image", "audio"))
+    (image, _), (samples, _) = kinds["image"][0], kinds["audio"][0]
     if kind == "image":
         model = vit().to(dtype)
-        result = Explainer(model, PROCESSOR)(pictures[0])
-        logits = model(PROCESSOR(pictures[0], return_tensors="pt")["pixel_values"].to(dtype)).logits
+        result = Explainer(model, PROCESSOR)(image)
+        logits = model(PROCESSOR(image, return_tensors="pt")["pixel_values"].to(dtype)).logits
         assert result.prediction.value == pytest.approx(float(logits.detach().float().max()), rel=0.02, abs=0.05)
     elif kind == "audio":
-        result = Explainer(wav2vec2().to(dtype), transformers.Wav2Vec2FeatureExtractor())(sounds[0])
-    elif kind == "speech":
-        model, processor = whisper()
-        result = Explainer(model.to(dtype), processor).generate(sounds[0], max_new_tokens=2)
-    elif kind == "prompt":
-        model, processor = vlm.llava()
-        result = Explainer(model.to(dtype), processor).generate(vlm.question(vlm.picture()), max_new_tokens=2)
-    else:
+        result = Explainer(wav2vec2().to(dtype), transformers.Wav2Vec2FeatureExtractor())(samples)
+    elif kind == "towers":
         pytest.importorskip("normxlogit.similarity")
         model, processor = model_and_processor()
-        result = Explainer(model.to(dtype), processor).similarity("a great film", pictures[0])
+        result = Explainer(model.to(dtype), processor).similarity("a great film", image)
+    else:
+        (model, processor), prompt = (whisper(), samples) if kind == "speech" else (vlm.llava(), vlm.question(image))
+        result = Explainer(model.to(dtype), processor).generate(prompt, max_new_tokens=2)
     assert np.isfinite(result.scores).all()

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from normxlogit import Explainer, InputError, MethodError, TargetError, Unsuppor
 from tests import tiny
 from tests.adapters import adapted
 from tests.commands import run
+from tests.contract.compare import comes_back, nats_of, refused, total
 from tests.contract.test_quantised_models import Linear4bit, with_maps
 
 TEXT = "the movie is not good"
@@ -26,77 +28,84 @@ def changed_word(word: str, seed: int = 1):
     """A copy of the model with another embedding of one word."""
     torch.manual_seed(seed)
     model = copy.deepcopy(MODEL)
-    with torch.no_grad():
-        model.get_input_embeddings().weight[tiny.VOCABULARY[word]].normal_(std=2)
+    model.get_input_embeddings().weight.data[tiny.VOCABULARY[word]].normal_(std=2)
     return model
 
 
 def logits(model, text: str) -> torch.Tensor:
-    with torch.no_grad():
-        return model(torch.tensor([TOKENIZER(text)["input_ids"]])).logits[0]
+    return tiny.logits_of(model, TOKENIZER(text)["input_ids"])
+
+
+def chances(text: str, *models) -> list[float]:
+    """The probabilities of the second label."""
+    return [float(logits(model, text).softmax(-1)[1]) for model in models]
+
+
+def odds(text: str, *models) -> list[float]:
+    return [float(np.subtract(*logits(model, text)[[1, 0]].tolist())) for model in models]
+
+
+def compared(after, text=TEXT, before=MODEL, **options):
+    """Compare the model with another that has the same tokenizer."""
+    return compare_models((before, TOKENIZER), (after, TOKENIZER), text, **options)
 
 
 def test_scores_are_those_after_less_those_before_and_add_up_to_the_models_own_logits() -> None:
     after = changed_word("good")
     models = (MODEL, after)
-    d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT, target=1, contrast=0)
+    d = compared(after, target=1, contrast=0)
     by_hand = [Explainer(model, TOKENIZER)(TEXT, target=1, contrast=0) for model in models]
     scores = [np.array([word.score for word in a.words()]) for a in by_hand]
     np.testing.assert_allclose(d.scores[: len(scores[0])], scores[1] - scores[0], **CLOSE)
     for side, a in enumerate((d.before, d.after)):
-        np.testing.assert_allclose(a.scores.sum() + a.bias, by_hand[side].scores.sum() + by_hand[side].bias, **CLOSE)
-    odds = [np.subtract(*logits(model, TEXT)[[1, 0]].tolist()) for model in models]
-    np.testing.assert_allclose(d.scores.sum() + d.bias, odds[1] - odds[0], **CLOSE)
-    probabilities = [float(logits(model, TEXT).softmax(-1)[1]) for model in models]
-    np.testing.assert_allclose(d.measured, probabilities, **CLOSE)
+        np.testing.assert_allclose(total(a), total(by_hand[side]), **CLOSE)
+    np.testing.assert_allclose(total(d), np.subtract(*odds(TEXT, after, MODEL)), **CLOSE)
+    np.testing.assert_allclose(d.measured, chances(TEXT, *models), **CLOSE)
     assert [word.text for word in d.words()] == TEXT.split()
 
 
 def test_models_that_differ_in_one_word_differ_where_it_stands_and_agree_without_it() -> None:
-    d = compare_models((MODEL, TOKENIZER), (changed_word("good"), TOKENIZER), TEXT, verify=["good"])
+    d = compared(changed_word("good"), verify=["good"])
     assert d.measured[0] != d.measured[1]
     assert max(d.words(), key=lambda word: abs(word.score)).text == "good"
     assert d.verified.together.value == 0
-    without = compare_models((MODEL, TOKENIZER), (changed_word("good"), TOKENIZER), LONG)
+    without = compared(changed_word("good"), LONG)
     assert not without.scores.any()
     assert not without.bias.any()
     assert not without.changed
 
 
-def test_what_is_left_of_a_difference_is_that_of_the_models_without_the_words() -> None:
-    after = changed_word("good", seed=2)
-    d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT, target=1, verify=2)
-    for removal in (*d.verified.single, d.verified.together):
-        left = " ".join(word for word in TEXT.split() if word not in removal.units)
-        probabilities = [logits(model, left).softmax(-1) for model in (MODEL, after)]
-        assert removal.value == pytest.approx(float(probabilities[1][1] - probabilities[0][1]), abs=1e-5)
-        differ = probabilities[0].argmax() != probabilities[1].argmax()
-        assert removal.changed is bool(differ != d.changed)
-
-
-def test_the_words_left_out_are_those_that_carry_the_difference_whether_it_rises_or_falls() -> None:
+def test_the_words_that_carry_a_difference_are_left_out_and_both_models_are_asked_again() -> None:
     after, rises = changed_word("good", seed=2), set()
     for target in range(MODEL.config.num_labels):
-        d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT, target=target, verify=1)
-        rises.add(bool(d.measured[1] > d.measured[0]))
-        most = max(d.words(), key=lambda word: word.score if d.measured[1] > d.measured[0] else -word.score)
-        assert list(d.verified.together.units) == [most.text]
-    assert rises == {False, True}
+        d = compared(after, target=target, verify=2)
+        sign = 1 if d.measured[1] > d.measured[0] else -1
+        rises.add(sign)
+        assert d.verified.single[0].units == (max(d.words(), key=partial(signed_score, sign)).text,)
+        for removal in (*d.verified.single, d.verified.together):
+            left = " ".join(word for word in TEXT.split() if word not in removal.units)
+            one, other = (logits(model, left).softmax(-1) for model in (MODEL, after))
+            assert removal.value == pytest.approx(float(other[target] - one[target]), abs=1e-5)
+            assert removal.changed is bool((one.argmax() != other.argmax()) != d.changed)
+    assert rises == {-1, 1}
+
+
+def signed_score(sign, word) -> float:
+    return sign * word.score
 
 
 def test_an_adapter_that_is_off_is_compared_with_the_same_model() -> None:
     model = adapted("bert")
     base = copy.deepcopy(model).unload()
     d = compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, verify=2)
-    by_copy = compare_models((base, TOKENIZER), (model, TOKENIZER), TEXT, verify=2)
+    by_copy = compared(model, before=base, verify=2)
     np.testing.assert_allclose(d.scores, by_copy.scores, **CLOSE)
     assert d.scores.any()
     assert "disable_adapter" in d.models[0]
     np.testing.assert_allclose(d.verified.together.value, by_copy.verified.together.value, atol=1e-6)
     reverse = compare_models((model, TOKENIZER), model.disable_adapter, TEXT, target=1)
-    np.testing.assert_allclose(
-        reverse.scores, -compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, target=1).scores
-    )
+    forward = compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, target=1)
+    np.testing.assert_allclose(reverse.scores, -forward.scores)
 
 
 @pytest.mark.parametrize("lossless", [False, True])
@@ -104,41 +113,28 @@ def test_a_quantised_model_is_compared_with_the_full_one(lossless: bool) -> None
     few_bits = with_maps(copy.deepcopy(MODEL), Linear4bit)
     full = with_maps(copy.deepcopy(few_bits), lambda m: m.in_full() if isinstance(m, Linear4bit) else m)
     full = full if lossless else MODEL
-    d = compare_models((full, TOKENIZER), (few_bits, TOKENIZER), TEXT, target=1, contrast=0, verify=["good"])
-    odds = [float(np.subtract(*logits(model, TEXT)[[1, 0]].tolist())) for model in (full, few_bits)]
-    np.testing.assert_allclose(d.scores.sum() + d.bias, odds[1] - odds[0], **CLOSE)
-    np.testing.assert_allclose(d.measured, [logits(m, TEXT).softmax(-1)[1] for m in (full, few_bits)], **CLOSE)
+    d = compared(few_bits, before=full, target=1, contrast=0, verify=["good"])
+    np.testing.assert_allclose(total(d), np.subtract(*odds(TEXT, few_bits, full)), **CLOSE)
+    np.testing.assert_allclose(d.measured, chances(TEXT, full, few_bits), **CLOSE)
     assert np.allclose(d.scores, 0, atol=1e-5) == lossless
-    left = [logits(m, TEXT.replace(" good", "")).softmax(-1)[1] for m in (full, few_bits)]
-    np.testing.assert_allclose(d.verified.together.value, left[1] - left[0], **CLOSE)
+    left = chances(TEXT.replace(" good", ""), few_bits, full)
+    np.testing.assert_allclose(d.verified.together.value, np.subtract(*left), **CLOSE)
 
 
 def test_an_adapter_that_changes_nothing_makes_no_difference() -> None:
     model = adapted("bert")
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "lora_B" in name:
-                weight.zero_()
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            weight.data.zero_()
     d = compare_models(model.disable_adapter, (model, TOKENIZER), TEXT)
     assert not d.scores.any()
-    assert d.measured[0] == d.measured[1]
-    assert not d.changed
-
-
-def test_one_model_is_not_compared_with_itself() -> None:
-    model = adapted("bert")
-    for before, after in ((MODEL, MODEL), (model.get_base_model(), model)):
-        with pytest.raises(InputError, match="disable_adapter"):
-            compare_models((before, TOKENIZER), (after, TOKENIZER), TEXT)
-    with pytest.raises(InputError, match="must be a model"):
-        compare_models(model.disable_adapter, model.disable_adapter, TEXT)
+    assert (d.measured[0], d.changed) == (d.measured[1], False)
 
 
 def test_labels_in_another_order_are_the_same_labels() -> None:
     after = copy.deepcopy(MODEL)
-    with torch.no_grad():
-        for weight in (after.classifier.weight, after.classifier.bias):
-            weight.copy_(weight.flip(0).clone())
+    for weight in (after.classifier.weight, after.classifier.bias):
+        weight.data = weight.data.flip(0)
     names = [f"l{i}" for i in range(MODEL.config.num_labels)]
     swapped = Explainer(after, TOKENIZER, labels=[name.upper() for name in reversed(names)])
     for target in (None, names[0].upper()):
@@ -149,21 +145,10 @@ def test_labels_in_another_order_are_the_same_labels() -> None:
         assert not any(removal.changed for removal in d.verified.single)
 
 
-def test_models_without_a_common_label_are_refused() -> None:
-    count = MODEL.config.num_labels
-    first, second = (
-        Explainer(m, TOKENIZER, labels=[f"{n}{i}" for i in range(count)])
-        for m, n in ((MODEL, "a"), (changed_word("bad"), "b"))
-    )
-    with pytest.raises(TargetError, match="labels="):
-        compare_models(first, second, TEXT)
-
-
 def test_a_changed_answer_is_explained_against_the_earlier_one() -> None:
     after = copy.deepcopy(MODEL)
-    with torch.no_grad():
-        after.classifier.bias[int(logits(MODEL, TEXT).argmin())] += 100
-    d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT)
+    after.classifier.bias.data[int(logits(MODEL, TEXT).argmin())] += 100
+    d = compared(after)
     assert d.changed
     assert d.target.id == int(logits(after, TEXT).argmax())
     assert d.target.contrast_id == int(logits(MODEL, TEXT).argmax())
@@ -179,17 +164,13 @@ def test_models_with_other_tokenizers_are_compared_by_words() -> None:
     text = "the movie is bad"
     d = compare_models((MODEL, TOKENIZER), (other, letters), text, target=1, contrast=0, verify=["bad"])
     assert [word.text for word in d.words()] == text.split()
-    ids = letters(text)["input_ids"]
-    with torch.no_grad():
-        own = other(torch.tensor([ids])).logits[0]
-    odds = [float(x[1] - x[0]) for x in (logits(MODEL, text), own)]
-    np.testing.assert_allclose(d.scores.sum() + d.bias, odds[1] - odds[0], rtol=1e-3, atol=1e-4)
+    own = tiny.logits_of(other, letters(text)["input_ids"])
+    by_hand = float(own[1] - own[0]) - odds(text, MODEL)[0]
+    np.testing.assert_allclose(total(d), by_hand, rtol=1e-3, atol=1e-4)
     by_letters = Explainer(other, letters)(text, target=1, contrast=0)
     np.testing.assert_allclose(d.after.scores[:4], [word.score for word in by_letters.words()], rtol=1e-3, atol=1e-4)
     left = Explainer(other, letters).without(text, ["bad"], target=1).value
-    assert d.verified.together.value == pytest.approx(
-        left - float(logits(MODEL, "the movie is").softmax(-1)[1]), abs=1e-5
-    )
+    assert d.verified.together.value == pytest.approx(left - chances("the movie is", MODEL)[0], abs=1e-5)
 
 
 def test_a_text_that_one_model_reads_in_part_keeps_the_words_of_the_other() -> None:
@@ -199,8 +180,8 @@ def test_a_text_that_one_model_reads_in_part_keeps_the_words_of_the_other() -> N
     d = compare_models((MODEL, TOKENIZER), (after, short), LONG, target=1, contrast=0, verify=["mediocre"])
     assert [word.text for word in d.words()] == LONG.split()
     own = Explainer(after, short)(LONG, target=1, contrast=0, long_text="truncate")
-    np.testing.assert_allclose(d.after.scores.sum() + d.after.bias, own.scores.sum() + own.bias, **CLOSE)
-    expected = float(logits(after, " ".join(LONG.split()[:6])).softmax(-1)[1])  # it does not read the word
+    np.testing.assert_allclose(total(d.after), total(own), **CLOSE)
+    expected = chances(" ".join(LONG.split()[:6]), after)[0]  # it does not read the word
     before = Explainer(MODEL, TOKENIZER).without(LONG, ["mediocre"], target=1).value
     assert d.verified.together.value == pytest.approx(expected - before, abs=1e-5)
     unread = next(word for word in d.words() if word.text == "mediocre")
@@ -211,7 +192,7 @@ def test_a_text_that_one_model_reads_in_part_keeps_the_words_of_the_other() -> N
 
 
 def test_pairs_of_texts_have_the_words_of_both() -> None:
-    d = compare_models((MODEL, TOKENIZER), (changed_word("here"), TOKENIZER), tiny.PAIR, verify=["here"])
+    d = compared(changed_word("here"), tiny.PAIR, verify=["here"])
     assert [word.text for word in d.words(sequence=1)] == tiny.PAIR[1].split()
     assert d.measured[0] != d.measured[1]
     assert d.verified.together.value == 0
@@ -219,7 +200,7 @@ def test_pairs_of_texts_have_the_words_of_both() -> None:
 
 def test_precision_makes_a_small_difference() -> None:
     half = copy.deepcopy(MODEL).to(torch.bfloat16)
-    d = compare_models((MODEL, TOKENIZER), (half, TOKENIZER), TEXT, target=1, contrast=0)
+    d = compared(half, target=1, contrast=0)
     assert 0 < np.abs(d.scores).max() < 0.1 * np.abs(d.before.scores).max()
 
 
@@ -228,43 +209,35 @@ def test_the_log_probability_of_a_completion_is_compared() -> None:
     tokenizer = tiny.tokenizer_for("llama")
     prompt, completion = "once upon a time the cat", " sat on the mat"
     d = compare_models((before, tokenizer), (after, tokenizer), prompt, completion, verify=2)
-    ids, count = tokenizer(prompt + completion)["input_ids"], 4
-
-    def nats(model, ids: list[int]) -> float:
-        with torch.no_grad():
-            log_probabilities = model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        return sum(float(log_probabilities[i - 1, ids[i]]) for i in range(len(ids) - count, len(ids)))
-
+    ids, nats = tokenizer(prompt + completion)["input_ids"], partial(nats_of, count=4)
     np.testing.assert_allclose(d.measured, [nats(before, ids), nats(after, ids)], rtol=1e-4)
     for removal in (*d.verified.single, d.verified.together):
         left = [i for i, word in zip(ids, (prompt + completion).split(), strict=True) if word not in removal.units]
         assert removal.value == pytest.approx(nats(after, left) - nats(before, left), abs=1e-4)
     by_hand = [Explainer(model, tokenizer).explain_completion(prompt, completion).whole() for model in (before, after)]
-    sums = [a.scores.sum() + a.bias + (0 if a.sink is None else a.sink) for a in by_hand]
-    np.testing.assert_allclose(d.scores.sum() + d.bias + (0 if d.sink is None else d.sink), sums[1] - sums[0], **CLOSE)
+    np.testing.assert_allclose(total(d), total(by_hand[1]) - total(by_hand[0]), **CLOSE)
     assert [word.text for word in d.words()] == prompt.split()
     assert "nats" in str(d)
     many = compare_models((before, tokenizer), (after, tokenizer), [prompt, "a"], [completion, " cat"], verify=5)
     assert many[0].measured == pytest.approx(d.measured)
 
 
-def test_methods_whose_scores_do_not_add_up_are_refused() -> None:
-    with pytest.raises(MethodError, match="add up"):
-        compare_models((MODEL, TOKENIZER), (changed_word("bad"), TOKENIZER), TEXT, method="normxlogit")
-
-
-def test_a_language_model_needs_a_completion() -> None:
-    models = [(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")) for _ in range(2)]
-    with pytest.raises(UnsupportedModelError, match="completion"):
-        compare_models(*map(copy.deepcopy, models), TEXT)
+def test_what_cannot_be_compared_is_refused() -> None:
+    after, model = changed_word("bad"), adapted("bert")
+    gpt2 = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
+    for before, same in ((MODEL, MODEL), (model.get_base_model(), model)):
+        refused(InputError, "disable_adapter", partial(compared, same, before=before))
+    refused(InputError, "must be a model", partial(compare_models, *[model.disable_adapter] * 2, TEXT))
+    first, second = (Explainer(m, TOKENIZER, labels=labels) for m, labels in ((MODEL, ["a", "b"]), (after, ["c", "d"])))
+    refused(TargetError, "labels=", lambda: compare_models(first, second, TEXT))
+    refused(MethodError, "add up", lambda: compared(after, method="normxlogit"))
+    refused(UnsupportedModelError, "completion", lambda: compare_models(gpt2, copy.deepcopy(gpt2), TEXT))
 
 
 def test_differences_are_saved_and_loaded(tmp_path) -> None:
-    many = compare_models((MODEL, TOKENIZER), (changed_word("good"), TOKENIZER), [TEXT, LONG], verify=1)
-    for name in ("all.json", "all.parquet"):
-        many.save(tmp_path / name)
-        assert normxlogit.load(tmp_path / name) == many
-    table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "all.parquet").to_pylist()
+    many = compared(changed_word("good"), [TEXT, LONG], verify=1)
+    comes_back(many, tmp_path)
+    table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "result.parquet").to_pylist()
     assert [row["changed"] for row in table] == [d.changed for d in many]
     np.testing.assert_allclose(table[0]["scores_after"], many[0].after.scores)
     assert table[0]["prediction_before"] == many[0].answers[0].label
@@ -282,8 +255,7 @@ def test_a_table_of_texts_is_compared_into_a_folder(tmp_path) -> None:
     texts = [TEXT, LONG, "bad", "the cat is here"]
     rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     after = copy.deepcopy(MODEL)
-    with torch.no_grad():
-        after.classifier.weight.copy_(after.classifier.weight.flip(0).clone())
+    after.classifier.weight.data = after.classifier.weight.data.flip(0)
     summary = compare_table((MODEL, TOKENIZER), (after, TOKENIZER), rows, tmp_path / "out")
     loaded = normxlogit.load(tmp_path / "out" / "rows-00000000.parquet")
     assert [d.text for d in loaded] == texts

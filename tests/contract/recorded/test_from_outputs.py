@@ -6,7 +6,7 @@ from transformers import BatchEncoding
 
 from normxlogit import ALL, Explainer, HeadMismatchError, InputError
 from tests import tiny
-from tests.contract.compare import close
+from tests.contract.compare import close, refused
 
 KINDS = [
     ("bert", "SequenceClassification"),
@@ -76,8 +76,7 @@ def test_nan_in_states_is_seen_and_in_padding_is_not():
     outputs["hidden_states"] = tuple(states)
     assert len(explainer.from_outputs(inputs, outputs)) == len(tiny.TEXTS)
     states[-1][1, real - 1] = torch.nan
-    with pytest.raises(InputError, match="NaN"):
-        explainer.from_outputs(inputs, outputs)
+    refused(InputError, "NaN", lambda: explainer.from_outputs(inputs, outputs))
 
 
 NO_STATES = InputError, "output_hidden_states=True"
@@ -105,5 +104,4 @@ def first_infinite(logits):
 def test_outputs_that_are_not_of_these_inputs_are_refused(name):
     family, change, error, message = CHANGES[name]
     explainer, inputs, outputs = passed(family, "SequenceClassification" if family == "bert" else "CausalLM")
-    with pytest.raises(error, match=message):
-        explainer.from_outputs(*change(inputs, outputs))
+    refused(error, message, lambda: explainer.from_outputs(*change(inputs, outputs)))

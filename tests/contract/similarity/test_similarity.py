@@ -5,9 +5,14 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, UnsupportedModelError
+import normxlogit
+from normxlogit import Attribution, Attributions, Explainer, InputError, UnsupportedModelError
 from tests import tiny
+from tests.commands import run
+from tests.contract.compare import refused
 from tests.contract.test_attention_sinks import CLOSE, PLAIN, TEXT, with_sink
+from tests.contract.test_saved_files import strict
+from tests.similarity.sentence_steps import steps_beside
 
 
 def test_a_cosine_is_computed_again_without_the_words_of_either_text() -> None:
@@ -52,8 +57,7 @@ def test_a_pipeline_of_features_is_refused_with_what_would_embed() -> None:
     pipe = transformers.pipeline(
         "feature-extraction", model=tiny.model("bert").bert, tokenizer=tiny.tokenizer_for("bert")
     )
-    with pytest.raises(UnsupportedModelError, match="task='embedding'"):
-        Explainer(pipe)
+    refused(UnsupportedModelError, "task='embedding'", lambda: Explainer(pipe))
 
 
 def test_the_cosine_without_a_word_is_that_of_the_texts_without_it():
@@ -61,3 +65,28 @@ def test_the_cosine_without_a_word_is_that_of_the_texts_without_it():
     removal = explainer.without("the movie is good", "movie", second="the plot was great")
     expected = explainer.similarity("the is good", "the plot was great").prediction.value
     assert removal.value == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "encoder"
+    tiny.model("bert").bert.save_pretrained(folder)
+    tiny.tokenizer_for("bert").save_pretrained(folder)
+    pooling = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    steps_beside(folder, ("Pooling", pooling))
+    return folder
+
+
+@pytest.mark.parametrize("texts", [["the cat", "a mat", "--matrix"], ["the cat", "a mat", "bad"]])
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_what_the_command_writes_is_loaded(encoder, texts, suffix, capsys, tmp_path):
+    file = tmp_path / f"out.{suffix}"
+    code, _, err = run(capsys, "similarity", *texts, "--model", encoder, "--output", tmp_path / "out.json")
+    assert code == 0, err
+    strict(tmp_path / "out.json")
+    normxlogit.load(tmp_path / "out.json").save(file)
+    loaded = normxlogit.load(file)
+    assert type(loaded) is Attributions
+    assert Attributions.from_dict(loaded.to_dict()) == loaded == normxlogit.load(tmp_path / "out.json")
+    assert all(isinstance(result, Attribution) and result.bias.shape == (2,) for result in loaded)
+    assert (loaded[0].pairs is not None) is ("--matrix" in texts)

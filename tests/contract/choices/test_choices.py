@@ -1,0 +1,154 @@
+"""A zero-shot pipeline and a multiple-choice model: explained as they choose, without words, or refused in a line."""
+
+import copy
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from transformers import pipeline
+
+from normxlogit import ALL, Explainer, InputError, NormXLogitError
+from tests import tiny
+from tests.contract.cases import Case
+from tests.contract.compare import refused, same
+
+TEXT = "the movie is not good"
+NLI = {0: "contradiction", 1: "neutral", 2: "entailment"}
+CANDIDATES = ["movie", "cat", "cabinet"]
+"""Of the tokenizer's words."""
+
+NOT_NONE = r"^(?!.*None)"
+
+
+def zero_shot(**options):
+    model = tiny.model("bert", id2label=NLI, label2id={name: i for i, name in NLI.items()})
+    return pipeline("zero-shot-classification", model=model, tokenizer=tiny.tokenizer_for("bert"), **options)
+
+
+@pytest.mark.parametrize("labels", [CANDIDATES, ["movie"]], ids=str)
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("template", [None, "the plot has {} ."])
+def test_a_zero_shot_pipeline_is_explained_as_it_asks(labels, multi_label, template):
+    options = {} if template is None else {"hypothesis_template": template}
+    pipe = zero_shot(multi_label=multi_label, **options)
+    said = pipe(TEXT, labels)
+    explainer = Explainer(pipe, labels=labels)
+    assert explainer(TEXT, method="frozen-gradient").target.name == said["labels"][0]
+    for label, chance in zip(said["labels"], said["scores"], strict=True):
+        a = explainer(TEXT, target=label, method="frozen-gradient")
+        hypothesis = (template or "This example is {}.").format(label)
+        assert (a.text, a.text_pair, a.target.name) == (TEXT, hypothesis, label)
+        logits = pipe.model(**pipe.tokenizer(TEXT, hypothesis, return_tensors="pt")).logits[0].detach()
+        asked = logits[2] - logits[0] if multi_label or len(labels) == 1 else logits[2]
+        assert a.scores.sum() + a.bias == pytest.approx(float(asked), abs=1e-3)
+        if label == said["labels"][0]:
+            assert a.prediction.label == label
+            assert a.prediction.value == pytest.approx(float(asked), abs=1e-4)
+            assert a.prediction.probability == pytest.approx(chance, abs=1e-4)
+
+
+def test_zero_shot_scores_are_those_of_the_pair_with_a_target_for_each_text():
+    pipe = zero_shot()
+    explainer = Explainer(pipe, labels=CANDIDATES)
+    a = explainer(TEXT, target="cat")
+    pair = Explainer(pipe.model, pipe.tokenizer)((TEXT, "This example is cat."), target="entailment")
+    np.testing.assert_allclose(a.scores, pair.scores, atol=1e-5)
+    assert type(a).from_dict(a.to_dict()) == a
+    texts = [TEXT, "a cat sat on the mat", "bad"]
+    many = explainer(texts, targets=["cat", "movie", 2])
+    assert [a.target.name for a in many] == ["cat", "movie", "cabinet"]
+    same(many, [explainer(text, target=target) for text, target in zip(texts, ["cat", "movie", 2], strict=True)])
+    assert [a.text for a in explainer.compare(TEXT, ["normxlogit", "occlusion"], target="cat")] == [TEXT] * 2
+    assert pickle.loads(pickle.dumps(explainer))(TEXT) == explainer(TEXT)
+    pipe = zero_shot(candidate_labels="movie, cat", hypothesis_template="it is {}")
+    assert Explainer(pipe)(TEXT).prediction.label == pipe(TEXT)["labels"][0]  # candidates of the pipeline are enough
+    assert Explainer(pipe)(TEXT).text_pair in ("it is movie", "it is cat")
+
+
+def test_a_zero_shot_pipeline_without_labels_says_what_to_give():
+    refused(InputError, r"labels=\['politics', 'sports'\]", lambda: Explainer(zero_shot()))
+    refused(InputError, "different", lambda: Explainer(zero_shot(), labels=["cat", "cat"]))
+    refused(InputError, "list of names", lambda: Explainer(zero_shot(), labels="cat"))
+    for template in ("no place", "{} and {}", "{label}"):
+        pipe = zero_shot(hypothesis_template=template)
+        refused(InputError, "hypothesis_template", partial(Explainer, pipe, labels=CANDIDATES))
+
+
+def test_what_zero_shot_cannot_take_is_refused():
+    explainer = Explainer(zero_shot(), labels=CANDIDATES)
+    for options in ({"target": ALL}, {"target": "entailment"}, {"contrast": "cat"}, {"long_text": "window"}):
+        refused(NormXLogitError, NOT_NONE, partial(explainer, TEXT, **options))
+    for given in ((TEXT, "this is bad"), explainer.encode([TEXT]), 7):
+        refused(NormXLogitError, NOT_NONE, partial(explainer, given))
+    assert explainer([]) == []
+    calls = partial(explainer.from_outputs, {}, {}), partial(explainer.generate, TEXT)
+    refused(NormXLogitError, NOT_NONE, *calls)
+
+
+def test_a_multiple_choice_model_has_one_task_and_no_labels():
+    make = partial(Explainer, tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
+    assert "task='multiple-choice'" in repr(make(task="multiple-choice"))
+    message = "is a model for multiple-choice, not for masked-lm: leave out task="
+    refused(InputError, message, lambda: make(task="masked-lm"))
+    refused(InputError, "leave out labels=", lambda: make(labels=["no", "yes"]))
+    pytest.importorskip("normxlogit.recorded")
+    refused(InputError, "call the explainer on the input itself", lambda: make().from_outputs({}, {}))
+
+
+@pytest.mark.parametrize("lengths", [(23, 12, 30), (12, 23, 25)])
+def test_padding_that_the_model_puts_inside_itself_is_no_token(lengths):
+    """BigBird fills its last block inside the trunk, and a head on pooled states lies behind that."""
+    model = tiny.model("big_bird", "MultipleChoice", seed=1)
+    explainer = Explainer(model, tiny.tokenizer())
+    questions = [("the " * (length - 4), ["good", "bad"]) for length in lengths]
+    alone = [explainer(question, layers=ALL, method="normxlogit") for question in questions]
+    assert [len(result.units) for result in alone] == list(lengths)
+    same(explainer(questions, layers=ALL, method="normxlogit"), alone)
+    for question, result, length in zip(questions, alone, lengths, strict=True):
+        with torch.no_grad():
+            fresh = copy.deepcopy(model)  # a short text turns its attention into another kind for good
+            states = fresh(torch.tensor([[result.token_ids]]), output_hidden_states=True).hidden_states
+            each = [model.classifier(torch.tanh(model.bert.pooler(s[0, :length])))[:, 0] for s in states]
+        norms = states[0][0, :length].norm(dim=-1)
+        np.testing.assert_allclose(result.scores, torch.stack(each[1:]) * norms, rtol=1e-4, atol=1e-5)
+        shares = explainer(question, method="frozen-gradient")
+        assert shares.scores.sum() + shares.bias == pytest.approx(shares.prediction.value, abs=1e-4)
+
+
+PROMPT, CHOICES = "the movie is good and the plot is bad", ["good movie", "bad cat", "the plot sat"]
+
+
+@pytest.mark.parametrize("words", [["plot"], ["good", "bad"]])
+def test_words_of_the_prompt_are_left_out_of_every_pair_and_words_of_a_choice_of_its_own(words: list[str]) -> None:
+    explainer = Case("bert", "MultipleChoice").explainer
+    removal = explainer.without((PROMPT, CHOICES), words, target=1)
+    logits = []
+    for place, choice in enumerate(CHOICES):
+        encoding = explainer.tokenizer(PROMPT, choice)
+        tokens, of = explainer.tokenizer.convert_ids_to_tokens(encoding["input_ids"]), encoding.sequence_ids()
+        kept = [i for i, token in enumerate(tokens) if token not in words or (of[i] == 1 and place != 1)]
+        rows = {name: torch.tensor([[[values[i] for i in kept]]]) for name, values in encoding.items()}
+        with torch.no_grad():
+            logits.append(explainer.model(**rows).logits[0, 0])
+    probabilities = torch.stack(logits).softmax(0)
+    assert removal.value == pytest.approx(float(probabilities[1]), abs=1e-6)
+    assert removal.prediction.id == int(probabilities.argmax())
+
+
+def test_a_choice_is_verified() -> None:
+    a = Case("bert", "MultipleChoice").explainer((PROMPT, CHOICES), verify=2)
+    assert (len(a.verified.single), a.verified.original.prediction.label) == (2, a.prediction.label)
+    assert a.verified.original.value == pytest.approx(a.prediction.probability, abs=1e-6)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_label_of_a_zero_shot_pipeline_without_a_word(multi_label: bool) -> None:
+    pipe = zero_shot(multi_label=multi_label)
+    explainer = Explainer(pipe, labels=["cat", "movie"])
+    removal = explainer.without(PROMPT, "plot", target="movie")
+    expected = pipe(PROMPT.replace("plot ", ""), ["cat", "movie"], multi_label=multi_label)
+    scores = dict(zip(expected["labels"], expected["scores"], strict=True))
+    assert removal.value == pytest.approx(scores["movie"], abs=1e-5)
+    assert removal.prediction.label == ("movie" if multi_label else expected["labels"][0])
