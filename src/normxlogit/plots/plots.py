@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..errors import DataError, InputError
 from ..render.charts import MOST, Grid, number
@@ -31,7 +32,7 @@ NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
 
 def plot_attribution(
     a: Attribution, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None
-) -> PlotFigure:
+) -> Figure:
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
         raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
@@ -53,7 +54,7 @@ def plot_attribution(
     return _bar_chart(grid.take(columns, len(grid.strongest(0))))
 
 
-def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
+def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Figure:
     """Draw the scores for each part of an answer: on pictures and sounds if there are any, otherwise as a heat map."""
     if kind not in (None, "heatmap"):
         raise InputError(f"a completion is drawn as a heat map; of one of its tokens, as a[0], there are {kind}")
