@@ -151,7 +151,8 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
             labels = []
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value="")
 
-    model.change(relabel, model, [target, contrast], show_progress="minimal", **_queue(app))
+    named = [model.blur, model.submit]  # not `change`: each letter that is typed would be looked up as a model
+    gr.on(named, relabel, model, [target, contrast], show_progress="minimal", **_queue(app))
     # The example is explained when the page is built and not when it opens, so that no answer to it can come late.
     first = busy("Nothing explained yet.")
     if not app.model_name:
