@@ -174,7 +174,8 @@ def text_of(value: Any, column: str | None) -> str:
     try:
         return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
     except UnicodeError as error:
-        raise InputError(f"not text: column {column!r} is not UTF-8, at {error.start}") from None  # type: ignore[attr-defined]
+        start: int = error.start  # type: ignore[attr-defined]
+        raise InputError(f"not text: column {column!r} is not UTF-8, at {start}: half a character") from None
 
 
 def fields_of(kind: Any) -> list[str]:
