@@ -57,7 +57,7 @@ class Needy(nn.Module):
 
 
 REFUSED = [
-    (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
+    (plain.Transformer, {"task": None}, UnsupportedModelError, "task= one of sequence-classification"),
     (plain.Transformer, {"task": "fortune-telling"}, InputError, "task must be one of"),
     (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "what it is for must be said"),
     (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
