@@ -49,7 +49,7 @@ class NoHead(nn.Module):
 
 
 REFUSED = [
-    (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
+    (plain.Transformer, {"task": None}, UnsupportedModelError, "task= one of sequence-classification"),
     (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "what it is for must be said"),
     (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
     (plain.Tagger, {}, UnsupportedModelError, "needs logits for the whole text"),

@@ -45,14 +45,15 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
     The arguments are the caller's, of `Options`.
     """
     *preferred, last = DEFAULTS[use_of(model.task)].methods
+    options = Options.of(arguments, method=method_named((*preferred, last)[0]))
     inputs = repeatable(inputs)  # each method that is tried reads them
     notes: tuple[str, ...] = ()
     for name in preferred:
         try:
-            return explain_inputs(model, inputs, Options.of(arguments, method=method_named(name)))
+            return explain_inputs(model, inputs, replace(options, method=method_named(name)))
         except UnsupportedModelError as error:  # noqa: PERF203  # of two methods
             notes = (f"{name}, the default, does not work on this model: {error}",)
-    results = explain_inputs(model, inputs, Options.of(arguments, method=method_named(last)))
+    results = explain_inputs(model, inputs, replace(options, method=method_named(last)))
     if isinstance(results, Attribution):
         return replace(results, notes=(*results.notes, *notes))
     return Attributions(replace(result, notes=(*result.notes, *notes)) for result in results)

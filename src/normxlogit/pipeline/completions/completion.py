@@ -22,6 +22,7 @@ from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
+from ...results.units.media import Medium
 from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media_scores import Placed, appended, check_reads_media, split_media_scores
@@ -269,7 +270,9 @@ def scored_tokens(
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
     of_text = tuple(None if special else 0 for special in sequence.special)
     units = replace(units_of_tokens(sequence), sequence=of_text, words=None)
-    units, values, media = appended(units, values, placed, layers=layers)
+    media: tuple[Medium, ...] = ()
+    if placed:
+        units, values, media = appended(units, values, placed, layers=layers)
     unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
     return Attribution(
         scores=values,
