@@ -42,7 +42,7 @@ def test_outputs_that_do_not_fit_are_refused():
     with pytest.raises(MethodError, match="pass of its own"):
         explainer.from_outputs(inputs, outputs, method="frozen-gradient")
     *_, several = written(do_sample=True, num_return_sequences=2)
-    with pytest.raises(InputError, match="pass each input as often as it has sequences"):
+    with pytest.raises(InputError, match="each given as often as it has sequences"):
         explainer.from_outputs(inputs, several)
     repeated = {name: values.repeat_interleave(2, 0) for name, values in inputs.items()}
     assert len(explainer.from_outputs(repeated, several)) == 2 * len(PROMPTS)

@@ -29,25 +29,15 @@ UNLIMITED = "the command line and Python have no such limit"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one request, and of a server that several people share.
+    """Limits of one request, and of a server that several people share."""
 
-    Attributes:
-        characters: Most characters of a text, and of all documents together.
-        methods: Most methods side by side.
-        setting: Largest number in a method's settings, such as the samples of LIME: each may be a forward pass.
-        new_tokens: Most tokens that a model generates.
-        models: Models that are kept loaded besides the one that the app started with.
-        at_once: Requests that are worked on at the same time.
-        waiting: Requests that may wait; further ones are told that the app is busy.
-    """
-
-    characters: int = 20_000
-    methods: int = 6
-    setting: int = 1_000
+    characters: int = 20_000  # of a text, and of all documents together
+    methods: int = 6  # side by side
+    setting: int = 1_000  # in a method's settings, such as the samples of LIME: each may be a forward pass
     new_tokens: int = 200
-    models: int = 2
-    at_once: int = 2
-    waiting: int = 32
+    models: int = 2  # that are kept loaded besides the one that the app started with
+    at_once: int = 2  # requests that are worked on
+    waiting: int = 32  # requests that may wait; further ones are told that the app is busy
 
     def text(self, text: str | None, what: str = "text") -> str:
         """Return a text after checking that it is neither empty nor too long."""
@@ -80,17 +70,11 @@ class Limits:
 
 
 class Shown(NamedTuple):
-    """An answer for the browser.
-
-    Attributes:
-        page: A self-contained HTML page.
-        json: The result as JSON, which the library loads.
-        notes: What is not shown, such as a method that does not work on the model.
-    """
+    """An answer for the browser: a self-contained page, and the result as JSON, which the library loads."""
 
     page: str
     json: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what is not shown, such as a method that does not work on the model
 
 
 class App:

@@ -63,23 +63,14 @@ def theme() -> Base:
 
 
 class Form(NamedTuple):
-    """The fields of a tab.
+    """The fields of a tab."""
 
-    Attributes:
-        fields: By the names of the arguments of `work`.
-        triggers: The events at which it is called.
-        work: Answers the fields.
-        place: The id of its result.
-        title: The title of the result.
-        first: What is shown before the first result.
-    """
-
-    fields: dict[str, Any]
-    triggers: list[Any]
+    fields: dict[str, Any]  # by the names of the arguments of `work`
+    triggers: list[Any]  # events at which it is called
     work: Callable[..., Shown]
-    place: str
-    title: str
-    first: str
+    place: str  # the id of its result
+    title: str  # of the result
+    first: str  # what is shown before the first result
 
 
 def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:

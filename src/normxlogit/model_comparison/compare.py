@@ -38,15 +38,10 @@ Explained = tuple[list[Attribution], Callable[[Iterable[TextRemoval]], list[Answ
 
 
 class Side(NamedTuple):
-    """One of two compared models.
-
-    Attributes:
-        active: Returns a context in which the explainer's model is this one, such as one with its adapter off.
-        name: Its name in results.
-    """
+    """One of two compared models."""
 
     explainer: Explainer
-    active: Callable[[], AbstractContextManager[Any]]
+    active: Callable[[], AbstractContextManager[Any]]  # a context in which the explainer's model is this one
     name: str
 
 

@@ -29,22 +29,14 @@ SHOWN, LISTED = 200, 20
 
 @dataclass
 class Summary:
-    """Counts over texts, which are added one by one.
-
-    Attributes:
-        changes: How many texts have which two answers, where these differ.
-        verified: How many of these were verified.
-        agreeing: In how many of those the models agree without the words that were left out.
-        carried: In how many texts with which two answers a word carries the change.
-        scores: The word's scores in all texts with these two answers.
-    """
+    """Counts over texts, which are added one by one."""
 
     texts: int = 0
-    changes: Counter[str] = field(default_factory=Counter)
-    verified: int = 0
-    agreeing: int = 0
-    carried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    scores: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    changes: Counter[str] = field(default_factory=Counter)  # texts with which two answers, where these differ
+    verified: int = 0  # of the changed texts
+    agreeing: int = 0  # verified texts to which the models agree without the words that were left out
+    carried: Counter[tuple[str, str]] = field(default_factory=Counter)  # texts by a word that carries it, and answers
+    scores: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # of the word in all such texts
 
     def add(self, differences: Sequence[ModelDifference]) -> None:
         """Add texts."""

@@ -30,19 +30,14 @@ SOUND_KEYS = ("audio", "bytes", "path", "url", "base64")
 
 @dataclass(frozen=True)
 class Sound:
-    """One channel of a sound.
-
-    Attributes:
-        rate: Samples a second; None if neither the caller nor the model names it.
-        notes: Notes on changes, such as averaged channels.
-    """
+    """One channel of a sound."""
 
     kind: ClassVar[str] = "sound"
 
     samples: npt.NDArray[np.float32]  # (N,)
-    rate: int | None
+    rate: int | None  # samples a second; None if neither the caller nor the model names it
     name: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # on changes, such as averaged channels
 
     @property
     def seconds(self) -> float | None:

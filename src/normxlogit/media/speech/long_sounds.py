@@ -20,17 +20,12 @@ MOMENT = 0.1
 
 
 class Window(NamedTuple):
-    """A window of a sound with its transcript, explained.
+    """A window of a sound with its transcript, explained."""
 
-    Attributes:
-        start: The seconds at which it begins.
-        kept: How many of its generated tokens are in the transcript of the whole sound, the first ones.
-    """
-
-    start: float
+    start: float  # seconds
     sound: Sound
     transcript: Attribution
-    kept: int
+    kept: int  # how many of its generated tokens are in the transcript of the whole sound, the first ones
 
 
 def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]:

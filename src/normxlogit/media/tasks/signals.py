@@ -47,21 +47,13 @@ SPECTRUM_STEP = 0.01
 
 @dataclass(frozen=True)
 class Signal(EncodedSignal):
-    """A picture or a sound as the model reads it.
+    """A picture or a sound as the model reads it."""
 
-    Attributes:
-        grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
-        times: The seconds of each token, start and end; () if it has none, as those of pictures.
-        sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
-        picture: The places of its patches, if it is a picture that is compared.
-        padding: The last of an encoder's states of a sound that are padding, which a decoder does not look at.
-    """
-
-    grid: tuple[int, int, int]
-    times: tuple[tuple[float, float], ...] = ()
-    sound: Sound | None = None
-    picture: EncodedMedium | None = None
-    padding: int = 0
+    grid: PatchGrid
+    times: tuple[tuple[float, float], ...] = ()  # seconds of each token, start and end; () for pictures
+    sound: Sound | None = None  # if it is what words rest on, and not what is classified
+    picture: EncodedMedium | None = None  # the places of its patches, if it is a picture that is compared
+    padding: int = 0  # the last of an encoder's states of a sound, which a decoder does not look at
 
     def medium(self, parts: int) -> EncodedMedium | None:
         """Return the picture that is compared, or the sound that an encoder reads in so many frames."""

@@ -27,21 +27,16 @@ class Spectrum:
     """The layout of what a processor returns for sounds of one length: a spectrum, in rows of frames.
 
     Attributes:
-        name: The name of this input in the model's forward.
-        rows: The number of pieces that a sound is cut into, which the model reads one by one; mostly one.
-        frames: Frames of a row, with its padding.
         frames_of_tokens: How many frames, over all rows, become tokens: all, or those that are not masked; None if
             that cannot be measured.
-        seconds_of_frame: The duration of a frame.
-        tokens: The number of placeholder tokens in the prompt for the sound.
     """
 
-    name: str
-    rows: int
-    frames: int
+    name: str  # of this input in the model's forward
+    rows: int  # pieces that a sound is cut into, which the model reads one by one; mostly one
+    frames: int  # of a row, with its padding
     frames_of_tokens: int | None
     seconds_of_frame: float
-    tokens: int
+    tokens: int  # placeholders in the prompt for the sound
 
     @property
     def seconds(self) -> float:
