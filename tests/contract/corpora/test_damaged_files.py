@@ -156,5 +156,5 @@ def test_a_parquet_result_with_another_state(tmp_path):
     Attributions([all_layers(), all_labels()]).save(path)
     table = pq.read_table(path)
     for column in (pa.nulls(2), pa.array([1, 2]), pa.array([[[1]], [[2]]]), pa.array(['{"kind": 1}', "{"])):
-        pq.write_table(table.set_column(table.column_names.index("state"), "state", column), path)
+        pq.write_table(table.set_column(table.column_names.index("result_json"), "result_json", column), path)
         refused(DataError, str(path), partial(normxlogit.load, path))

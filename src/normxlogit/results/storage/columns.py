@@ -1,6 +1,6 @@
 """Results as Parquet files, data sets and rows of corpora.
 
-A row has a result in columns, which queries and other libraries read, and in the column "state", as JSON, what of it
+A row has a result in columns, which queries and other libraries read, and in the column "result_json", as JSON, what of it
 is in no column; `load` puts both together.
 """
 
@@ -119,7 +119,7 @@ FIELDS = {name: column.value for name, column in COLUMNS.items() if isinstance(c
 def column_types(*groups: Mapping[str, Column]) -> dict[str, Any]:
     """Return the types of some columns, with the number and the name of a row first and its state last."""
     types = {name: column.type for group in groups for name, column in group.items()}
-    return {"row": int, "id": str, **types, "state": str}
+    return {"row": int, "id": str, **types, "result_json": str}
 
 
 SAVED = column_types(COLUMNS) | {
@@ -165,7 +165,7 @@ def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
         of_result = {field.name: getattr(result, field.name) for field in fields(result)}
         state = {"kind": result.kind, **{name: rest if value is a else value for name, value in of_result.items()}}
     cells = {name: value.ravel() if isinstance(value, np.ndarray) else value for name, value in values.items()}
-    return cells | {**result._row(), "state": _json(state)}
+    return cells | {**result._row(), "result_json": _json(state)}
 
 
 def _unheld(record: Any, prefix: str, held: Collection[str]) -> dict[str, Any]:
@@ -199,12 +199,14 @@ def result_table(results: Sequence[Record], *, single: bool = False) -> Any:
 
 def result_states(table: Any) -> list[dict[str, Any]]:
     """Return the states of the results in a table, as `from_dict` reads them."""
-    if "state" not in table.column_names:
+    if "result_json" not in table.column_names:
         raise DataError("these results were written without their texts (attribute --keep-text keeps them), or changed")
     names = [name for name in FIELDS if name in table.column_names]
     columns = [_as_written(table[name], _arrow_type(COLUMNS[name].type)).to_pylist() for name in names]
     states: list[dict[str, Any]] = []
-    for *values, shape, state in zip(*columns, table["shape"].to_pylist(), table["state"].to_pylist(), strict=True):
+    for *values, shape, state in zip(
+        *columns, table["shape"].to_pylist(), table["result_json"].to_pylist(), strict=True
+    ):
         states.append(json.loads(state))
         a = states[-1].get("attribution", states[-1])
         for field, value in zip(map(FIELDS.__getitem__, names), values, strict=True):
