@@ -1,7 +1,7 @@
 """Results as Parquet files, data sets and rows of corpora.
 
-A row has a result in columns, which queries and other libraries read, and in the column "result_json", as JSON, what of it
-is in no column; `load` puts both together.
+A row has a result in columns, which queries and other libraries read, and in the column "result_json" what of it is in
+no column; `load` puts both together.
 """
 
 import json
