@@ -11,7 +11,7 @@ from normxlogit import Attributions, DataError, attribute, summarize
 from tests import tiny
 from tests.commands import run as command
 from tests.contract.compare import refused
-from tests.factories import all_labels, all_layers
+from tests.factories import all_labels, all_layers, make_attribution, pair
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -78,6 +78,21 @@ def test_a_damaged_shard_is_written_anew(explainer, finished, folder, name):
     shard.write_bytes(DAMAGE[name](shard.read_bytes(), shard))
     attribute(explainer, ROWS, folder, **OPTIONS)
     assert normxlogit.load(shard) == normxlogit.load(finished / "shards/00000001.parquet")
+
+
+def test_results_are_written_with_checksums(tmp_path):
+    path = tmp_path / "a.parquet"
+    Attributions([make_attribution(), pair()]).save(path)
+    path.write_bytes(flipped(path.read_bytes(), page_of(path, "scores")))
+    refused(DataError, rf"{path.name}.*CRC", partial(normxlogit.load, path))
+
+
+@pytest.mark.parametrize("column", ["scores", "units", "sequence_ids"])
+def test_a_shard_without_a_column(folder, column):
+    for shard in sorted((folder / "shards").iterdir()):
+        pq.write_table(pq.read_table(shard).drop_columns([column]), shard)
+    for read in (summarize, lambda _: normxlogit.load(folder / "shards/00000000.parquet")):
+        refused(DataError, str(folder), partial(read, folder))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"null", b"{", b"[" * 100_000, b'"' + b"9" * 5000])
