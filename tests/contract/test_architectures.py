@@ -56,18 +56,6 @@ def test_the_frozen_gradient_adds_up_alone_and_in_a_batch(task, family):
         np.testing.assert_allclose(result.scores, alone, atol=1e-3 * np.abs(alone).max())
 
 
-@pytest.mark.parametrize("family", ["openai-gpt", "gemma3n_text", "deepseek_v4"])
-def test_at_the_last_layer_the_last_token_is_all_that_a_language_model_reads(family):
-    explainer, model = explainer_for(WRITER, family)
-    result = explainer(TEXT, method="frozen-gradient:sink_threshold=none", layers=ALL)
-    with torch.no_grad():
-        logits = logits_of(model, WRITER, input_ids=ids_of(explainer, TEXT))
-    assert result.scores.shape == (2, len(result.tokens))
-    assert total(result) == pytest.approx([logits[result.target.id].item()] * 2, abs=1e-3)
-    assert (result.scores[-1, :-1] == 0).all()
-    assert result.scores[0, :-1].any()
-
-
 def test_a_trunk_that_pools_tokens_has_no_states_for_the_head():
     explainer, _ = explainer_for(CLASSIFIER, "funnel")
     refused(HeadMismatchError, r"4 states for \d+ tokens", lambda: explainer(TEXT, method="normxlogit"))
@@ -83,20 +71,6 @@ def test_layers_that_the_frozen_network_cannot_be_read_at_are_refused():
     np.testing.assert_allclose(layered.scores[-1], explainer(TEXT, method="normxlogit").scores, rtol=1e-3, atol=1e-4)
     for method in ("normxlogit:norm_of=word_embedding", "input-norm:norm_of=word_embedding"):
         refused(UnsupportedModelError, "norm_of=embedding_output", partial(explainer, TEXT, method=method))
-
-
-@pytest.mark.parametrize("layers", [None, ALL])
-def test_a_model_that_pads_the_text_to_blocks_is_read_alike_whatever_text_came_first(layers):
-    model, tokenizer = tiny.model("big_bird", num_labels=3), tiny.tokenizer()
-    text = " ".join(["the movie is never bad but the plot was awful ."] * 3)  # 35 tokens, in blocks of 2
-    fresh, used = Explainer(model, tokenizer), Explainer(model, tokenizer)
-    used("bad film", method="frozen-gradient", layers=layers)
-    first, second = (e(text, method="frozen-gradient", layers=layers) for e in (fresh, used))
-    np.testing.assert_allclose(second.scores, first.scores, atol=1e-5 * np.abs(first.scores).max())
-    with torch.no_grad():
-        logits = model(input_ids=ids_of(fresh, text)).logits[0]
-    assert first.scores.shape[-1] == 35
-    assert total(first) == pytest.approx(np.broadcast_to(logits[first.target.id].item(), total(first).shape), abs=1e-4)
 
 
 def test_an_autograd_function_of_the_model_is_refused_by_name():

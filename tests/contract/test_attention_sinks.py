@@ -135,16 +135,6 @@ def test_sources_add_up():
     np.testing.assert_allclose(total(direct).sum(), total(summed).sum(), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(("completion", "of"), [(" bad", None), (f" good {SINK} bad {SINK} not", "token")])
-def test_a_part_that_is_read_from_one_token_is_scored_as_that_token(completion, of):
-    explainer, _ = with_sink()
-    prompt = f"{PLAIN} {SINK}"
-    s = explainer.explain_completion(prompt, completion, sources="word", parts=of)
-    g = explainer.explain_completion(prompt, completion).sources("word", of)
-    np.testing.assert_allclose(s.bias, g.bias, rtol=1e-3, atol=1e-5)
-    has_the_same_sinks(s, g)
-
-
 def test_labels_layers_files_and_windows_keep_it(tmp_path):
     explainer, model = with_sink("llama", "SequenceClassification")
     a = explainer(TEXT, method="frozen-gradient", target=ALL, layers=ALL)
@@ -166,16 +156,3 @@ def test_the_whole_of_a_windowed_text_says_which_of_its_tokens_are_sinks():
     (sink,) = a.sinks
     assert a.tokens.index("but") == sink
     assert any("attention sink: 'but'" in note for note in a.notes)
-
-
-def test_a_long_text_is_gone_back_through_more_than_once():
-    """Beyond 2048 tokens layers run again on the way back; each part of the quantities is a way back of its own."""
-    small = {"num_hidden_layers": 2, "num_attention_heads": 1, "num_key_value_heads": 1}
-    _, model = with_sink("llama", "SequenceClassification", num_labels=9, max_position_embeddings=4096, **small)
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 4096
-    text = " ".join([TEXT] * 411)
-    a = Explainer(model, tokenizer)(text, method="frozen-gradient:read_at=-1", target=ALL)
-    assert len(a.units) > 2048
-    assert a.sinks
-    np.testing.assert_allclose(a.scores.sum(-1) + a.sink + a.bias, explained(model, a), rtol=1e-3, atol=1e-3)

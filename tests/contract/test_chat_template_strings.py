@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pandas
 import pytest
-import torch
 
 from normxlogit import Explainer, InputError
 from tests import tiny
@@ -100,20 +99,6 @@ def test_a_special_token_inside_a_text_is_a_token_of_the_text() -> None:
     assert masked("[MASK] is good").token_ids == tuple(masked.tokenizer("[MASK] is good")["input_ids"])
 
 
-def test_a_written_answer_of_an_encoder_decoder_model_ends_once() -> None:
-    tokenizer = tiny.tokenizer()
-    explainer = Explainer(tiny.model("bart", "Seq2SeqLM"), tokenizer)
-    expected = explainer.explain_completion("the movie is good", "a cat")
-    result = explainer.explain_completion("[CLS] the movie is good [SEP]", "a cat [SEP]")
-    assert result.token_ids == expected.token_ids
-    np.testing.assert_array_equal(result.scores, expected.scores)
-    with torch.no_grad():
-        source = tokenizer("the movie is good", return_tensors="pt")
-        before = torch.tensor([expected.token_ids[expected.prompt_tokens - 1 : -1]])
-        logits = explainer.model(**source, decoder_input_ids=before).logits[0]
-    assert expected.generated[-1].value == pytest.approx(logits[-1, expected.token_ids[-1]].item(), abs=1e-3)
-
-
 CHAT = [{"role": "user", "content": "is the movie good ?"}, {"role": "assistant", "content": "never , bad plot"}]
 SHORT = [{"role": "user", "content": "a cat"}]
 
@@ -185,15 +170,6 @@ def test_a_long_chat_is_cut_or_read_in_windows_as_texts_are(reward) -> None:
     whole = reward(chat, long_text="window")
     assert list(whole.token_ids) == template_ids(reward, chat)
     refused(InputError, "the model reads 40", lambda: reward(chat, long_text="error"))
-
-
-def test_what_a_template_is_given_beside_messages_is_read() -> None:
-    tokenizer = with_template()
-    tokenizer.chat_template = "{% if thinking %}never {% endif %}" + tokenizer.chat_template
-    explainer = Explainer(tiny.model("llama", num_labels=3, pad_token_id=0), tokenizer)
-    result = explainer({"messages": CHAT, "chat_template_kwargs": {"thinking": True}})
-    assert list(result.token_ids) == tokenizer.apply_chat_template(CHAT, thinking=True, return_dict=False)
-    assert result.text == tokenizer.apply_chat_template(CHAT, thinking=True, tokenize=False)
 
 
 def test_messages_without_a_template_are_refused_in_a_line() -> None:

@@ -3,17 +3,15 @@
 import copy
 import json
 import re
-from functools import partial
 
 import numpy as np
 import pandas
 import pytest
 import torch
 
-from normxlogit import Attributions, Explainer, InputError, MethodError, TargetError
-from normxlogit.methods import method_named
+from normxlogit import Attributions, Explainer, InputError
 from tests import tiny
-from tests.contract.compare import comes_back, refused, same
+from tests.contract.compare import comes_back, same
 
 TEXT = "the movie is not good but a great film"
 PROMPT = "the cat sat on the mat . the movie is not good . a great film"
@@ -127,13 +125,6 @@ def test_the_lowest_scores_are_the_other_end(many: Attributions) -> None:
     plain = sorted(float(s) for s, special in zip(a.scores, a.special_tokens_mask, strict=True) if not special)
     assert [token.score for token in lowest] == plain[:3]
     assert all(a.tokens[token.position] == token.text for token in lowest)
-
-
-def test_other_names_of_methods_and_a_misspelt_label_get_the_name_here() -> None:
-    for name, here in (("LOO", "occlusion"), ("logit_lens", "logat")):
-        refused(MethodError, here, partial(method_named, name))
-        assert method_named(here)
-    refused(TargetError, "did you mean 'positive'", lambda: Explainer.from_pretrained()("good", target="postive"))
 
 
 @pytest.mark.parametrize("text", ["\u4eca\u5929 \u597d", "\u597d"])

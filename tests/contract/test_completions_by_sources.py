@@ -5,7 +5,6 @@ import pytest
 
 from normxlogit import Attributions, Explainer, InputError, MethodError
 from tests import tiny
-from tests.commands import run
 from tests.contract.compare import nats, refused
 
 PROMPT = "the cat sat on the mat . the movie is not good . a great film"
@@ -43,15 +42,6 @@ def test_generated_answers_are_explained_by_parts(writer):
     both = writer.generate([PROMPT, "the film"], max_new_tokens=6, parts=[0, -1])
     assert [len(each.targets) for each in both] == [2, 2]
     refused(InputError, "'all'", lambda: writer.generate(PROMPT, max_new_tokens=3, parts="letter"))
-
-
-def test_parts_on_the_command_line(tmp_path, capsys):
-    tiny.save(tmp_path, "llama", "CausalLM")
-    command = ("generate", PROMPT, "--model", tmp_path, "--parts")
-    code, out, _ = run(capsys, *command, "sentence", "--completion", " a good film . the plot was never bad !")
-    assert code == 0
-    assert "a good film ." in " ".join(out.split())
-    assert run(capsys, *command, "all", "--max-new-tokens", 3)[0] == 0
 
 
 def test_a_completion_without_a_space_before_it_begins_a_word():

@@ -163,25 +163,6 @@ def test_a_setting_of_a_method_goes_with_the_method(explainer, method, argument,
     explainer(TEXT, method=right)
 
 
-def test_every_door_says_so(explainer, writer):
-    model, tokenizer, complete = explainer.model, explainer.tokenizer, writer.explain_completion
-    for advice, call in {
-        r"too many positional arguments.*explainer\(\(text, text_pair\)\)": lambda: explainer(TEXT, "a cat is here"),
-        "inputs": explainer,
-        "comes first, without a name": lambda: explainer(texts=[TEXT]),
-        "batch_tokens=": lambda: Explainer(model, tokenizer, batch_size=4),
-        "did you mean target=": lambda: explainer.compare(TEXT, targets=[0]),
-        "layers=": lambda: explainer.from_outputs({}, {}, layer=1),
-        "max_length=": lambda: explainer.encode(TEXT, maxlength=3),
-        "did you mean layers=": lambda: writer.generate("the cat", max_new_tokens=2, layer=1),
-        "explain_completion has no argument 'layer'": lambda: complete("the cat", " sat", layer=1),
-        "explain_completion has no argument 'methods'": lambda: complete("the cat", " sat", methods="occlusion"),
-        "similarity has no argument 'layers'": lambda: explainer.similarity(TEXT, TEXT, layers=1),
-        "from_pretrained has no argument 'batch_size'": lambda: Explainer.from_pretrained(batch_size=4),
-    }.items():
-        refused(InputError, advice, call)
-
-
 def test_labels_name_the_outputs_of_a_loaded_model():
     explainer = Explainer.from_pretrained(labels=["bad", "good"])
     assert explainer("a fine film").prediction.label == "good"

@@ -94,16 +94,6 @@ def test_after_a_lack_of_memory_batches_grow_again():
     assert (device.rows[0], device.rows[-1]) == (1, len(TEXTS))
 
 
-def test_batches_that_do_not_fit_are_rarely_tried():
-    device = Crowded()
-    explainer = explainer_of(device)
-    device.full = lambda texts: texts > 2
-    for _ in range(20):
-        explainer(TEXTS)
-    failed = sum(texts > 2 for texts in device.rows)
-    assert failed < len(device.rows) / 5
-
-
 def test_memory_that_runs_out_in_any_proof_is_not_taken_for_an_unsupported_model():
     def explain():
         explainer = Explainer(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification")

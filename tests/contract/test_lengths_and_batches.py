@@ -78,15 +78,6 @@ def test_completions_are_explained_as_the_model_reads_what_stands_before_each_to
     assert not found.scores[0, prompt:].any()
 
 
-def test_sources_of_an_answer_across_the_length_add_up_to_its_tokens():
-    explainer = Explainer(longrope(), tokenizer())
-    given = text(6), " " + text(10, 3)
-    tokens = explainer.explain_completion(*given)
-    spans = {"first": (0, len(text(3))), "second": (len(text(3)) + 1, len(text(6)))}
-    sources = explainer.explain_completion(*given, sources=spans)
-    np.testing.assert_allclose(sources.scores, tokens.sources(spans).scores, atol=1e-4)
-
-
 def alone(model, prompt):
     ids = torch.tensor([tokenizer()(prompt).input_ids])
     with torch.no_grad():
@@ -103,15 +94,3 @@ def test_each_of_several_prompts_gets_the_tokens_that_it_gets_alone(make, length
     prompts = [text(count, 3 * i) for i, count in enumerate(lengths)]
     for found, prompt in zip(explainer.generate(prompts, max_new_tokens=8), prompts, strict=True):
         assert list(found.token_ids) == alone(make(), prompt)
-
-
-def test_a_text_that_was_proved_costs_one_pass():
-    model, passes = tiny.model("llama", "CausalLM"), []
-    model.model.embed_tokens.register_forward_hook(lambda *_: passes.append(1))
-    explainer = Explainer(model, tokenizer())
-    given = text(6), " " + text(10, 3)
-    explainer.explain_completion(*given, method="normxlogit")
-    passes.clear()
-    explainer.explain_completion(*given, method="normxlogit")
-    explainer.explain_completion(text(8), " " + text(5, 3), method="normxlogit")
-    assert len(passes) == 2

@@ -1,6 +1,5 @@
 """Modules as people write them: what they return, what their forward is called with, and which answer is meant."""
 
-import json
 from functools import partial
 
 import numpy as np
@@ -14,8 +13,8 @@ from transformers import (
     LayoutLMForTokenClassification,
 )
 
-from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, cli
-from tests import commands, plain, tiny
+from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
+from tests import plain, tiny
 from tests.contract.compare import present, refused
 
 TEXT = tiny.TEXTS[2]
@@ -142,23 +141,6 @@ def test_outputs_says_what_a_module_returns():
     assert explainer(module)(TEXT).prediction.probability is None
 
 
-@pytest.mark.parametrize("target", ["joy", "anger", "fear"])
-def test_a_regression_shows_the_value_that_is_explained(target):
-    names = ["joy", "anger", "fear"]
-    model = tiny.model("bert", num_labels=3, problem_type="regression", id2label=dict(enumerate(names)))
-    e = Explainer(model, tiny.tokenizer_for("bert"))
-    values = tiny.logits_of(model, e.tokenizer(TEXT)["input_ids"])
-    for a in (e(TEXT, target=target), e(TEXT, target=[target])[target], e(TEXT, target=target, method="normxlogit")):
-        assert a.prediction.label == target
-        assert a.prediction.value == pytest.approx(values[names.index(target)].item(), abs=1e-4)
-        assert f"{target} = " in str(a)
-        assert {p.label for p in a.token_predictions or ()} <= {target}
-    long = e(" ".join([TEXT] * 12), target=target, long_text="window")
-    assert long.prediction.label == target
-    other = next(name for name in names if name != target)
-    assert f"prediction  {other}" not in str(e(TEXT, target=ALL)[target])
-
-
 class OtherNames(plain.Transformer):
     def forward(self, sent_id, mask):
         return super().forward(sent_id, mask)
@@ -179,21 +161,8 @@ class WithFeatures(plain.Transformer):
         return self.answer((self.states(input_ids, attention_mask) * kept).sum(1) / kept.sum(1), features)
 
 
-class OwnBertWithFeatures(BertForSequenceClassification):
-    def __init__(self, config):
-        super().__init__(config)
-        self.head = nn.Linear(32 + 4, 3)
-        self.post_init()
-
-    def forward(self, input_ids, attention_mask=None, token_type_ids=None, features=None):
-        pooled = self.bert(input_ids, attention_mask, token_type_ids).pooler_output
-        return {"logits": self.head(torch.cat([pooled, features], -1))}
-
-
-def with_features(kind):
-    module = plain.grown(
-        OwnBertWithFeatures(tiny.model("bert", num_labels=3).config) if "Bert" in kind.__name__ else kind()
-    )
+def with_features():
+    module = plain.grown(WithFeatures())
     return module, Explainer(module, tiny.tokenizer(specials=False), extra_inputs={"features": [0.0] * 4}, **TASK)
 
 
@@ -210,15 +179,13 @@ def test_a_forward_may_have_other_names(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", [WithFeatures, OwnBertWithFeatures])
-def test_each_text_is_read_with_its_own_extra_inputs(kind, method):
-    module, e = with_features(kind)
+def test_each_text_is_read_with_its_own_extra_inputs(method):
+    module, e = with_features()
     texts = [*tiny.TEXTS, FOUR_WORDS]
     features = torch.randn(len(texts), 4, generator=torch.Generator().manual_seed(0))
     many = e(texts, extra_inputs={"features": features}, method=method)
     for a, text, row in zip(many, texts, features, strict=True):
         own = answer(module, a, features=row[None])
-        own = own["logits"] if isinstance(own, dict) else own
         assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
         alone = e(text, extra_inputs={"features": row.tolist()}, method=method)
         np.testing.assert_allclose(alone.scores, a.scores, rtol=1e-3, atol=2e-5)
@@ -227,7 +194,7 @@ def test_each_text_is_read_with_its_own_extra_inputs(kind, method):
 
 
 def test_the_head_reads_each_token_with_its_texts_extra_inputs():
-    module, e = with_features(WithFeatures)
+    module, e = with_features()
     row = torch.tensor([3.0, -2.0, 1.0, 0.5])
     a = e(TEXT, target=1, extra_inputs={"features": row}, method="normxlogit")
     ids = torch.tensor([a.token_ids])
@@ -241,7 +208,7 @@ def test_the_head_reads_each_token_with_its_texts_extra_inputs():
 
 
 def test_extra_inputs_stay_while_words_are_removed():
-    module, e = with_features(WithFeatures)
+    module, e = with_features()
     row = torch.tensor([3.0, -2.0, 1.0, 0.5])
     a = e(FOUR_WORDS, extra_inputs={"features": row}, method="occlusion", verify=4)
     whole = list(a.token_ids)
@@ -270,7 +237,7 @@ def test_extra_inputs_stay_while_words_are_removed():
     ],
 )
 def test_extra_inputs_that_do_not_fit_are_refused(given, message):
-    _, e = with_features(WithFeatures)
+    _, e = with_features()
     refused(InputError, message, lambda: e([TEXT], extra_inputs=given))
 
 
@@ -307,58 +274,6 @@ def test_one_of_several_answers_is_chosen_by_its_name_or_its_labels(kind, topic)
     by_labels = Explainer(module, tokenizer, labels=list("abcde"), **TASK)(TEXT)
     np.testing.assert_array_equal(by_labels.scores, named.scores)
     refused(InputError, "returns no 'topics'", lambda: Explainer(module, tokenizer, output_field="topics", **TASK))
-
-
-def test_a_subclass_of_several_answers_is_read_by_the_field_that_is_named():
-    class OwnTwoTasks(BertForSequenceClassification):
-        def forward(self, input_ids, attention_mask=None, token_type_ids=None):
-            pooled = self.bert(input_ids, attention_mask, token_type_ids).pooler_output
-            return {"urgency_logits": self.classifier(pooled)[:, :2], "topic_logits": self.classifier(pooled)}
-
-    module = plain.grown(OwnTwoTasks(tiny.model("bert", num_labels=3).config))
-    a = Explainer(module, tiny.tokenizer_for("bert"), output_field="topic_logits", **TASK)(TEXT)
-    assert a.prediction.value == pytest.approx(answer(module, a)["topic_logits"].max().item(), abs=1e-5)
-
-
-OWN_CODE = """
-import torch
-from transformers import BertConfig, BertModel, PreTrainedModel
-
-
-class Settings(BertConfig):
-    model_type = "of-its-own"
-
-
-class Moods(PreTrainedModel):
-    config_class = Settings
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.bert, self.classifier = BertModel(config), torch.nn.Linear(config.hidden_size, 2)
-        self.post_init()
-
-    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
-        return (self.classifier(self.bert(input_ids, attention_mask, token_type_ids).pooler_output).softmax(-1),)
-"""
-
-
-def test_a_repository_with_code_of_its_own_is_explained_on_the_command_line(tmp_path, capsys):
-    tiny.save(tmp_path, "bert", num_labels=2)
-    (tmp_path / "own.py").write_text(OWN_CODE)
-    settings = json.loads((tmp_path / "config.json").read_text())
-    names = {"AutoConfig": "own.Settings", "AutoModelForSequenceClassification": "own.Moods"}
-    settings |= {"auto_map": names, "model_type": "of-its-own", "architectures": ["Moods"]}
-    (tmp_path / "config.json").write_text(json.dumps(settings))
-    arguments = ("explain", TEXT, "--model", tmp_path, "--format", "json")
-    code, _, err = commands.run(capsys, *arguments, program=cli)
-    assert code == 2
-    assert "--trust-remote-code" in err
-    code, out, _ = commands.run(capsys, *arguments, "--trust-remote-code", program=cli)
-    shown = json.loads(out)["attributions"][0]["predictions"][0]
-    e = Explainer.from_pretrained(tmp_path, trust_remote_code=True)
-    own = answer(e.model, e(TEXT))[0].flatten()
-    assert (code, shown["id"]) == (0, int(own.argmax()))
-    assert shown["probability"] == pytest.approx(own.max().item(), abs=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -80,19 +80,3 @@ def test_what_is_looked_up_twice_is_counted_twice_and_positions_are_not(texts):
         assert total(found) == pytest.approx(logit, abs=1e-4)
         alone = explainer(text, target=1, method="frozen-gradient:read_at=0")
         np.testing.assert_allclose(found.scores, alone.scores, rtol=1e-5, atol=1e-6)
-
-
-class Begun(Twice):
-    """Reads only texts that begin as texts do."""
-
-    def forward(self, input_ids, attention_mask=None):
-        if input_ids.shape[1] > 3 and not (input_ids[:, 0] == 2).all():
-            raise ValueError("not a text")
-        return super().forward(input_ids, attention_mask)
-
-
-def test_what_could_not_be_tried_on_a_second_text_is_a_note():
-    torch.manual_seed(0)
-    explainer = Explainer(plain.grown(Begun()), tiny.tokenizer(), task="sequence-classification")
-    found = explainer("the movie is not good", target=1, method="frozen-gradient:read_at=0")
-    assert any("not tried on a second text" in note for note in found.notes)

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
+from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import tiny
 from tests.contract.compare import present, refused, total
 from tests.contract.test_containers import CONTAINERS
@@ -196,12 +196,6 @@ def test_settings_of_generate_that_would_be_ignored_are_refused(settings, reason
     two = partial(explainer.generate, "the cat", max_new_tokens=2)
     assert two(temperature=0.0, top_p=1.0).token_ids == two().token_ids
     assert len(two(temperature=0.7, do_sample=True).targets) <= 2
-
-
-def test_a_mask_behind_the_limit_is_called_so() -> None:
-    explainer = tiny.explainer("bert", "MaskedLM")
-    with pytest.raises(TargetError, match="stands there nowhere in what is read"), pytest.warns(match="truncated"):
-        explainer("the movie " * 30 + "[MASK]")
 
 
 def test_weights_in_parts_are_refused() -> None:

@@ -88,18 +88,3 @@ def test_thoughts_that_are_not_there_cannot_be_left_out():
     for spans in (None, [(0, len(answer))], [(0, 1)]):
         given = {"verify": "reasoning", "parts": "sentence", "reasoning": spans}
         refused(InputError, "reasoning", partial(explainer().explain_completion, PROMPT, answer, **given))
-
-
-def test_a_page_leads_from_the_answer_to_the_prompt_and_greys_what_changes_nothing():
-    e = explainer()
-    prompt = "The cat sat. It was a day."
-    a = e.explain_completion(prompt, ANSWER, parts="sentence", sources="sentence", verify="reasoning")
-    page = a.to_html()
-    assert page.count('class="nxl-box"') >= 4
-    assert 'data-box="R1"' in page
-    for label, place in (("S", a.units.kind.index("sentence")), ("R", a.units.kind.index("answer"))):
-        assert any(f'data-ways="{label}{i}' in page or f" {label}{i} " in page for i in range(1, 5)), place
-    losses = [tested.original - tested.value for tested in a.verified.single]
-    assert page.count('nxl-none"') >= sum(loss < 1 for loss in losses) > 0
-    without = e.explain_completion(PROMPT, " A good film. So it was good", parts="sentence")
-    assert 'class="nxl-box"' not in without.to_html()

@@ -111,16 +111,3 @@ def test_a_full_disk_keeps_the_old_file(make, name, tmp_path):
     assert os.listdir(tmp_path) == [name]
     save(file)
     assert len(file.read_bytes()) > 64
-
-
-@pytest.mark.parametrize("name", ["why.json", "why.html", "why.csv", "why.txt"])
-def test_a_full_disk_is_one_line_of_a_command(name, models, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(models)
-    file = tmp_path / name
-    file.write_text("old and good")
-    with full_disk():
-        code, out, err = run(capsys, "explain", "the cat sat on the mat", "--model", "bert", "--output", file)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "cannot write" in err
-    assert file.read_text() == "old and good"
-    assert os.listdir(tmp_path) == [name]

@@ -13,7 +13,6 @@ from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegac
 
 from normxlogit import ALL, DataError, Explainer
 from tests import tiny
-from tests.contract.compare import refused
 
 TEXT = "The naïve  movie is great. Fine ﬁlm… what is ☃?"
 WORDS = ["The", "naïve", "movie", "is", "great", ".", "Fine", "ﬁlm", "…", "what", "is", "☃", "?"]
@@ -37,9 +36,8 @@ def folder(tmp_path_factory):
     sentencepiece.SentencePieceTrainer.train(**files, vocab_size=80, hard_vocab_limit=False, minloglevel=2)
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
     pieces = [model.id_to_piece(index) for index in range(3, model.get_piece_size())]
-    orders = {"marian": ["</s>", "<unk>", *pieces, "<pad>"], "m2m": ["<s>", "<pad>", "</s>", "<unk>", *pieces]}
-    for name, names in orders.items():
-        (folder / f"{name}.json").write_text(json.dumps({piece: index for index, piece in enumerate(names)}))
+    names = ["</s>", "<unk>", *pieces, "<pad>"]
+    (folder / "marian.json").write_text(json.dumps({piece: index for index, piece in enumerate(names)}))
     (folder / "vocab.txt").write_text("\n".join(tiny.VOCABULARY))
     return folder
 
@@ -55,15 +53,6 @@ def marian(folder):
 
 
 @pytest.fixture(scope="module")
-def m2m(folder):
-    files = {"vocab_file": str(folder / "m2m.json"), "spm_file": str(folder / "spm.model")}
-    tokenizer = transformers.M2M100Tokenizer(**files, src_lang="en", tgt_lang="de")
-    ids = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 2}
-    config = transformers.M2M100Config(vocab_size=len(tokenizer) + 120, **SIZES, **ids)
-    return Explainer(tiny.random_model(transformers.M2M100ForConditionalGeneration, config), tokenizer)
-
-
-@pytest.fixture(scope="module")
 def byt5():
     sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
     config = transformers.T5Config(vocab_size=384, decoder_start_token_id=0, **sizes)
@@ -75,7 +64,7 @@ def bert(folder):
     return Explainer(tiny.model("bert"), BertTokenizerLegacy(str(folder / "vocab.txt")))
 
 
-@pytest.fixture(scope="module", params=["marian", "m2m", "byt5"])
+@pytest.fixture(scope="module", params=["marian", "byt5"])
 def writer(request):
     return request.getfixturevalue(request.param)
 
@@ -144,4 +133,5 @@ class Forgetting(BertTokenizerLegacy):
 
 def test_tokens_that_may_stand_at_several_places_have_no_words(folder):
     explainer = Explainer(tiny.model("bert"), Forgetting(str(folder / "vocab.txt")))
-    refused(DataError, "character offsets", lambda: explainer("cat the bad the sat").words())
+    with pytest.raises(DataError, match="character offsets"):
+        explainer("cat the bad the sat").words()

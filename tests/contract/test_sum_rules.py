@@ -133,16 +133,6 @@ def test_a_text_in_windows_adds_up_to_the_mean_logits(explainer, model, method):
     np.testing.assert_allclose(layered.scores.sum(-1) + layered.bias, [logits[2]] * 2, **CLOSE)
 
 
-@pytest.mark.parametrize("text", [TEXT, LONG], ids=["short", "in windows"])
-def test_a_waterfall_ends_at_the_logit(explainer, text):
-    a = explainer(text, method=FROZEN, long_text="window")
-    axes = a.plot("waterfall", k=4).axes[0]
-    assert axes.get_yticklabels()[0].get_text() == "bias"
-    bars = sorted(axes.patches, key=lambda bar: bar.get_y())
-    assert bars[-1].get_width() == pytest.approx(a.prediction.value, abs=1e-3)
-    assert sum(bar.get_width() for bar in bars[:-1]) == pytest.approx(a.prediction.value, abs=1e-3)
-
-
 def test_scores_and_bias_cannot_be_changed(explainer):
     writer = tiny.explainer("llama", "CausalLM")
     for result in (explainer(TEXT, method=FROZEN, target=ALL), writer.explain_completion("the cat", " sat on")):

@@ -11,7 +11,6 @@ import torch
 from normxlogit import ALL, Explainer
 from tests import tiny
 from tests.commands import run_python
-from tests.tiny import explainer as explainer_of
 
 THREADS, TEXTS = 8, 30
 WORDS = [word for word in tiny.WORDS if not word.startswith("##")]
@@ -30,19 +29,14 @@ def explained(explainer, given, method="normxlogit"):
     return [result.scores for result in (*found, *explainer(given[half:], method=method))]
 
 
-def training(model, tokenizer, stop, lock=None, stepped=None):
-    """Train the model as its owner would; without a lock its weights stay, and only gradients come and go."""
+def training(model, tokenizer, stop):
+    """Train the model as its owner would, but for the steps: its weights stay, and gradients come and go."""
     model.train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     inputs = tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
     passes = 0
     while not stop.is_set():
         model(**inputs, labels=torch.tensor([0, 1, 0])).loss.backward()
-        if lock is not None:
-            with lock:
-                optimizer.step()
-                stepped.set()
-        optimizer.zero_grad()
+        model.zero_grad()
         passes += 1
     return passes
 
@@ -65,50 +59,6 @@ def test_eight_threads_equal_one_while_the_model_is_trained(method):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters()), "the trainer's own, which it took away"
-
-
-def test_a_call_between_two_steps_explains_the_weights_of_that_moment():
-    """A step and a call exclude each other by the caller's lock: the scores are of one state."""
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    explainer, stop, lock = Explainer(model, tokenizer), threading.Event(), threading.Lock()
-    seen, stepped = [], threading.Event()
-    with ThreadPoolExecutor(5) as pool:
-        trained = pool.submit(training, model, tokenizer, stop, lock, stepped)
-
-        def work(_):
-            for _ in range(4):
-                assert stepped.wait(60), "the trainer takes a step between calls"
-                with lock:
-                    stepped.clear()
-                    state = {name: value.clone() for name, value in model.state_dict().items()}
-                    seen.append((state, explainer(tiny.TEXTS[0], target=0).scores))
-
-        try:
-            list(pool.map(work, range(4)))
-        finally:
-            stop.set()
-        trained.result()
-    still = tiny.model("bert")
-    assert len({float(scores.sum()) for _, scores in seen}) > 3, "the weights moved"
-    for state, scores in seen:
-        still.load_state_dict(state)
-        expected = Explainer(still, tokenizer)(tiny.TEXTS[0], target=0).scores
-        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_threads_with_targets_of_their_own_equal_one():
-    e = explainer_of("bert", "MaskedLM")
-    texts = [f"{t} [MASK]" for t in tiny.TEXTS]
-    targets = ["are", "is", "was", "cat"]
-    expected = {t: e(texts, target=t, layers=ALL) for t in targets}
-    fresh = explainer_of("bert", "MaskedLM")
-
-    def right(target):
-        results = fresh(texts, target=target, layers=ALL)
-        return all(np.allclose(a.scores, b.scores, atol=1e-4) for a, b in zip(results, expected[target], strict=True))
-
-    with ThreadPoolExecutor(len(targets)) as pool:
-        assert all(pool.map(right, targets * 10))
 
 
 FORKED = """

@@ -199,12 +199,6 @@ def command(*arguments):
     return without_torch("from normxlogit.cli import main; main()", *arguments)
 
 
-def test_the_module_is_the_command():
-    run = subprocess.run([sys.executable, "-m", "normxlogit", "--version"], capture_output=True, env=ENVIRONMENT)
-    assert (run.returncode, run.stderr) == (0, b"")
-    assert run.stdout.startswith(b"normxlogit ")
-
-
 def test_the_list_of_commands_waits_for_no_large_package():
     program = (
         "import sys\nfrom normxlogit.cli import main\ntry:\n    main(['--help'])\n"
@@ -221,21 +215,6 @@ def test_the_methods_are_listed():
     assert (code, err) == (0, "")
     assert " frozen-gradient " in out
     assert "NormXLogit (EMNLP 2025)" in out
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("explain", "--method", "normxlogt", "a text"),
-        ("explain", "--method", "normxlogit", "--method", "normxlogt:norm_of=embedding_output", "a text"),
-        ("generate", "--method", "normxlogt", "a text"),
-    ],
-    ids=lambda arguments: " ".join(arguments[:2]),
-)
-def test_a_misspelt_method_is_refused_at_once(arguments):
-    code, out, err = command(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: no method named 'normxlogt'; did you mean normxlogit")
 
 
 @pytest.mark.parametrize("suffix", ["json", "parquet"])

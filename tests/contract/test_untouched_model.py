@@ -7,7 +7,6 @@ import torch
 
 from normxlogit import ALL, Explainer, MethodError, NormXLogitError, TargetError
 from tests import tiny
-from tests.commands import run
 
 from .compare import close, every_method, present
 from .faults import AtOperation
@@ -122,25 +121,6 @@ def test_the_training_goes_on_as_without_an_explainer():
     explained, plain = trained(True), trained(False)
     for name, expected in plain.items():
         torch.testing.assert_close(explained[name], expected, rtol=0, atol=0)
-
-
-def test_a_settings_file_is_written_as_before(tmp_path):
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    tokenizer.save_pretrained(tmp_path / "before")
-    model.config.save_pretrained(tmp_path / "before")
-    Explainer(model, tokenizer)([tiny.TEXTS[2] * 20, tiny.TEXTS[0]])
-    tokenizer.save_pretrained(tmp_path / "after")
-    model.config.save_pretrained(tmp_path / "after")
-    for file in (tmp_path / "before").iterdir():
-        assert (tmp_path / "after" / file.name).read_bytes() == file.read_bytes()
-
-
-def test_the_command_line_leaves_the_files_of_a_model_as_they_were(tmp_path, capsys):
-    tiny.save(tmp_path / "model", "bert")
-    before = {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()}
-    code, _, err = run(capsys, "explain", "the cat", "--model", tmp_path / "model", "--method", "occlusion")
-    assert (code, err) == (0, "")
-    assert {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()} == before
 
 
 def test_dropout_of_a_model_in_training_mode_does_not_reach_the_scores():

@@ -84,27 +84,6 @@ def test_no_word_of_the_smallest_set_can_be_put_back(text: str, explainer: Expla
             assert int(explainer.model(input_ids=ids).logits.argmax()) == a.prediction.id
 
 
-def test_a_set_found_among_eight_words_is_hardly_larger_than_the_smallest_there_is(explainer: Explainer) -> None:
-    sizes = []
-    for text in REVIEWS:
-        a = explainer(text, verify=8)
-        smallest = a.verified.smallest
-        words = sorted(a.words(), key=lambda word: -word.score)[:8]
-        sets = [s for size in range(1, 9) for s in itertools.combinations(words, size)]
-        ids = [[i for p, i in enumerate(a.token_ids) if not any(p in word.tokens for word in s)] for s in sets]
-        changing = []
-        for length in {len(row) for row in ids}:
-            rows = [place for place, row in enumerate(ids) if len(row) == length]
-            with torch.no_grad():
-                answers = explainer.model(input_ids=torch.tensor([ids[place] for place in rows])).logits.argmax(-1)
-            changing += [len(sets[p]) for p, answer in zip(rows, answers, strict=True) if answer != a.prediction.id]
-        least = min(changing, default=None)
-        assert (smallest is None) == (least is None)
-        if smallest is not None:
-            sizes.append(len(smallest.units) / least)
-    assert np.median(sizes) <= 1.3
-
-
 def test_texts_alone_and_in_a_list_are_verified_alike(explainer: Explainer) -> None:
     texts = ["a good film", TEXT, "it is a long and boring story about nothing at all", "good"]
     for single, together in zip([explainer(t, verify=2) for t in texts], explainer(texts, verify=2), strict=True):

@@ -99,43 +99,6 @@ def test_no_two_words_are_missed_that_change_the_answer_together(explainer: Expl
     assert some_pair
 
 
-class SaidTwice(torch.nn.Module):
-    """Answers yes unless two words are both missing; two others have the largest effects, and change nothing."""
-
-    SAID = ("plot", "mat")
-    LOUD = ("good", "great")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = torch.nn.Embedding(tiny.SIZE, 4)
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        states = self.words(input_ids) * attention_mask[..., None]
-
-        def there(word: str) -> torch.Tensor:
-            return (input_ids == tiny.VOCABULARY[word]).any(1).float()
-
-        said = torch.maximum(*map(there, self.SAID))
-        yes = 6 * said - 3 - 2.5 + sum(1.2 * there(word) for word in self.LOUD)
-        yes = yes + 0.1 * ((input_ids > 4) & (attention_mask > 0)).sum(1) + 0 * states.sum((1, 2))
-        return torch.stack([0 * yes, yes], 1)
-
-
-def test_two_words_that_say_the_same_are_found_though_neither_does_anything_alone() -> None:
-    model, words = SaidTwice(), "the good movie was great and a cat sat on the mat but it is never bad with plot"
-    explainer = Explainer(model, tiny.tokenizer_for("bert"), task="sequence-classification", labels=["no", "yes"])
-    rows, a = counted(explainer), explainer(words, method="random", verify="auto")
-    assert a.prediction.label == "yes"
-    loud = explainer(words, method="random", verify=list(SaidTwice.LOUD)).verified
-    others = explainer(words, method="random", verify=["cat", "never", *SaidTwice.SAID]).verified
-    assert max(r.value for r in loud.single) < min(r.value for r in others.single)
-    assert not loud.together.changed
-    assert set(a.verified.smallest.units) == set(SaidTwice.SAID)
-    rows.clear()
-    explainer(words, method="random", verify="auto")
-    assert 0 < sum(rows) < len(a.words()) ** 2, "it grows with the square of the words, and not with their sets"
-
-
 def test_what_is_not_there_or_one_word_alone_is_an_error_that_names_what_is_meant(explainer: Explainer) -> None:
     for units, problem in (
         ("borin", "did you mean 'boring'"),
@@ -204,20 +167,6 @@ def test_a_text_in_windows_loses_the_word_in_each_window_that_holds_it_and_no_ot
     assert set(a.verified.single[0].tokens) <= set(range(1, 101))
 
 
-def test_a_window_that_loses_all_of_its_text_no_longer_answers() -> None:
-    model, tokenizer = tiny.model("bert", max_position_embeddings=12), tiny.tokenizer_for("bert")
-    text = "good movie bad plot cat sat maybe never good movie bad plot cat sat maybe never bad bad"
-    first = "good movie bad plot cat sat maybe never good movie bad"
-    explainer = Explainer(model, tokenizer)
-    removal = explainer.without(text, (0, len(first)), long_text="window")
-    ids = tokenizer(text)["input_ids"]  # windows of ten tokens at 0 and 8: of the first nothing is left
-    last = [0, *range(9, 19), 19]
-    left = [ids[i] for i in last if i not in removal.tokens]
-    expected = tiny.logits_of(model, left).softmax(-1)
-    target = explainer(text, long_text="window").target.id
-    assert removal.value == pytest.approx(float(expected[target]), abs=1e-5)
-
-
 @pytest.mark.parametrize("head", ["TokenClassification", "QuestionAnswering", "CausalLM"])
 def test_heads_that_answer_at_a_token_are_verified_in_the_window_that_answered(head: str) -> None:
     family = "llama" if head == "CausalLM" else "bert"
@@ -227,16 +176,6 @@ def test_heads_that_answer_at_a_token_are_verified_in_the_window_that_answered(h
     assert a.verified.original.prediction.label == a.prediction.label
     assert a.verified.original.prediction.value == pytest.approx(a.prediction.value, abs=1e-5)
     assert len(a.verified.single) == 2
-
-
-def test_named_units_cost_one_pass_whatever_their_number() -> None:
-    explainer = Explainer.from_pretrained()
-    rows = counted(explainer)
-    units = ["movie", "bad", "maybe", "even", "not boring"]
-    explainer.without(TEXT, units)  # what is proved once is
-    rows.clear()
-    explainer.without(TEXT, units)
-    assert 0 < sum(rows) <= 3  # the text as it is, twice, and without them
 
 
 def test_what_is_measured_is_printed_in_words(explainer: Explainer) -> None:

@@ -1,6 +1,5 @@
 """A zero-shot pipeline and a multiple-choice model: explained as they choose, without words, or refused in a line."""
 
-import copy
 import pickle
 from functools import partial
 
@@ -95,26 +94,6 @@ def test_a_multiple_choice_model_has_one_task_and_no_labels():
     refused(InputError, "leave out labels=", lambda: make(labels=["no", "yes"]))
     pytest.importorskip("normxlogit.recorded")
     refused(InputError, "call the explainer on the input itself", lambda: make().from_outputs({}, {}))
-
-
-@pytest.mark.parametrize("lengths", [(23, 12, 30), (12, 23, 25)])
-def test_padding_that_the_model_puts_inside_itself_is_no_token(lengths):
-    """BigBird fills its last block inside the trunk, and a head on pooled states lies behind that."""
-    model = tiny.model("big_bird", "MultipleChoice", seed=1)
-    explainer = Explainer(model, tiny.tokenizer())
-    questions = [("the " * (length - 4), ["good", "bad"]) for length in lengths]
-    alone = [explainer(question, layers=ALL, method="normxlogit") for question in questions]
-    assert [len(result.units) for result in alone] == list(lengths)
-    same(explainer(questions, layers=ALL, method="normxlogit"), alone)
-    for question, result, length in zip(questions, alone, lengths, strict=True):
-        with torch.no_grad():
-            fresh = copy.deepcopy(model)  # a short text turns its attention into another kind for good
-            states = fresh(torch.tensor([[result.token_ids]]), output_hidden_states=True).hidden_states
-            each = [model.classifier(torch.tanh(model.bert.pooler(s[0, :length])))[:, 0] for s in states]
-        norms = states[0][0, :length].norm(dim=-1)
-        np.testing.assert_allclose(result.scores, torch.stack(each[1:]) * norms, rtol=1e-4, atol=1e-5)
-        shares = explainer(question, method="frozen-gradient")
-        assert shares.scores.sum() + shares.bias == pytest.approx(shares.prediction.value, abs=1e-4)
 
 
 PROMPT, CHOICES = "the movie is good and the plot is bad", ["good movie", "bad cat", "the plot sat"]

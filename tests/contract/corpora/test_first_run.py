@@ -5,11 +5,12 @@ import csv
 import pytest
 from typer.testing import CliRunner
 
-from normxlogit import DataError, Explainer, InputError, Predictions, attribute, summarize
+from normxlogit import DataError, Explainer, Predictions, attribute, summarize
 from normxlogit.cli import app
 from tests import tiny
 from tests.commands import run
 
+arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("duckdb")
 
@@ -75,10 +76,6 @@ def test_a_summary_shows_texts_and_tests_words(reviews, tmp_path, capsys):
     assert summarize(tmp_path / "out", min_count=1).texts["3"] == "a great film with charm"
 
 
-arrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
-
-
 def explained(tmp_path, source, *options):
     line = ["attribute", str(source), "--output", str(tmp_path / "out"), "--method", "input-norm", *options]
     said = CliRunner().invoke(app, line)
@@ -117,81 +114,20 @@ def test_columns_are_named_by_their_roles(tmp_path):
     assert [row["target"] for row in rows] == [["negative"], ["positive"]]
 
 
-@pytest.mark.parametrize(
-    ("columns", "says"),
-    [
-        (["text=body", "text=why"], "one column for each role"),
-        (["prompt=body"], "is for --job completions"),
-        (["body"], "ROLE=NAME"),
-    ],
-)
-def test_a_role_that_a_job_has_not_is_refused(tmp_path, columns, says):
-    words = [word for column in columns for word in ("--column", column)]
-    with pytest.raises(InputError, match=says):
-        CliRunner().invoke(app, ["attribute", "in.parquet", "--output", str(tmp_path), *words], catch_exceptions=False)
-
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("duckdb")
-
-TEXTS = [" ".join(tiny.WORDS[i : i + 4]) for i in range(24)]
-NAMES = ["runs/method=logat", "prediction=x/scores=1", "tokens=the/target=__HIVE_DEFAULT_PARTITION__", "words=1"]
-NAMES += ["row=3/id=same", "model=mine", "a*b?c[1]", 'it\'s; a "name"', "50%20done", ".hidden/_too", "täßt 文"]
-
-
-@pytest.fixture(scope="module")
-def explainer():
-    return Explainer(tiny.model("bert", "SequenceClassification"), tiny.tokenizer(), name="tiny")
-
-
-def values(state):
-    """All values of a summary, one after the other, but the folder."""
-    if isinstance(state, dict):
-        return [v for name, part in state.items() if name != "folder" for v in [name, *values(part)]]
-    return [v for part in state for v in values(part)] if isinstance(state, list) else [state]
-
-
-def same(one, other):
-    """Whether two summaries are the same, but for the order in which numbers were added."""
-    found = [values(summary.to_dict()) for summary in (one, other)]
-    return all(
-        a == (pytest.approx(b, rel=1e-4, abs=1e-4) if isinstance(b, float) else b) for a, b in zip(*found, strict=True)
-    )
-
-
-def attributed(explainer, folder):
-    rows = pa.table({"text": TEXTS, "gold": [i % 2 for i in range(len(TEXTS))], "mine": TEXTS})
-    attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold", "mine"])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def plain(explainer, tmp_path_factory):
-    """A folder with a harmless name, and its summary."""
-    folder = attributed(explainer, tmp_path_factory.mktemp("plain"))
-    summary = summarize(folder, gold="gold", min_count=1)
-    assert (summary.rows, summary.model) == (len(TEXTS), "tiny")
-    return folder, summary
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_summary_is_of_the_results_and_not_of_the_path(explainer, plain, tmp_path, name):
-    _, summary = plain
-    assert same(summary, summarize(attributed(explainer, tmp_path / name), gold="gold", min_count=1))
-
-
-def test_a_kept_column_may_be_called_as_a_part_of_the_path(explainer, tmp_path):
-    rows = pa.table({"text": TEXTS, "gold": ["LABEL_0"] * len(TEXTS)})
-    attribute(explainer, rows, tmp_path / "gold=LABEL_1", keep=["gold"])
-    labels = summarize(tmp_path / "gold=LABEL_1").labels
-    accuracy = summarize(tmp_path / "gold=LABEL_1", gold="gold").accuracy
-    assert accuracy == labels.get("LABEL_0", 0) / len(TEXTS)
-
-
-def test_a_folder_in_memory(explainer):
+def test_a_summary_is_of_the_results_and_not_of_the_path(tmp_path):
     pytest.importorskip("fsspec")
-    rows = pa.table({"text": TEXTS})
-    for name in ("memory://summaries/plain", "memory://summaries/method=logat"):
-        attribute(explainer, rows, name, shard_rows=8)
-    one, two = (summarize(f"memory://summaries/{name}") for name in ("plain", "method=logat"))
-    assert same(one, two)
+    explainer, summaries = tiny.explainer("bert"), []
+    rows = [{"text": " ".join(tiny.WORDS[i : i + 4]), "gold": i % 2} for i in range(24)]
+    names = (
+        "plain",
+        "prediction=x/gold=1",
+        "target=__HIVE_DEFAULT_PARTITION__",
+        "a*b?c[1]",
+        'it\'s; a "name"',
+    )
+    for folder in (*(tmp_path / name for name in names), "memory://summaries/method=logat"):
+        attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold"])
+        found = summarize(folder, gold="gold", min_count=1)
+        summaries.append((found.rows, found.model, found.accuracy, found.labels, found.texts))
+    assert summaries[0][0] == len(rows)
+    assert all(summary == summaries[0] for summary in summaries)

@@ -92,20 +92,3 @@ def test_a_full_disk_leaves_whole_shards(corpus, tmp_path):
 def test_a_folder_that_cannot_be_written(corpus, tmp_path):
     (tmp_path / "file").write_text("")
     refused(DataError, "cannot write", lambda: attribute(explainer(), corpus, tmp_path / "file" / "out"))
-
-
-def test_an_input_that_vanishes(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.txt").write_text("\n".join(texts(COUNT // 2)))
-    given = [tmp_path / "a.txt", tmp_path / "b.txt"]
-    out = tmp_path / "out"
-
-    def vanish(progress):
-        given[1].unlink(missing_ok=True)
-
-    model = explainer()
-    refused(DataError, r"cannot read .*b\.txt", lambda: attribute(model, given, out, shard_rows=8, watch=vanish))
-    assert 0 < results(out).num_rows < COUNT
-    given[1].write_text("\n".join(texts(COUNT // 2)))
-    attribute(model, given, out, shard_rows=8)
-    assert results(out)["row"].to_pylist() == list(range(COUNT))

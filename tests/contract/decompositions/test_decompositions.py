@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 
-from normxlogit import ALL, Explainer, MethodError, UnsupportedModelError
+from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.decompositions import DecompX
-from normxlogit.methods import method_named
 from tests import tiny
-from tests.contract.compare import refused, total
+from tests.contract.compare import total
 from tests.contract.test_architectures import CLASSIFIER, explainer_for
 from tests.contract.test_interrupt import interrupt
 from tests.contract.test_quantised_models import FewBits, with_maps
@@ -81,26 +79,5 @@ def test_weights_that_do_not_become_another_dtype_are_read():
     np.testing.assert_allclose(Explainer(changed, tokenizer)(TEXT, method="decompx").scores, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["decompx", "alti"])
-def test_a_model_that_was_loaded_in_inference_mode(method):
-    with torch.inference_mode():
-        model = tiny.model("bert")
-    expected = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(TEXT, method=method).scores
-    found = Explainer(model, tiny.tokenizer_for("bert"))(TEXT, method=method).scores
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_a_regression_of_large_values():
-    model, tokenizer = tiny.model("bert", num_labels=1, problem_type="regression"), tiny.tokenizer_for("bert")
-    with torch.no_grad():
-        model.classifier.weight.mul_(1e7)
-        value = float(model(**tokenizer(TEXT, return_tensors="pt")).logits)
-    assert Explainer(model, tokenizer)(TEXT, method="decompx").prediction.value == pytest.approx(value, rel=1e-5)
-
-
 def test_an_interrupt_in_the_middle_of_a_batch():
     interrupt("bert", "SequenceClassification", lambda explainer: explainer(tiny.TEXTS, method="decompx"))
-
-
-def test_another_name_of_a_method_gets_the_name_here():
-    refused(MethodError, "attention-rollout", lambda: method_named("attention"))

@@ -16,7 +16,7 @@ import torch
 
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
-from normxlogit.evaluation.faithfulness import checked_labels, evaluate
+from normxlogit.evaluation.faithfulness import evaluate
 from tests import tiny
 from tests.contract.compare import refused
 from tests.gold import FEELINGS, SEVERAL, SPELLED, STARS, TEXTS, YES, explainer, feelings, results, right_or_wrong  # noqa: F401  # fixtures
@@ -102,20 +102,6 @@ def test_texts_of_tables_that_look_like_something_else_are_texts(tmp_path, kind)
     refused(DataError, r"row 5, column 'text': expected a text, got ' '", lambda: load_examples(path))
     path.write_text("\n".join([f"\ufefftext{separator}label", *lines[:5]]), encoding="utf-8")
     assert load_examples(path) == [Example(text, i % 2) for i, text in enumerate(texts[:5])]
-
-
-@pytest.mark.parametrize(
-    "labels", [["POSITIVE", "Negative"], [True, False], ["True", "false"], ["1", "0"], [1.0, 0.0], ["1.0", "0.0"]]
-)
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_gold_labels_are_read_as_in_summaries(tmp_path, labels, kind):
-    texts, path = ["fine", "bad"], tmp_path / f"mine.{kind}"
-    if kind == "jsonl":
-        jsonl(path, [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)])
-    else:
-        path.write_text("text,label\n" + "".join(f"{t},{gold}\n" for t, gold in zip(texts, labels, strict=True)))
-    model = Explainer.from_pretrained().task_model
-    assert checked_labels(model, load_examples(path)) == [1, 0]
 
 
 def test_rows_in_memory_and_labels_by_name():

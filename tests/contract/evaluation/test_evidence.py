@@ -148,13 +148,6 @@ def test_evidence_that_is_not_in_the_text_and_a_label_that_does_not_exist_are_re
     refused(TargetError, "perhaps", lambda: measured(linear, replace(good, target="perhaps")))
 
 
-def test_words_before_a_next_token_are_ranked_without_the_one_where_it_is_read():
-    writer = tiny.writer()
-    results, counts = measured(writer, Known(("cat",), "the cat sat on"), Known(("on",), "the cat sat on"))
-    assert counts == {"inputs": 1, "evidence not read, or where the answer is read": 1}
-    assert results["random"].first == pytest.approx((1 / 3,))
-
-
 @pytest.mark.parametrize("methods", [["frozen-gradient"], ["occlusion"], ["input-norm"]])
 def test_sentences_and_messages_that_an_answer_rests_on(methods):
     writer = tiny.writer(template=tiny.CHAT_TEMPLATE)

@@ -1,6 +1,5 @@
 """AOPC and its relatives, recomputed by hand."""
 
-import importlib
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer, InputError, MethodError, UnsupportedModelError
-from normxlogit.cli import main
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example, task_named
 from normxlogit.evaluation.faithfulness import evaluate, run_methods
@@ -127,25 +125,6 @@ def test_scores_of_another_library():
         assert measured.aopc == pytest.approx(direct.aopc)
 
 
-def test_each_distinct_text_is_asked_once():
-    explainer = tiny.explainer("bert")
-    keys = [(0, ()), (0, (1,)), (1, ()), (0, (1,))]
-    rows = []
-    handle = explainer.task_model.module.register_forward_pre_hook(
-        lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
-    )
-    encodings = explainer.encode(["bad movie", "good movie"])
-    faithfulness.Answers.of(explainer, encodings).masked(keys)  # what is proved once is
-    answers = faithfulness.Answers.of(explainer, encodings).masked
-    rows.clear()
-    first, second = answers(keys), answers(keys)
-    handle.remove()
-    assert sum(rows) == 3
-    values = [answer.value for answer in first]
-    assert values == [answer.value for answer in second]
-    assert values[1] == values[3] != values[0]
-
-
 def test_a_paired_test_tells_methods_apart_and_constant_outputs_do_not_correlate():
     rng = np.random.default_rng(0)
     drops = rng.random(40)
@@ -211,14 +190,6 @@ FEELINGS = ("joy", "anger", "fear")
 SPELLED = {"names": list, "zeros and ones": lambda names: [int(name in names) for name in FEELINGS]}
 
 
-@pytest.mark.parametrize("module", ["datasets", "faithfulness", "report"])
-def test_every_public_name_is_described(module):
-    imported = importlib.import_module(f"normxlogit.evaluation.{module}")
-    for name, value in vars(imported).items():
-        if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == imported.__name__:
-            assert value.__doc__, name
-
-
 @pytest.mark.parametrize("spelled", SPELLED)
 def test_the_accuracy_of_several_labels_is_the_share_of_answers_among_them(spelled):
     model = tiny.model("bert", num_labels=3, problem_type="multi_label_classification")
@@ -266,13 +237,3 @@ def test_a_method_of_your_own_is_measured(explainer):
     (result,) = evaluate(explainer, examples, LogAt())
     assert (result.method, result.texts) == ("logat", len(examples))
     refused(MethodError, "is not registered", lambda: evaluate(explainer, examples, Unregistered()))
-
-
-@pytest.mark.parametrize(
-    "words", [("faithfulness", "--methods", "logat normxlogt"), ("frontier", "--methods", "normxlogt")]
-)
-def test_a_misspelt_method_is_refused_before_a_model_is_loaded(words, capsys, monkeypatch):
-    monkeypatch.setattr(Explainer, "from_pretrained", lambda *_, **__: pytest.fail("a model was loaded"))
-    with pytest.raises(SystemExit):
-        main(["evaluate", *words])
-    assert "no method named 'normxlogt'; did you mean normxlogit" in capsys.readouterr().err

@@ -5,15 +5,14 @@ import json
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, DataError, Explainer, InputError
+from normxlogit import Attribution, Attributions, Explainer
 from normxlogit.grounding import Citations
 from tests import tiny
 from tests.commands import run
-from tests.contract.compare import comes_back, refused
+from tests.contract.compare import comes_back
 from tests.contract.test_safe_output import HOSTILE, NAME, check_line, check_page
 from tests.contract.test_unchanged_process import surroundings
 from tests.contract.test_untouched_model import nothing_left_behind, training
-from tests.factories import make_generation
 
 DOCUMENTS = {"cats.txt": "the cat sat on the mat . it is good .", "films.txt": "the movie is bad . a great film ."}
 
@@ -60,15 +59,6 @@ def test_what_the_command_writes_is_loaded(tmp_path, capsys):
     assert Citations.from_dict(loaded.to_dict()) == loaded
 
 
-def test_a_result_of_another_kind_is_refused():
-    with pytest.raises(DataError, match="not an answer with citations: expected one of citations, got 'attribution'"):
-        Citations.from_dict(make_generation().to_dict())
-
-
-def test_an_unknown_argument_is_named(writer):
-    refused(InputError, "cite has no argument 'verfy'", lambda: writer.cite("who", ["the cat sat ."], verfy=True))
-
-
 @pytest.mark.parametrize("documents", ["a list", "named"])
 def test_a_cited_answer(documents):
     explainer = tiny.writer(length=1000, name=HOSTILE)
@@ -93,13 +83,3 @@ def test_the_model_and_the_process_stay_as_they_were(family, tmp_path, capfd):
         Explainer(model, tokenizer).cite("a cat ?", ["the cat sat ."], max_new_tokens=2)
     assert surroundings() == before
     assert capfd.readouterr() == ("", "")
-
-
-def test_folders_and_pages_of_an_unknown_encoding_are_documents(writer, tmp_path) -> None:
-    (tmp_path / "a.html").write_bytes(b'<html><meta charset="x-none"><body>the movie is good .</body></html>')
-    (tmp_path / "b.txt").write_text("the plot is bad .")
-    for documents in (tmp_path, [tmp_path]):
-        assert writer.cite("is it good ?", documents, answer="it is .", verify=0).names == ("a.html:1", "b.txt:1")
-    (tmp_path / "a.html").write_bytes(b'<meta charset="x-none">\xff\xfe\xfd')
-    with pytest.raises(DataError, match="encoding that it names"):
-        writer.cite("is it good ?", tmp_path, answer="it is .", verify=0)

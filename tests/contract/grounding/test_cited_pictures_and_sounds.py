@@ -122,17 +122,3 @@ def test_pictures_among_documents_of_a_model_of_texts_are_refused():
     tokenizer.chat_template = tiny.CHAT_TEMPLATE
     with pytest.raises(InputError, match="reads texts alone, and a message holds a picture"):
         Explainer(reader.model, tokenizer).cite(QUESTION, [vlm.picture()], answer="the tree .")
-
-
-def test_a_text_before_a_picture_is_a_source_and_neither_question_is_one():
-    picture, said = vlm.picture(), "the cat is red .\n\nyes ?"
-
-    def asked(said):
-        return [{"role": "user", "content": [{"type": "text", "text": said}, *vlm.question(picture)[0]["content"]]}]
-
-    cited = explainer("llava").cite(messages=asked(said), answer="the cat", verify=9)
-    assert cited.names == ("user:1", "picture 1")
-    assert cited.question == f"{said}\n\n{QUESTION}"
-    ids = list(explainer("llava").explain_completion(asked(said), " the cat").token_ids[-2:])
-    whole, without = (vlm.log_probability(made("llava"), asked(text), ids) for text in (said, "yes ?"))
-    assert cited.losses["user:1"] == pytest.approx(whole - without, abs=1e-3)

@@ -1,13 +1,17 @@
 """Documents as people and retrievers have them: texts, rows, objects with metadata, files."""
 
+import io
 from functools import partial
 from types import SimpleNamespace
 
+import matplotlib
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from datasets import Dataset
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
 
 from normxlogit import DataError, InputError
 from tests import tiny
@@ -96,35 +100,15 @@ def test_the_visible_text_of_a_page_is_read(names, tmp_path):
     refused(DataError, r"a\.html is not text", partial(names, [page]))
 
 
-def test_a_map_of_parquet_is_texts_by_name(names):
-    """Arrow has pairs for a map, and so has pandas."""
-    column = pa.array([[("a", ONE), ("b", TWO)]], pa.map_(pa.string(), pa.string()))
-    table = pa.table({"documents": column})
-    assert names(table.to_pandas()["documents"][0]) == names({"a": ONE, "b": TWO}) == {"a:1": ONE, "b:1": TWO}
-    refused(InputError, "same name", partial(names, [("a", ONE), ("a", TWO)]))
-
-
 def pdf(*texts):
     """Return a PDF file with a page for each text."""
-    streams = [f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET" for text in texts]
-    pages = range(3, 3 + 2 * len(texts), 2)
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Count {len(texts)} /Kids [{' '.join(f'{n} 0 R' for n in pages)}] >>",
-    ]
-    font = "<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>"
-    for n, stream in zip(pages, streams, strict=True):
-        box = "/MediaBox [0 0 612 792]"
-        objects += [f"<< /Type /Page /Parent 2 0 R {box} /Resources {font} /Contents {n + 1} 0 R >>"]
-        objects += [f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream"]
-    content, places = "%PDF-1.4\n", []
-    for number, entry in enumerate(objects, start=1):
-        places.append(len(content))
-        content += f"{number} 0 obj\n{entry}\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
-    size = len(objects) + 1
-    end = f"trailer << /Size {size} /Root 1 0 R >>\nstartxref\n{len(content)}\n%%EOF"
-    return f"{content}xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()
+    content = io.BytesIO()
+    with matplotlib.rc_context({"pdf.fonttype": 42}), PdfPages(content) as pages:
+        for text in texts:
+            figure = Figure()
+            figure.text(0.1, 0.5, text)
+            pages.savefig(figure)
+    return content.getvalue()
 
 
 def test_the_pages_of_a_pdf_are_documents(names, tmp_path):

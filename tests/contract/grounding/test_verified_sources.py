@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from normxlogit import Explainer, InputError
+from normxlogit import InputError
 from normxlogit.grounding import Citations
-from tests import tiny
 from tests.contract.compare import refused
 
 DOCUMENTS = {
@@ -34,22 +33,6 @@ def test_a_number_measures_as_many(writer):
     assert str(answer.verified).startswith("Without any of the sources: ")  # not without those three alone
     every = writer.cite("is it good ?", DOCUMENTS, verify=99, max_new_tokens=5)
     assert set(every.losses) == set(every.names)
-
-
-def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
-    documents = {
-        "a": "The movie is good. The plot is bad. A cat sat on the mat. Upon time the key was great.",
-        "b": "The keys are here. Was it great? Never saw these.",
-    }
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 300
-    writer = Explainer(tiny.model("llama", "CausalLM", seed=14), tokenizer)
-    asked = {"question": "the cat", "documents": documents, "max_new_tokens": 3}
-    left_out = writer.cite(**asked, method="occlusion")  # all, one at a time
-    ranked = writer.cite(**asked, method="random", verify=0)
-    assert max(left_out.attribution.whole().scores[s.source] for s in ranked.top(2)) < 0  # the first to be measured
-    answer = writer.cite(**asked, method="random", verify="auto")
-    assert answer.top(1)[0].name == left_out.top(1)[0].name
 
 
 FILES = {"a": "The movie is good. The plot is bad.", "b": "The cat sat. Was the plot great?"}
@@ -84,10 +67,3 @@ def test_each_paragraph_or_document_is_left_out(writer):
     assert losses["sentence"] == every.losses
     assert set(every.losses) == set(every.names)
     refused(InputError, "there are no words to leave out", lambda: writer.cite(**asked, verify="word"))
-
-
-def test_a_source_is_left_out_wherever_its_words_are_one(writer):
-    files = {"a": "The movie is good.", "b": "It ends. The  movie is good."}
-    cited = writer.cite("is it good ?", files, answer="it is .", verify=9)
-    both = writer.without("is it good ?", ["a:1", "b:2"], documents=files, completion="it is .")
-    assert cited.losses["a:1"] == cited.losses["b:2"] == pytest.approx(both.original - both.value, abs=1e-4)

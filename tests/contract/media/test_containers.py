@@ -98,32 +98,6 @@ def test_one_picture_or_sound_in_any_form_is_one(kinds, explainers, kind, given)
         np.testing.assert_allclose(result.scores, expected.scores, atol=1e-4)
 
 
-@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1)])
-@pytest.mark.parametrize("shape", [(3, 40, 3), (4, 3, 3), (40, 48, 1), (40, 48, 4)])
-def test_arrays_of_few_pixels_or_channels_are_read_as_their_pictures(explainers, shape, axes) -> None:
-    levels = np.random.default_rng(0).integers(0, 255, shape).astype(np.uint8)
-    expected = explainers["image"](Image.fromarray(levels.squeeze() if shape[-1] == 1 else levels))
-    given = levels.transpose(axes)
-    result = explainers["image"](torch.from_numpy(given.copy()) if axes[0] == 2 else given)
-    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
-
-
-def test_a_table_of_paths_beside_other_texts_is_one_of_files(kinds, explainers) -> None:
-    for kind, (items, paths) in kinds.items():
-        frame = pd.DataFrame({"file": paths, "label": ["cat", "dog"]})
-        same(explainers[kind](frame), explainers[kind](items), atol=1e-4)
-
-
-def test_rows_that_a_transform_makes_when_they_are_taken_are_read(kinds, explainers) -> None:
-    data = datasets.Dataset.from_dict({"image": kinds["image"][1], "label": [0, 1]})
-    data = data.cast_column("image", datasets.Image()).with_transform(
-        lambda rows: {"pixel_values": [PROCESSOR(one, return_tensors="pt")["pixel_values"][0] for one in rows["image"]]}
-    )
-    for given in (data, list(data)):
-        results = explainers["image"](given)
-        same(results, explainers["image"](kinds["image"][0]))
-
-
 @pytest.mark.parametrize("tensors", ["pt", None])
 def test_sounds_that_were_padded_to_one_length_are_read_without_padding(explainers, tensors) -> None:
     extractor = transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True)

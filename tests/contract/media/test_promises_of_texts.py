@@ -22,7 +22,7 @@ from tests.media import vlm
 from tests.media.factories import make_audio, make_image
 from tests.media.test_signals import PROCESSOR, RATE, picture, pixels, vit
 from tests.media.test_speech import whisper
-from tests.media.towers import TEXT, model_and_processor
+from tests.media.towers import model_and_processor
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA", "1", "CMYK"])
@@ -35,16 +35,6 @@ def test_pictures_of_any_mode(mode):
     assert given.mode == mode
     if mode in ("L", "RGBA"):
         np.testing.assert_allclose(Explainer(model, PROCESSOR)(np.asarray(given)).scores, result.scores, atol=1e-5)
-
-
-def test_the_path_of_a_picture_is_a_picture_to_two_towers(tmp_path) -> None:
-    pytest.importorskip("normxlogit.similarity")
-    explainer = Explainer(*model_and_processor())
-    picture().save(tmp_path / "cat.png")
-    cosine = explainer.similarity(TEXT, picture()).prediction.value
-    assert explainer.similarity(TEXT, str(tmp_path / "cat.png")).prediction.value == pytest.approx(cosine, abs=1e-6)
-    refused(InputError, "No such file", lambda: explainer.similarity(TEXT, "dog.png"))
-    refused(InputError, "levels from 0 to 255", lambda: explainer.similarity(TEXT, torch.randn(3, 32, 32)))
 
 
 def test_pictures_and_sounds_check_their_own_fields():
@@ -103,17 +93,6 @@ def test_a_photograph_on_its_side_is_explained_as_the_pipeline_answers_it(tmp_pa
     with pytest.raises(InputError) as refused:
         explainer([opened, "data:image/png;base64," + "A" * 5000])
     assert len(str(refused.value)) < 300, "a broken picture is not printed"
-
-
-def test_a_photograph_in_a_message_is_the_same_by_path_and_opened(tmp_path) -> None:
-    model, processor = vlm.llava()
-    explainer, path = Explainer(model, processor), tmp_path / "photo.png"
-    opened_picture = photograph(path)
-    by_path, opened = (
-        explainer.explain_completion(vlm.question(photo), "the cat is red") for photo in (str(path), opened_picture)
-    )
-    np.testing.assert_allclose(by_path.images[0].scores, opened.images[0].scores, atol=1e-6)
-    assert (opened.images[0].width, opened.images[0].height) == (24, 48)
 
 
 __all__ = ["gpt2"]

@@ -109,18 +109,6 @@ def test_regions_and_the_rest_of_a_picture_are_sources_that_can_be_left_out(name
         assert scores == pytest.approx({name: whole - value for name, value in expected.items()}, abs=1e-2)
 
 
-def test_a_picture_is_a_source_that_can_be_left_out_whole():
-    picture = vlm.picture()
-    options = {"sources": "message", "method": "occlusion", "verify": 1}
-    g = explainer("llava").explain_completion(vlm.question(picture), " the cat", **options)
-    assert g.units.names[:2] == ("user", "picture 1")
-    mean = np.asarray(picture).astype(float).mean((0, 1)).round().astype(np.uint8)
-    tokens = explainer("llava").explain_completion(vlm.question(picture), " the cat")
-    blank = Image.new("RGB", picture.size, tuple(mean.tolist()))
-    loss = answer("llava", tokens, picture) - answer("llava", tokens, blank)
-    assert g.scores[0, 1] == pytest.approx(loss, abs=1e-3)
-
-
 @pytest.mark.parametrize("name", ["llava", "paligemma", "qwen2_vl", "idefics3", "gemma3", "qwen2_audio"])
 def test_one_backward_pass_for_a_part_is_the_sum_over_its_tokens(name):
     kind, medium = ("audio", audio_lm.sound()) if name == "qwen2_audio" else ("image", vlm.picture())

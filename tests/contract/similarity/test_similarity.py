@@ -60,13 +60,6 @@ def test_a_pipeline_of_features_is_refused_with_what_would_embed() -> None:
     refused(UnsupportedModelError, "task='embedding'", lambda: Explainer(pipe))
 
 
-def test_the_cosine_without_a_word_is_that_of_the_texts_without_it():
-    explainer = Explainer(tiny.model("bert").bert, tiny.tokenizer_for("bert"), task="embedding", pooling="mean")
-    removal = explainer.without("the movie is good", "movie", second="the plot was great")
-    expected = explainer.similarity("the is good", "the plot was great").prediction.value
-    assert removal.value == pytest.approx(expected, abs=1e-5)
-
-
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "encoder"
