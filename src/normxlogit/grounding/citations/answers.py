@@ -21,7 +21,7 @@ from ..documents.documents import read_documents
 from .rendering import render
 
 SourceSpans = dict[str, tuple[int, int]]
-"""SourceSpans of sources by name, in characters of the prompt."""
+"""Spans of sources by name, in characters of the prompt."""
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 """Characters at the end of a question."""
