@@ -14,16 +14,18 @@ ROOT = Path(__file__).parent.parent
 PACKAGE, PROMISES = ROOT / "src" / "normxlogit", ROOT / "tests" / "contract"
 
 NEEDS: dict[str, tuple[str, ...]] = {
-    "app": (),
+    "app": ("cli",),
     "choices": (),
-    "corpora": ("long_runs",),
+    "cli": (),
+    "corpora": ("long_runs", "cli"),
     "decompositions": (),
-    "evaluation": ("long_runs",),
-    "grounding": (),
-    "media": (),
-    "model_comparison": ("long_runs",),
+    "evaluation": ("long_runs", "cli", "plots"),
+    "grounding": ("cli",),
+    "media": ("cli", "plots"),
+    "model_comparison": ("long_runs", "cli"),
+    "plots": (),
     "recorded": (),
-    "similarity": (),
+    "similarity": ("cli", "plots"),
 }
 """The folders of the package that can be deleted, each with those that it stands on. The promises of each lie in a
 folder of its name in tests/contract."""

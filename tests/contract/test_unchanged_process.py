@@ -18,7 +18,7 @@ import transformers
 
 from normxlogit import ALL, Explainer, NormXLogitError, load
 from tests import tiny
-from tests.commands import run, run_python
+from tests.commands import run_python
 from tests.factories import make_attribution
 from tests.tiny import explainer
 
@@ -145,17 +145,6 @@ def test_a_default_dtype_of_the_callers_is_kept():
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_the_command_line_leaves_this_process_as_it_was(capsys, tmp_path):
-    tiny.save(tmp_path / "model", "bert")
-    lines = (["explain", "the cat", "--model", tmp_path / "model"], ["explain", "x", "--target", "nope"], ["methods"])
-    for words in lines:
-        run(capsys, *words)
-    before = surroundings(), random_states()
-    for words in lines:
-        run(capsys, *words)
-    assert (surroundings(), random_states()) == before
-
-
 SEEDED = present("random", "lime:samples=20,alpha=0.0001", "kernel-shap:samples=20")
 
 
@@ -193,28 +182,6 @@ def without_torch(code, *arguments):
     out, err = run.stdout.decode(), run.stderr.decode()
     assert "torch was imported" not in err, err
     return run.returncode, out, err
-
-
-def command(*arguments):
-    return without_torch("from normxlogit.cli import main; main()", *arguments)
-
-
-def test_the_list_of_commands_waits_for_no_large_package():
-    program = (
-        "import sys\nfrom normxlogit.cli import main\ntry:\n    main(['--help'])\n"
-        "finally:\n    print({'torch', 'numpy', 'jinja2', 'rich'} & set(sys.modules))"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, env=ENVIRONMENT)
-    assert (run.returncode, run.stderr) == (0, b"")
-    assert b"Colour the tokens that a model's answer rests on." in run.stdout
-    assert run.stdout.endswith(b"set()\n")
-
-
-def test_the_methods_are_listed():
-    code, out, err = command("methods")
-    assert (code, err) == (0, "")
-    assert " frozen-gradient " in out
-    assert "NormXLogit (EMNLP 2025)" in out
 
 
 @pytest.mark.parametrize("suffix", ["json", "parquet"])

@@ -11,11 +11,11 @@ from tests import tiny
 from tests.commands import run
 from tests.corpora.corpora import results
 
+from ..cli.test_start_up import command
 from ..compare import same
 from ..test_collections import PROMPT, sources, writer  # noqa: F401  # fixtures
 from ..test_safe_output import NAME, check_line, check_page
 from ..test_saved_files import models, strict  # noqa: F401  # fixtures
-from ..test_unchanged_process import command
 
 
 def test_a_corpus_is_summarised_and_a_misspelt_method_is_refused_without_torch(tmp_path):
