@@ -171,7 +171,10 @@ WRITING = [
     Call("cite a system", lambda: explainer("gpt").cite("who?", ["a."], system=3), InputError, "system message"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
     Call(
-        "cite and verify -1", lambda: explainer("gpt").cite("who?", ["a."], answer="x", verify=-1), InputError, "verify"
+        "cite and verify -1",
+        lambda: explainer("gpt").cite("who?", ["a."], answer="cat", verify=-1),
+        InputError,
+        "verify",
     ),
 ]
 
