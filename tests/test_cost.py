@@ -1,7 +1,5 @@
 """What makes the explanation cheap, as counts of calls and operations: a clock on a busy machine proves nothing."""
 
-from collections import Counter
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -37,23 +35,18 @@ def layer_calls(monkeypatch):
 
 
 class Operations(TorchDispatchMode):
-    """Notes every operation and the shape of what it computes; views of the weights are no computation."""
+    """Notes the shape of what every operation computes; views of the weights are no computation."""
 
     def __init__(self, model):
         super().__init__()
         self.weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
         self.shapes: list[torch.Size] = []
-        self.counts: Counter[str] = Counter()
-        self.product_widths: Counter[int] = Counter()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
-        self.counts[func.overloadpacket.__name__] += 1
         for value in tree_leaves(found):
             if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in self.weights:
                 self.shapes.append(value.shape)
-                if func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "linear"):
-                    self.product_widths[value.shape[-1]] += 1
         return found
 
     def rows_of(self, width):
@@ -77,14 +70,6 @@ def test_one_trunk_call_for_a_batch(layer_calls, options):
     e(texts)
     calls = layer_calls(e._model.module.bert.encoder.layer)
     e(texts, **options)
-    assert len(calls) == 3
-
-
-def test_one_trunk_call_for_a_generated_text(layer_calls):
-    e = explainer("llama", "CausalLM")
-    e.explain_completion("the movie", " is good", method="normxlogit")
-    calls = layer_calls(e._model.module.model.layers)
-    e.explain_completion("the cat sat", " on the mat .", layers=ALL, method="normxlogit")
     assert len(calls) == 3
 
 

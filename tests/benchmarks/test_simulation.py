@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import r2_score, recall_score, roc_auc_score
 
 from benchmarks import simulation
-from normxlogit import DataError, Explainer
+from normxlogit import Explainer
 from tests import plain, tiny
 
 WORDS = [word for word in tiny.WORDS if word.isalpha()]
@@ -41,23 +41,6 @@ def test_deleted_words_are_what_a_plain_loop_measures(linear, texts):
             assert flips == (int(after.argmax()) != label)
 
 
-def test_scores_that_are_the_change_tell_everything_and_shuffled_ones_nothing(linear, texts):
-    results, words = simulation.evaluate_simulation(linear, texts, ["frozen-gradient", "occlusion", "random"], rounds=1)
-    by_method = {result.method: result for result in results}
-    assert by_method["frozen-gradient"].r2[0] == pytest.approx(1, abs=1e-3)
-    assert by_method["frozen-gradient"].auroc[0] > 0.99
-    assert by_method["frozen-gradient"].balanced[0] > 0.95
-    exact = (words.whole - words.without) / 2
-    shuffled = simulation.judge("shuffled", 0.0, words, np.random.default_rng(0).permutation(exact))
-    alone = by_method[simulation.PREDICTION]
-    for none in (shuffled, by_method["random"]):
-        assert none.r2[0] < alone.r2[0] + 0.05
-        assert none.auroc[0] < alone.auroc[0] + 0.05
-    assert alone.auroc[0] < 0.95
-    assert alone.r2[0] < 0.2
-    assert simulation.table(results).splitlines()[2].startswith("| frozen-gradient |")
-
-
 def test_figures_and_intervals_are_those_of_scikit_learn_on_drawn_texts():
     draw = np.random.default_rng(1)
     text = np.repeat(np.arange(12), 9)
@@ -76,8 +59,3 @@ def test_figures_and_intervals_are_those_of_scikit_learn_on_drawn_texts():
     rows = [np.concatenate([np.flatnonzero(text == t) for t in sample]) for sample in drawn]
     low, high = np.percentile([roc_auc_score(words.flips[r], told[r]) for r in rows], [2.5, 97.5])
     assert result.auroc[1:] == pytest.approx((low, high), abs=0.03)
-
-
-def test_texts_that_nothing_changes_are_refused(linear):
-    with pytest.raises(DataError, match="5 are needed"):
-        simulation.evaluate_simulation(linear, ["good good good"] * 6, ["random"])

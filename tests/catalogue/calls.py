@@ -83,7 +83,7 @@ TEXTS = [
     texts("nothing", InputError, "cannot read texts from a NoneType", None),
     texts("no character", InputError, "is empty", ""),
     texts("a set", InputError, "a set has no order", {"the cat", "bad"}),
-    texts("bytes", InputError, "not bytes: decode it", ["fine", b"\xff"]),
+    texts("bytes", InputError, "not bytes", ["fine", b"\xff"]),
     texts("a missing value", InputError, "input 1 must be", ["fine", float("nan")]),
     texts("a list as a pair", InputError, "not list (a pair is a tuple", ["fine", ["a", "b"]]),
     texts("an empty pair", InputError, "input 1 is empty", ["fine", ("", " ")]),
@@ -170,7 +170,12 @@ WRITING = [
     Call("cite no document", lambda: explainer("gpt").cite("who?", []), InputError, "no document with a text"),
     Call("cite a system", lambda: explainer("gpt").cite("who?", ["a."], system=3), InputError, "system message"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
-    Call("cite and verify -1", lambda: explainer("gpt").cite("who?", ["a."], verify=-1), InputError, "verify"),
+    Call(
+        "cite and verify -1",
+        lambda: explainer("gpt").cite("who?", ["a."], answer="cat", verify=-1),
+        InputError,
+        "verify",
+    ),
 ]
 
 MODELS = [

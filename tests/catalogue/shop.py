@@ -13,7 +13,6 @@ from transformers import BertModel
 
 from normxlogit import Explainer
 from tests import tiny
-from tests.contract.untouched import fingerprint, tokenizer_state
 
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a terminal, turns a line around or is half a character: none of it stands in a message."""
@@ -24,9 +23,7 @@ LONGEST = 1000
 KINDS = {
     "bert": ("bert", "SequenceClassification", {"num_labels": 3}),
     "many": ("bert", "SequenceClassification", {"num_labels": 10_000, "hidden_size": 8, "num_attention_heads": 2}),
-    "regression": ("bert", "SequenceClassification", {"num_labels": 1}),
     "masked": ("bert", "MaskedLM", {}),
-    "tagger": ("bert", "TokenClassification", {"num_labels": 3}),
     "reader": ("bert", "QuestionAnswering", {}),
     "choice": ("bert", "MultipleChoice", {}),
     "gpt": ("gpt2", "CausalLM", {}),
@@ -37,11 +34,6 @@ KINDS = {
 def explainer(name: str) -> Explainer:
     family, kind, options = KINDS[name]
     return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family), name=name)
-
-
-def state_of(made: Explainer) -> tuple[object, object]:
-    given = made._arguments
-    return fingerprint(given["model"]), tokenizer_state(given["tokenizer"])
 
 
 def listing(folder: Path) -> dict[Path, int]:

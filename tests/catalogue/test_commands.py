@@ -1,16 +1,11 @@
 import io
-import os
-import subprocess
-import sys
 
 import pytest
 
 from tests.commands import run, run_paper
 
-from .commands import LINES, NOT_UTF8
+from .commands import LINES
 from .shop import LONGEST, STEERING, listing
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HF_HUB_OFFLINE": "1"}
 
 
 class Terminal(io.StringIO):
@@ -38,14 +33,3 @@ def test_a_bad_command_line(row, there, capsys, monkeypatch):
     code, out, err = run_paper(capsys, *row.words[3:]) if paper else run(capsys, *row.words)
     check(code, out, err, row)
     assert listing(there) == files
-
-
-REAL = [row for row in LINES if row.words in (("explain", NOT_UTF8), ("explain", "--file", "latin.txt"))]
-
-
-@pytest.mark.parametrize("row", REAL, ids=lambda row: row.name)
-def test_so_it_is_in_a_process_of_its_own(row, there):
-    """Arguments as the system hands them over, and the interpreter's own streams."""
-    command = [sys.executable, "-c", "from normxlogit.cli import main; main()", *map(os.fsencode, row.words)]
-    found = subprocess.run(command, capture_output=True, env=ENVIRONMENT, stdin=subprocess.DEVNULL)
-    check(found.returncode, found.stdout.decode(), found.stderr.decode(), row)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests import tiny
-from tests.commands import run, run_paper
+from tests.commands import run
 
 ROWS = [
     ("a warm and funny film", 1),
@@ -55,18 +54,3 @@ def test_the_frontier_of_ones_own_sentences(capsys, tmp_path, reviews):
     drawn = (out / "frontier.svg").read_text()
     assert "lime" in drawn
     assert REFUSED not in drawn
-
-
-def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, tmp_path):
-    (tmp_path / "mnli").mkdir()
-    row = {"premise": "a cat sat", "hypothesis": "a cat", "label": 2}
-    (tmp_path / "mnli" / "validation.jsonl").write_text(json.dumps(row))
-    model = tiny.save(tmp_path / "classifier", "bert", num_labels=2)
-    options = ["--data-dir", tmp_path, "--methods", "random", "--output", tmp_path / "out"]
-    for code, out, err in (
-        run_paper(capsys, "table1", "--checkpoint", f"M:mnli={model}", *options),
-        run(capsys, "evaluate", "faithfulness", "--dataset", "mnli", "--model", model, *options),
-    ):
-        assert (code, out) == (2, "")
-        assert "answers with 2 labels, and mnli needs 3 labels" in err
-    assert not (tmp_path / "out").exists()

@@ -89,16 +89,3 @@ def test_texts_from_a_file_or_from_standard_input(run, tmp_path, monkeypatch):
     assert [a.text for a in explained(run, "zeroth", "--file", str(path))] == ["zeroth", "first", "second \u2028 line"]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("eins\nzwölf".encode()), encoding="utf-8"))
     assert [a.text for a in explained(run)] == ["eins", "zwölf"]
-
-
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [("a.json", "{"), ("a.csv", "text_index,"), ("a.html", "<!DOCTYPE"), ("a.txt", "prediction"), ("a", "prediction")],
-)
-def test_output_goes_to_a_file_of_the_format_in_its_name(run, tmp_path, name, start, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    code, _, err = run("explain", "a", "--output", str(tmp_path / name))
-    assert (code, err) == (0, f"wrote {tmp_path / name}\n")
-    content = (tmp_path / name).read_text(encoding="utf-8")
-    assert content.lstrip().startswith(start)
-    assert "\x1b" not in content

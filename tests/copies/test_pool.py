@@ -1,13 +1,11 @@
 """Copies that are lent: what a pass writes on its copy reaches no other pass."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 from torch import nn
 
 from normxlogit.copies.clone import clone
-from normxlogit.copies.pool import MAX_IDLE_COPIES, Pool
+from normxlogit.copies.pool import Pool
 from normxlogit.copies.run import run
 
 
@@ -52,16 +50,3 @@ def test_a_pass_does_not_see_what_another_wrote_also_when_that_failed(how):
     assert results == expected
     assert model.longest == 4
     assert model.scale == 1
-
-
-def test_a_clean_copy_is_lent_again_and_each_thread_has_its_own():
-    pool = Pool(clone(Growing("in place")))
-    with pool.lease() as copy, pool.lease() as other:
-        assert copy is not other
-    with pool.lease() as again:
-        assert again is copy or again is other
-    lengths = (2, 3, 4, 5, 6, 8, 9)
-    with ThreadPoolExecutor(len(lengths)) as threads:
-        results = list(threads.map(lambda length: [answer(pool, length).item() for _ in range(50)], lengths))
-    assert results == [[float(n if n <= 4 else 1)] * 50 for n in lengths]
-    assert len(pool._idle) <= MAX_IDLE_COPIES

@@ -6,7 +6,7 @@ import pytest
 from normxlogit import Predictions, attribute
 from normxlogit.errors import DataError
 
-from .corpora import jsonl, results, run, texts
+from .corpora import results, run, texts
 
 
 def test_a_table_on_standard_input_is_read_and_its_run_resumes(tmp_path, bert, monkeypatch):
@@ -23,13 +23,6 @@ def test_a_table_on_standard_input_is_read_and_its_run_resumes(tmp_path, bert, m
     assert piped(lines).fresh == 0
     with pytest.raises(DataError, match="give another --output"):
         piped(lines[:3])
-
-
-@pytest.mark.parametrize("named", [{"id_column": "nope"}, {"job": Predictions(target_column="nope")}], ids=str)
-def test_a_column_that_a_file_has_not_is_refused(tmp_path, bert, named):
-    source = jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts(5)])
-    with pytest.raises(DataError, match="no column 'nope' in the input; there are text"):
-        attribute(bert, source, tmp_path / "out", **named)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "arrow"])

@@ -6,9 +6,8 @@ import numpy as np
 import psutil
 import pytest
 
-from normxlogit import Predictions, attribute
+from normxlogit import attribute
 from normxlogit.corpora.ray_engine import Cluster
-from normxlogit.errors import DataError
 
 from .corpora import errors, explainer, jsonl, results, texts
 
@@ -59,10 +58,3 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     (tmp_path / "ray/shards/00000003.parquet").unlink()
     again = attribute(model, path, tmp_path / "ray", shard_rows=8, engine="ray", cluster=Cluster(1))
     assert (again.fresh, results(tmp_path / "ray").num_rows) == (8, COUNT - 1)
-
-
-def test_errors_are_ours(tmp_path):
-    path = jsonl(tmp_path / "in.jsonl", [{"text": "the movie is good"}] * 100)
-    options = {"shard_rows": 8, "max_errors": 1, "engine": "ray", "cluster": Cluster(1)}
-    with pytest.raises(DataError, match="more than --max-errors 1"):
-        attribute(explainer(), path, tmp_path / "a", Predictions(target_column="text"), **options)

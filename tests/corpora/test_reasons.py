@@ -82,12 +82,3 @@ def test_a_length_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
     assert first.answered > 0.9
     assert [reason.label for reason in summary.reasons if reason.words == 0 and reason.is_wrong] == [first.label]
     assert LONGER in summary_page(summary)
-
-
-def test_nothing_is_called_wrong_in_a_model_that_no_word_turns(tmp_path):
-    one = follower()
-    with torch.no_grad():
-        one.model.classifier.weight *= 1e-3
-        one.model.classifier.bias.copy_(torch.tensor([1.0, 0.0]))
-    attribute(one, rows_of(texts(60)), tmp_path, Predictions(words=True))
-    assert not any(reason.is_wrong for reason in summarize(tmp_path, verify=5, explainer=one).reasons)

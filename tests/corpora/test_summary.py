@@ -6,7 +6,6 @@ import pytest
 
 from normxlogit import ALL, Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run as command
 
@@ -56,21 +55,6 @@ def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, ca
     summary = summarize(tmp_path)
     assert (summary.rows, summary.errors, summary.complete) == (12, 4, False)
     assert "the run is not finished" in command(capsys, "summarize", tmp_path)[1]
-
-
-def test_wrong_reasons_need_the_runs_own_model_its_words_and_its_texts(tmp_path):
-    one = explainer(seed=0)
-    rows = [{"text": text} for text in texts(20)]
-    attribute(one, rows, tmp_path / "bare", Predictions(words=True), keep_text=False)
-    attribute(one, rows, tmp_path / "tokens", Predictions(words=False))
-    with pytest.raises(InputError, match="words=False"):
-        summarize(tmp_path / "tokens", verify=2, explainer=one)
-    with pytest.raises(DataError, match="keep-text"):
-        summarize(tmp_path / "bare", verify=2, explainer=one)
-    with pytest.raises(DataError, match="another state of it"):
-        summarize(tmp_path / "bare", verify=2, explainer=explainer(seed=1))
-    with pytest.raises(InputError, match="give both"):
-        summarize(tmp_path / "bare", verify=2)
 
 
 @pytest.mark.parametrize("words", [False, True])

@@ -204,8 +204,6 @@ def _head(model):
     name = type(model).__name__
     if name.endswith("ForTokenClassification"):
         return None, None, None, _pair(model.classifier)
-    if name.endswith("ForQuestionAnswering"):
-        return None, None, None, _pair(model.qa_outputs)
     if name == "BertForSequenceClassification":
         return _pair(model.bert.pooler.dense), tanh, None, _pair(model.classifier)
     if name == "DistilBertForSequenceClassification":

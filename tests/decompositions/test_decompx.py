@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from normxlogit import ALL, Explainer
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
@@ -96,10 +95,3 @@ def test_a_head_that_is_not_its_familys_is_refused(path, layers):
     hook(model, path, lambda states: states + 0.001)
     with pytest.raises(HeadMismatchError, match="not those of its family"):
         Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method="decompx", layers=layers)
-
-
-def test_a_head_of_several_maps_is_refused():
-    model = tiny.model("bert")
-    model.classifier = torch.nn.Sequential(torch.nn.Linear(32, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-    with pytest.raises(UnsupportedModelError, match="needs a linear map where the model has a Sequential"):
-        Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method="decompx")

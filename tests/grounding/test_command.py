@@ -75,14 +75,3 @@ def test_the_figures_of_the_verdicts_are_printed_when_asked_for(shop, capsys):
         code, out, _ = run(capsys, *asked, *options)
         assert code == 0
         assert ("The cat is never there.: in the documents" in out) == printed
-
-
-def test_each_thought_of_an_answer_is_left_out(shop, capsys):
-    said = "<think> The cat sat. The keys are there. </think> The cat is here."
-    asked = ["--question", "Is the cat here?", "--answer", said, "--verify", "reasoning", "--format", "json"]
-    code, out, _ = run(capsys, *shop[:-2], *asked)
-    assert code == 0
-    cited = json.loads(out)
-    assert [sentence["text"] for sentence in cited["sentences"]] == ["The cat is here."]
-    removed = [removal["units"] for removal in cited["attribution"]["verified"]["single"]]
-    assert removed == [["The cat sat."], ["The keys are there."]]

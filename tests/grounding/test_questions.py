@@ -1,8 +1,5 @@
 import json
 
-import pytest
-
-from normxlogit import DataError
 from normxlogit.grounding.evaluation.sources import Asked, load_questions
 
 
@@ -14,20 +11,3 @@ def test_questions_are_read_of_a_file(tmp_path):
     assert [asked.question for asked in load_questions(path, 1)] == ["a?"]
     path.write_text('{"question": "a\u2028?", "documents": ["x\x85y"]}\n', encoding="utf-8")
     assert load_questions(path, 9) == [Asked("a\u2028?", {"document 1": "x\x85y"})]
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ('{"question": "a"}', "'documents'"),
-        ('{"question": "a", "sentence": "x"}', "'documents'"),
-        ('{"documents": ["x"]}', "'question'"),
-        ('{"question": 7, "documents": ["x"]}', "a question is a text"),
-        ('{"question": "a", "documents": [3]}', "document"),
-    ],
-)
-def test_a_line_that_is_no_question_is_named(tmp_path, line, reason):
-    path = tmp_path / "q.jsonl"
-    path.write_text(f'{{"question": "a?", "documents": ["x"]}}\n\n{line}\n')
-    with pytest.raises(DataError, match=rf"q\.jsonl, row 1: no question with documents: .*{reason}"):
-        load_questions(path, 9)

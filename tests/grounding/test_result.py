@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import DataError, InputError
+from normxlogit import DataError
 from normxlogit.grounding.result import Citations
 from normxlogit.grounding.verdicts import Clause, Reading, WordEdit, WordReading
 from normxlogit.results.storage.schema import plain
@@ -35,20 +35,6 @@ def column(s, kind):
 def names(s):
     called = zip(s.units.name, s.units.text, s.units.special, strict=True)
     return tuple(name or text for name, text, special in called if not special)
-
-
-def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
-    g = result()
-    for of in (None, "sentence", "word", "token", 2, -1, (0, 8)):
-        s = g.sources("sentence", parts=of)
-        rows = {2: [2], -1: [5], (0, 8): [0, 1]}.get(of, range(6))
-        total = g.scores[list(rows)].sum()
-        assert s.scores.sum() == pytest.approx(total, abs=1e-5)
-        assert s.bias.sum() == pytest.approx(sum(rows))
-        np.testing.assert_allclose(s.whole().scores, s.scores.sum(0), atol=1e-6)
-        either_way = g.group_targets(of).group("sentence")
-        np.testing.assert_allclose(s.scores, either_way.scores, atol=1e-6)
-        assert either_way.targets == s.targets
 
 
 def test_each_source_holds_its_own_tokens_and_each_part_its_own_rows():
@@ -83,23 +69,6 @@ def test_shares_are_of_what_speaks_for_the_answer():
     assert [(t.position, t.text, t.share) for t in s.top(2)] == [(0, "The cat sat.", 0.75), (1, "A dog ran.", 0.25)]
     assert s[1].top(1)[0].score == 9
     assert not result(scores=-np.abs(scores)).sources("sentence").shares.any()
-
-
-@pytest.mark.parametrize(
-    ("by", "of", "message"),
-    [
-        ("chapter", None, "'word', 'sentence'"),
-        ({"a": (0, 5), "b": (4, 9)}, None, "'a' and 'b' overlap"),
-        ({"a": (20, 99)}, None, "not a span of the prompt, which has 29"),
-        ({"a": (1, 2)}, None, "no token begins"),
-        ("sentence", 6, "no generated token 6; there are 6"),
-        ("sentence", "chapter", "'token', 'word'"),
-        ("sentence", (3, 3), "not a span of the completion"),
-    ],
-)
-def test_what_is_no_source_or_part_is_refused(by, of, message):
-    with pytest.raises(InputError, match=message):
-        result().sources(by, of)
 
 
 def citations():

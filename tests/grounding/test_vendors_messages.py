@@ -52,7 +52,6 @@ DUMPED = [
     for m in LANGCHAIN
 ]
 TOOL_OF_CALL = {"name": "get_weather", "tool_call_id": "call_9pw1"}
-CALL_BLOCK = {"block_type": "tool_call", "tool_call_id": "call_9pw1", "tool_name": "get_weather", "tool_kwargs": ARGS}
 LLAMA_INDEX = [
     {"role": "system", "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": ORDER}]},
     {"role": "user", "blocks": [{"block_type": "text", "text": ASKED}]},
@@ -117,12 +116,7 @@ CASES = {
     "gemini": (converted.gemini(GEMINI["contents"], GEMINI["system_instruction"]), SAID),
     "langchain": (converted.langchain(LANGCHAIN), SAID),
     "langchain dumpd": (converted.langchain(DUMPED), SAID),
-    "langchain messages_to_dict": (converted.langchain([{"type": m["type"], "data": m} for m in LANGCHAIN]), SAID),
     "llama_index": (converted.llama_index(LLAMA_INDEX), SAID),
-    "llama_index blocks": (
-        converted.llama_index([*LLAMA_INDEX[:2], {"role": "assistant", "blocks": [CALL_BLOCK]}, *LLAMA_INDEX[3:]]),
-        SAID,
-    ),
     "haystack": (converted.haystack(HAYSTACK), SAID),
     "share_gpt": (converted.share_gpt(SHARE_GPT), [*SAID[:2], SAID[4]]),
     "open_telemetry": (converted.open_telemetry(OTEL), SAID[1:]),

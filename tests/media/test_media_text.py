@@ -151,36 +151,6 @@ def test_methods_that_score_words_alone_are_refused():
         explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=1, method="gradient-x-input")
 
 
-@pytest.mark.parametrize("name", ["llava", "idefics3"])
-def test_regions_of_a_picture_and_its_rest_add_up_to_it(name):
-    picture = vlm.picture()
-    width, height = picture.size
-    g = explainer(name).generate(vlm.question(picture), max_new_tokens=3)
-    messages = g.sources("message")
-    whole = dict(zip(messages.units.name, messages.scores.T, strict=True))
-    cut, low = width // 3 + 1, height // 2  # through the middle of a patch
-    boxes = {"left": (0, 0, cut, height), "lower right": (cut, low, width, height)}
-    s = g.sources(boxes, parts="token")
-    assert s.units.name[:3] == ("left", "lower right", "the rest of picture 1")
-    np.testing.assert_allclose(s.scores[:, :3].sum(1), g.images[0].total, rtol=1e-4, atol=1e-6)
-    everything = g.sources({"all": (0, 0, width, height)})
-    np.testing.assert_allclose(everything.scores[:, 0], whole["picture 1"], rtol=1e-4, atol=1e-6)
-    assert everything.units.name == ("all", *messages.units.name[-2:])  # nothing is outside
-    np.testing.assert_allclose(total(everything), total(messages), rtol=1e-4, atol=1e-5)
-    assert "lower right" in str(s)
-
-
-def test_patches_are_read_where_they_enter_unless_the_caller_says_otherwise():
-    prompts = [vlm.question(vlm.picture()), "what is a cat"]
-    with_picture, words_alone = explainer("llava").generate(prompts, max_new_tokens=1)
-    assert with_picture.settings["read_at"] == 0
-    assert words_alone.settings["read_at"] == "first-half"
-    named = explainer("llava").generate(prompts[0], max_new_tokens=1, method="frozen-gradient")
-    assert named.settings["read_at"] == "first-half"
-    sources = explainer("llava").explain_completion(prompts[0], " the cat", sources="message")
-    assert sources.settings["read_at"] == 0
-
-
 # Sounds
 
 SECONDS_OF_TOKEN = {"qwen2_audio": 0.04, "glmasr": 1 / 12, "fixed_length": 0.04}
@@ -223,13 +193,6 @@ def test_a_sound_whose_end_is_not_read_says_so():
     pieces = explainer("glmasr").explain_completion(audio_lm.question(audio_lm.sound(5.0)), " cat")
     assert not pieces.notes  # it cuts sounds into pieces, and reads them all
     assert pieces.audio[0].times[-1, 1] == pytest.approx(5.0)
-
-
-def test_a_tokenizer_alone_reads_no_sounds():
-    model, processor = audio_lm.qwen2_audio()
-    processor.tokenizer.chat_template = audio_lm.SPOKEN
-    with pytest.raises(InputError, match="reads no sounds: pass the model's processor"):
-        Explainer(model, processor.tokenizer).generate(asked("qwen2_audio"), max_new_tokens=1)
 
 
 @pytest.mark.parametrize("name", SOUNDS)

@@ -142,9 +142,3 @@ def test_a_file_that_cannot_be_read_as_a_picture_is_named(tmp_path):
         with pytest.raises(InputError, match=r"input 1.*cannot be read as a picture") as error:
             explainer([tmp_path / "a.png", tmp_path / name])
         assert "\x1b" not in str(error.value)
-
-
-@pytest.mark.parametrize("options", [{"position": 0}, {"long_text": "window"}], ids=repr)
-def test_a_picture_has_neither_position_nor_length(options):
-    with pytest.raises(InputError, match=r"position= chooses a token|long_text= is for texts"):
-        Explainer(vit(), PROCESSOR)(picture(), **options)

@@ -157,20 +157,6 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     assert "missing.wav: the file cannot be read as a sound" in err
 
 
-def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():
-    model, processor = whisper()
-    model.generation_config.eos_token_id = None
-    result = Explainer(model, processor).generate(sound(samples=RATE), max_new_tokens=100)
-    assert 30 < len(result) < model.config.max_target_positions
-
-
-@pytest.mark.parametrize("part", ["tokenizer", "feature_extractor"])
-def test_half_of_a_processor_is_refused_at_once(tmp_path, part):
-    for model, processor in (frame_model(tmp_path), whisper()):
-        with pytest.raises(InputError, match="pass its processor"):
-            Explainer(model, getattr(processor, part))
-
-
 def test_what_is_not_explained_of_a_sound_is_said(tmp_path):
     model, processor = whisper()
     explainer = Explainer(model, processor)

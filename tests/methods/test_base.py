@@ -1,10 +1,8 @@
-import numpy as np
 import pytest
 import torch
 
 from normxlogit import ALL, Method, MethodError, Request, Scores, register
-from normxlogit.decompositions import IntegratedGradients
-from normxlogit.methods import LogAt, registry
+from normxlogit.methods import registry
 from tests import tiny
 
 
@@ -16,16 +14,6 @@ def fresh(monkeypatch):
 @pytest.fixture
 def explainer():
     return tiny.explainer("bert", num_labels=3)
-
-
-def test_settings_spec_and_repr():
-    method = IntegratedGradients("l1", steps=np.int64(7))
-    assert method.settings == {"aggregate": "l1", "steps": 7, "baseline": "zero", "protocol": "default"}
-    assert type(method.settings["steps"]) is int, "settings are written as JSON"
-    assert method.spec == "integrated-gradients:aggregate=l1,steps=7"
-    assert repr(method) == ("IntegratedGradients(aggregate='l1', steps=7, baseline='zero', protocol='default')")
-    assert repr(LogAt()) == "LogAt()"
-    assert LogAt().spec == "logat"
 
 
 def answering(values):

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from normxlogit.evaluation import figures as matplotlib_figure
+from normxlogit.evaluation import report
 from paper.alignment import runs as alignment_runs
 from paper.evidence import PARSERS
 from tests import blimp, tiny
@@ -50,5 +50,5 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
         assert (out / f"{figure}.svg").is_file()
     for measure in ("align", "accuracy"):
         monkeypatch.setattr(alignment_runs, measure, lambda *_, **__: pytest.fail("measured again"))
-    monkeypatch.setattr(matplotlib_figure, "FORMATS", ())
+    monkeypatch.setattr(report, "FORMATS", ())
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"

@@ -3,7 +3,6 @@ import re
 
 import pytest
 
-from normxlogit.long_runs import console
 from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.render.text import attribution_blocks
 from normxlogit.results.collection import Attributions
@@ -85,27 +84,3 @@ def test_a_collection_prints_ten_and_says_how_many_more():
     assert shown.count("prediction") == 10
     assert shown.endswith("and 190 more: slice them, or to_html(path) writes a page of all")
     assert "slice them" not in str(many[:10])
-
-
-NAME = "input-norm:norm_of=word_embedding"
-REPORT = f"""data set: a_b_c, texts: 3
-
-| method | AOPC ↑ | 95% interval |
-|---|---:|---|
-| normxlogit | **0.442** | 0.429 to 0.456 |
-| {NAME} | <u>0.310</u> | 0.301 to 0.320 |
-| `x` | N/A: no head \\| no tail | |
-"""
-
-
-@pytest.mark.parametrize("terminal_there", [True, False])
-def test_a_file_gets_markdown_and_a_terminal_the_drawing(monkeypatch, capsys, terminal_there):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal_there)
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "50")
-    console.write_report(REPORT)
-    out = capsys.readouterr().out
-    assert (out == REPORT) is not terminal_there
-    if terminal_there:
-        assert max(map(len, out.splitlines())) <= 50
-        assert "0.442" in out

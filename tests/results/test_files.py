@@ -13,15 +13,6 @@ def old(tmp_path):
     return path
 
 
-def test_the_data_is_on_the_disk_before_the_name_changes(old, monkeypatch):
-    steps = []
-    fsync, replace = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: (steps.append("fsync"), fsync(handle)))
-    monkeypatch.setattr(Path, "replace", lambda self, other: (steps.append("replace"), replace(self, other)))
-    files.write_text("new", old)
-    assert steps == ["fsync", "replace"]
-
-
 def test_permissions_stay_and_new_files_get_the_usual_ones(old):
     old.chmod(0o640)
     files.write_text("new", old)
