@@ -1,5 +1,7 @@
 import re
 import shlex
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -27,3 +29,14 @@ def test_a_file_that_is_opened_later_leaves_the_result_and_its_name_in_a_pipe_to
     assert printed == run(capsys, *asked)[1]
     assert said == f"wrote {file}\n"
     assert file.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_behind_standard_output_is_one_line(capsys, monkeypatch):
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        code, _, said = run(capsys, "methods")
+        with suppress(OSError):
+            full.close()
+    assert code == 2
+    assert said == "error: cannot write to standard output: No space left on device\n"

@@ -183,3 +183,18 @@ def test_an_earlier_turn_is_explained(tmp_path):
     assert row["completion"].strip() == "On 9 May."
     with pytest.raises(DataError, match="turn"):
         attribute(reader, CHATS[1:3], tmp_path / "out", Conversations(turn=0), shard_rows=2)
+
+
+def test_tools_may_stand_in_a_column_of_their_own(tmp_path):
+    template = (
+        "{% for t in tools or [] %}tool {{ t.name }} . {% endfor %}{% for m in messages %}{{ m.content }} {% endfor %}"
+    )
+    reader, tools = reader_of(template), [{"name": "look_up"}]
+    messages = [chat("Why?", "On 9 May.")[i] for i in (1, 4)]
+    rows = [{"messages": messages, "functions": tools}, {"messages": messages, "functions": None}]
+    attribute(reader, rows, tmp_path, Conversations(tools_column="functions"))
+    texts = results(tmp_path)["text"].to_pylist()
+    for text, beside in zip(texts, (tools, None), strict=True):
+        assert text == reader.cite(messages={"messages": messages, "tools": beside}, verify=0).text
+    assert "tool look_up" in texts[0]
+    assert "look_up" not in texts[1]

@@ -164,3 +164,13 @@ def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(
         rows(read(open_source(tmp_path / "in.tsv")))
     (tmp_path / "in.tsv").write_text('text\tid\n"two\nlines"\t1\n"a ""tab""\tinside"\t2\n')
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in.tsv")))] == ["two\nlines", 'a "tab"\tinside']
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "txt"])
+def test_lines_of_utf_16_are_lines(tmp_path, kind):
+    texts = ["Grüße \u2028 あ", "ਊ", "two"]  # of which a byte is that of a line feed
+    lines = [json.dumps({"text": text}, ensure_ascii=False) if kind == "jsonl" else text for text in texts]
+    (tmp_path / f"in.{kind}").write_bytes("\r\n".join(lines).encode("utf-16"))
+    shards = read(open_source(tmp_path / f"in.{kind}"))
+    assert [row["text"] for row in rows(shards)] == texts
+    assert shards[-1].fraction == 1.0

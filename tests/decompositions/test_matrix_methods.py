@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from normxlogit import ALL, Explainer
-from normxlogit.decompositions.value_zeroing import _score_matrix
+from normxlogit.decompositions.value_zeroing import ValueZeroing, _score_matrix
 from normxlogit.errors import UnsupportedModelError
 from tests import tiny
 
@@ -76,6 +77,21 @@ def test_value_zeroing_of_a_causal_model_is_a_rerun_with_that_value_zeroed(famil
         real, *moved = (state / state.norm() for state in outputs)
         distances = torch.stack([(m - real).square().sum() for m in moved])
         close(ids.scores[number - 1], distances / distances.sum())
+
+
+def test_a_head_that_pools_all_tokens_gets_the_mean_of_their_rows():
+    settings = tiny.COMMON | tiny.INNER | tiny.IDS | {"num_key_value_heads": 2, "classifier_pooling": "mean"}
+    config = transformers.AutoConfig.for_model("eurobert", **settings)
+    explainer = Explainer(transformers.AutoModelForSequenceClassification.from_config(config).eval(), tiny.tokenizer())
+    inside = explainer._model
+    encodings = explainer.encode(tiny.TEXTS)
+    with torch.inference_mode():
+        run = inside.run(inside.batch(encodings, [0, 1, 2]))
+        _, matrix = next(iter(ValueZeroing().matrices(inside, run, (3,))))  # (B, T, T)
+    for row, text in enumerate(tiny.TEXTS):
+        real = run.batch.mask[row]
+        expected = matrix[row][real][:, real].mean(0)
+        close(explainer(text, method="value-zeroing:rollout=false").scores, expected, 1e-5)
 
 
 @pytest.mark.parametrize("method", ["alti", "decompx"])

@@ -76,6 +76,13 @@ def test_what_has_no_rule_is_named_with_its_place(function, named):
         explain(function)
 
 
+def overwritten(x):
+    constant = torch.ones_like(x)
+    constant[:, :5] = x[:, :5]
+    constant[:, 7] += x[:, 2]
+    return constant
+
+
 def with_saved_overwritten(x):
     gate = torch.sigmoid(x)
     y = x * gate
@@ -84,6 +91,22 @@ def with_saved_overwritten(x):
 
 
 torch.manual_seed(0)
+RECURRENT = nn.GRU(32, 32, batch_first=True).requires_grad_(False).eval()
+
+CONSTANTS = {
+    "a cube": lambda x: x.pow(3),
+    "chosen": lambda x: torch.where(x > 0, x, 1.0),
+    "normaliser": lambda x: x.log_softmax(-1),
+    "written on": overwritten,
+    "recurrent": lambda x: RECURRENT(x[:, None])[0][:, 0],
+}
+
+
+@pytest.mark.parametrize("function", CONSTANTS.values(), ids=CONSTANTS)
+def test_a_head_of_powers_and_constants_adds_up(function):
+    result, model = explain(function)
+    logits = tiny.logits_of(model, result.token_ids)
+    torch.testing.assert_close(torch.tensor(result.scores.sum(-1) + result.bias), logits, rtol=1e-4, atol=1e-5)
 
 
 def test_hooks_are_removed_also_after_an_error():

@@ -70,3 +70,26 @@ def test_one_is_kept_until_the_model_changes():
     task.caller_model.classifier = torch.nn.Linear(32, 2)
     task.prepare(task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS)))))
     assert FrozenModel.of(task) is not first
+
+
+class Capped(torch.nn.Module):
+    """A layer's last step, which caps what it returns for longer texts alone."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def forward(self, x):
+        x = self.step(x)
+        return x if x.shape[1] < 8 else 2 * torch.tanh(20 * x)
+
+
+def test_what_a_longer_text_alone_computes_is_recorded_for_it():
+    """Near its limit a tanh cannot be inverted, so that its input must be known."""
+    model = tiny.model("bert")
+    model.bert.encoder.layer[-1].output.dense = Capped(model.bert.encoder.layer[-1].output.dense)
+    long, method = tiny.TEXTS[2], "frozen-gradient:read_at=-1"
+    begun_with_it, begun_with_another = (Explainer(model, tiny.tokenizer_for("bert")) for _ in range(2))
+    expected = begun_with_it(long, target=0, method=method).scores
+    begun_with_another("a film", target=0, method=method)
+    assert begun_with_another(long, target=0, method=method).scores.tolist() == expected.tolist()

@@ -9,6 +9,19 @@ from tests.frozen.slopes import assert_conserved, slope_of
 WEIGHT = torch.tensor([1.0, 2.0, -1.0, 0.5])
 
 
+def test_a_batch_norm_without_statistics_of_its_own_holds_those_of_the_batch():
+    x = torch.randn(3, 4, 2)  # (B, C, T)
+    slope = slope_of(lambda x: F.batch_norm(x, None, None, WEIGHT, torch.ones(4), training=True), x)
+    wanted = torch.zeros(24, 24)
+    spread = x.transpose(0, 1).flatten(1).var(1, correction=0).add(1e-5).sqrt()  # (C,)
+    for i in range(24):
+        for j in range(24):
+            channel = i // 2 % 4
+            if channel == j // 2 % 4:
+                wanted[i, j] = WEIGHT[channel] * ((i == j) - 1 / 6) / spread[channel]
+    torch.testing.assert_close(slope, wanted, atol=1e-5, rtol=1e-4)
+
+
 def test_an_instance_norm_holds_the_spread_of_each_text_and_channel():
     x = torch.randn(2, 4, 3)
     slope = slope_of(lambda x: F.instance_norm(x, weight=WEIGHT, bias=torch.ones(4)), x)

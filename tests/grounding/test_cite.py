@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from normxlogit.grounding.citations import answers
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.completions.completed_prompts import generate_each
+from normxlogit.pipeline.completions.completed_prompts import generate_each, read_completion
 from normxlogit.pipeline.completions.leave_out import Ablations
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
@@ -20,6 +21,16 @@ CHAT = [{"role": "system", "content": "The film was bad."}, {"role": "user", "co
 @pytest.fixture(scope="module")
 def explainer():
     return tiny.writer(template=tiny.CHAT_TEMPLATE)
+
+
+def test_the_template_is_grey_and_never_ranked(explainer):
+    g = explainer.generate(CHAT, max_new_tokens=5)
+    content = "".join(CHAT[0]["content"].split() + CHAT[1]["content"].split()).lower()
+    shown = [t for t, special in zip(g.tokens[: g.prompt_tokens], g.special_tokens_mask, strict=False) if not special]
+    assert "".join(shown) == content
+    assert {t.text for t in g.top(30)} <= set(shown)
+    assert g.sources("message").units.name[:-2] == ("system", "user")
+    assert g.sources().units.text[:-2] == ("The film was bad.", "The cat sat.", "Is this good?")
 
 
 def test_lime_and_context_cite_over_sources_are_two_estimators(explainer):
@@ -63,3 +74,15 @@ def test_shapley_values_of_three_sources_are_those_of_all_orders(explainer):
             wanted[:, player] += (measure(there)[0] - before) / 6
     np.testing.assert_allclose(found.scores, wanted, atol=2e-3)
     assert (found.quantity, found.diagnostics["forward_passes"]) == ("log-probability", 8)
+
+
+def test_the_marks_of_the_models_own_answer_are_no_words_of_it(monkeypatch):
+    """As a model writes them that is told to cite."""
+    explainer, written = tiny.writer(length=40), "The movie was great [1]. The keys are here."
+    given = explainer.cite("Is it good?", ["The movie is good.", "The keys are here."], answer=written)
+    monkeypatch.setattr(
+        answers, "generate_each", lambda model, prompts, *_: [read_completion(model, prompts[0], f" {written}")]
+    )
+    own = explainer.cite("Is it good?", ["The movie is good.", "The keys are here."])
+    assert own.answer.strip() == "The movie was great. The keys are here."
+    assert own == given

@@ -4,6 +4,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from normxlogit import TargetError
+from normxlogit.tasks import Task
 from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.targets import BatchTargets, index_of, resolve
 from tests import tiny
@@ -44,3 +45,8 @@ def test_names_of_tokens():
 def test_a_target_has_its_kind_name_and_index_and_those_of_its_contrast():
     found = tiny.explainer(num_labels=3)("a cat", target=[0, 2], contrast="LABEL_1", method="logat").targets
     assert [tuple(t[:6]) for t in found] == [("label", f"LABEL_{i}", i, "LABEL_1", 1, None) for i in (0, 2)]
+
+
+def test_a_task_has_at_most_twenty_members():
+    members = {name for name in dir(Task) if not name.startswith("_")} | vars(WORDS).keys() | {"name"}
+    assert len(members) <= 20

@@ -1,0 +1,18 @@
+import numpy as np
+import pytest
+import torch
+
+from tests import tiny
+from tests.tiny import explainer
+
+
+@pytest.mark.parametrize("integer", [np.int64, np.array, torch.tensor], ids=["int64", "0-d array", "0-d tensor"])
+def test_any_integer_is_an_index_or_a_layer(integer):
+    e = explainer(num_labels=3)
+    expected = e(tiny.TEXTS[0], target=2, contrast=1, layers=2)
+    found = e(tiny.TEXTS[0], target=integer(2), contrast=integer(1), layers=integer(2))
+    assert found == expected
+    assert [type(i) for i in (found.target.id, found.target.contrast_id, *found.layers)] == [int] * 3
+    several = e(tiny.TEXTS[0], target=[integer(2), integer(0)], layers=[integer(3), integer(1)])
+    assert several == e(tiny.TEXTS[0], target=[2, 0], layers=[3, 1])
+    assert e(tiny.TEXTS[:2], targets=[integer(2), integer(0)]) == e(tiny.TEXTS[:2], targets=[2, 0])
