@@ -150,10 +150,10 @@ def verdict(verified: Verification | None) -> str:
 
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     """Return the answer without the word of some tokens; empty if it was not measured."""
-    removal = a.verified.without(tokens[0]) if a.verified is not None and tokens else None
-    if a.verified is None or removal is None or (a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)):
+    if a.verified is None or not tokens or (removal := a.verified.without(tokens[0])) is None:
         return ""
-    return answer_text(removal, a.verified)
+    of_more = a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)
+    return "" if of_more else answer_text(removal, a.verified)
 
 
 def answer_text(removal: Removal, verified: Verification | None = None) -> str:

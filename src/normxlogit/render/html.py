@@ -110,10 +110,7 @@ def _direction(pieces: Sequence[Piece]) -> str:
 
 
 def _colour(strength: float) -> tuple[str, str]:
-    """Return the class and the style of a strength; empty for a faint one.
-
-    The colour stands at each element, with the strength as opacity, so that notebooks that drop styles still show it.
-    """
+    """Return the class and the style of a strength, which notebooks that drop style sheets show; empty if faint."""
     if abs(strength) < FAINT:
         return "", ""
     shade = f"rgba({COLORS[strength > 0]},{DENSEST * abs(strength):.3f})"

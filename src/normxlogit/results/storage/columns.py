@@ -36,14 +36,9 @@ Spans = tuple[tuple[Index, Index], ...]
 
 
 class Column(NamedTuple):
-    """A column of results.
+    """A column: its type, as in the schema, and the attribution's field it is read back to, or what computes it."""
 
-    Attributes:
-        value: The field of an attribution that it holds, such as "units.text", and is read back to; or a function that
-            computes it.
-    """
-
-    type: Any  # as in the schema of results
+    type: Any
     value: str | Callable[[Attribution], Any]
 
 
@@ -153,11 +148,8 @@ def _arrow_type(type_: Any) -> Any:
 def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
     """Return a result as a row with some columns, without `row` and `id`; its state has what is in none of them."""
     a = result.scored
-    values = {
-        name: attrgetter(of)(a) if isinstance(of, str) else of(a)
-        for name, (_, of) in COLUMNS.items()
-        if name in columns
-    }
+    chosen = {name: column.value for name, column in COLUMNS.items() if name in columns}
+    values = {name: attrgetter(of)(a) if isinstance(of, str) else of(a) for name, of in chosen.items()}
     held = {FIELDS[name] for name in values if name in FIELDS}
     rest = {"kind": a.kind, **_unheld(a, "", held), "units": _unheld(a.units, "units.", held)}
     state: dict[str, Any] = rest
@@ -259,6 +251,5 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     except (*UNREADABLE, arrow_errors) as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
-        reason = reason_of(error)
-        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
+        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason_of(error)})"
         raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None

@@ -3,11 +3,12 @@
 import json
 import os
 import re
-import tempfile
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ...errors import DataError, reason_of
 
@@ -30,22 +31,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if target.exists() and not os.access(target, os.W_OK):  # a rename would not ask
             raise DataError(f"cannot write {path}: the file is read-only")
         # The suffix stays: writers choose the format by it.
-        handle, name = tempfile.mkstemp(prefix=".writing-", suffix=target.suffix[-20:], dir=target.parent)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = target.with_name(f".writing-{uuid4().hex}{target.suffix[-20:]}")
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        os.umask(umask := os.umask(0o077))  # it can only be read by setting it
-        temporary.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask)
+        if target.exists():
+            shutil.copymode(target, temporary)
         temporary.replace(target)
-        temporary = None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DataError(f"cannot write {path}: {reason_of(error)}") from None
     finally:
         if temporary is not None:
             with suppress(OSError):
-                temporary.unlink()
+                temporary.unlink(missing_ok=True)
 
 
 def write_bytes(content: bytes, path: str | Path) -> None:

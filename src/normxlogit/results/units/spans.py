@@ -22,8 +22,6 @@ from .words import merge_scores, word_groups
 if TYPE_CHECKING:
     from ..attribution import Attribution
 
-Floats = NDArray[np.float64]
-
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and regions of media."""
 
@@ -99,7 +97,7 @@ class Sequenced:
 
     @cached_property
     def _special_spans(self) -> list[tuple[int, int]]:
-        """The spans of special tokens that stand in the text as such, "</s>"; what is unknown has the same mark."""
+        """The spans of special tokens that are written in the text, such as "</s>"; not those of unknown words."""
         pairs = zip(self.offsets, self.special, strict=False)  # pictures have no offsets
         spans = [span for span, special in pairs if special and span[1] - span[0] > 2]
         return [(a, b) for a, b in spans if not (self.text[a].isalnum() or self.text[b - 1].isalnum())]
@@ -185,12 +183,8 @@ def _groups_between(sequence: Sequenced, kind: str, start: int, end: int, *, of_
         tokens = [(i, *sequence.offsets[i]) for i in sequence.tokens_in(start, end, of_answer=of_answer)]
         spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end, sequence.words)]
     else:
-        cut = sentence_spans if kind == "sentence" else paragraph_spans
-        spans = [
-            (first + a, first + b)
-            for first, last in sequence.between_special_tokens(start, end)
-            for a, b in cut(sequence.text[first:last])
-        ]
+        cut, between = sentence_spans if kind == "sentence" else paragraph_spans, sequence.between_special_tokens
+        spans = [(at + a, at + b) for at, last in between(start, end) for a, b in cut(sequence.text[at:last])]
     groups = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
     return [group for group in groups if group.tokens]
 
@@ -235,8 +229,7 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
 def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
     """Return the units of the answer's own tokens: of each explained part of it one, and of all other tokens one."""
     name, spans, groups = "the answer's earlier words", a.units.spans or (), []
-    parts = {target.span: None for target in a.targets if target.kind == "part" and target.span and spans}
-    for start, end in parts:  # two targets may be of one part
+    for start, end in dict.fromkeys(t.span for t in a.targets if t.kind == "part" and t.span and spans):
         tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
         groups.append(NamedSpan(name, start, end, tokens, "answer", 0))
     left = _not_in(groups, units)
@@ -313,10 +306,10 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     in_other = [text_index not in (None, sequence) for text_index in a.units.sequence]
     offsets = [(0, 0) if other else span for span, other in zip(a.offsets, in_other, strict=False)]
     masked = [special or other for special, other in zip(a.special_tokens_mask, in_other, strict=False)]
-    end = (a.text_units, len(text))
+    tokens, characters = a.text_units, len(text)
     if a.prompt_tokens is not None:
-        end = (a.prompt_tokens, len(text) - len(a.completion or ""))
-    return Sequenced(text, offsets, masked, *end, None if sequence else a.messages, a.units.words)
+        tokens, characters = a.prompt_tokens, characters - len(a.completion or "")
+    return Sequenced(text, offsets, masked, tokens, characters, None if sequence else a.messages, a.units.words)
 
 
 def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
@@ -339,10 +332,9 @@ def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
     return groups
 
 
-def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Floats:
+def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Any:
     """Return the scores of a group, (...)."""
     values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
     if merge == "sum" or group.kind in APART:
-        sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
-        return sums
-    return np.asarray(merge_scores(values, merge))
+        return values @ np.array(group.weights or [1.0] * len(group.tokens))
+    return merge_scores(values, merge)

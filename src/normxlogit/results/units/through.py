@@ -73,10 +73,7 @@ def _parts_that_are_units(a: "Attribution") -> dict[int, int]:
         unit: k for unit in of_answer for k, (first, end) in ends.items() if first < spans[unit][1] <= end
     }
     if not parts:
-        raise DataError(
-            "the answer's own words are one unit of this result: explain its parts, parts='sentence', or pass the "
-            "scores of its tokens on before they are grouped"
-        )
+        raise DataError("the answer's own words are one unit of this result: explain its parts, parts='sentence'")
     return parts
 
 
