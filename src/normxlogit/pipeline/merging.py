@@ -95,10 +95,7 @@ def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: st
 
 
 def in_rows(results: Sequence[Attribution]) -> Attribution:
-    """Return results of the same units, each of one target or of several, as the targets of one result.
-
-    It is otherwise the first.
-    """
+    """Return results of the same units as the targets of one result, which is otherwise the first."""
     first = results[0]
 
     def stacked(name: str) -> FloatArray:
@@ -107,8 +104,7 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
         return np.concatenate([v if r.has_target_axis else v[None] for r, v in zip(results, rows, strict=True)])
 
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
-    names = [name for name in first.diagnostics if all(name in result.diagnostics for result in results)]
-    measures = {name: [result.diagnostics[name] for result in results] for name in names}
+    measures = {name: [result.diagnostics.get(name) for result in results] for name in first.diagnostics}
     return replace(
         first,
         scores=stacked("scores"),
@@ -119,5 +115,6 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
         diagnostics={
             name: tuple(v for value in values for v in (value if isinstance(value, tuple) else (value,)))
             for name, values in measures.items()
+            if None not in values
         },
     )

@@ -73,7 +73,7 @@ def _parts_that_are_units(a: "Attribution") -> dict[int, int]:
         unit: k for unit in of_answer for k, (first, end) in ends.items() if first < spans[unit][1] <= end
     }
     if not parts:
-        raise DataError("the answer's own words are one unit of this result: explain its parts, parts='sentence'")
+        raise DataError("the answer's words are one unit: explain its parts, or pass scores on before they are grouped")
     return parts
 
 
