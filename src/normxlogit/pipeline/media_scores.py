@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import MethodError, UnsupportedModelError
+from ..errors import UnsupportedModelError
 from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
-from ..methods import FrozenGradient, Method, Scores
+from ..methods import Scores
 from ..results.storage.schema import FloatArray
 from ..results.units.media import Medium, medium_class
 from ..results.units.units import Units
@@ -22,15 +22,6 @@ class Placed(NamedTuple):
     medium: Medium
     scores: FloatArray  # (G, L, parts)
     sequence: int = 0
-
-
-def check_reads_media(method: Method) -> None:
-    """Refuse a method that cannot score pictures and sounds in a prompt."""
-    if not (isinstance(method, FrozenGradient) or method.info.tokenwise):
-        raise MethodError(
-            f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
-            "both, and so do normxlogit, logat and input-norm by the tokens that stand for it"
-        )
 
 
 def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:

@@ -144,9 +144,6 @@ def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) ->
     }
 
 
-# --- how a module is called, and what it reads beside a text: what no tokenizer makes, such as numeric features ------
-
-
 NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 """The outputs of a tokenizer that a forward may have other names for."""
 

@@ -133,9 +133,6 @@ def explain_every_position(model: TaskModel, encoding: Encoding, options: Option
     )
 
 
-# --- one forward pass --------------------------------------------------------------------------------------------
-
-
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
     """Explain a forward pass of B texts."""
     method, batch, task = options.method, run.batch, model.task
@@ -239,9 +236,6 @@ def _token_predictions(
             return outputs.top(run.token_logits, None if predicted is None else predicted[run.batch.texts])
         parts = run.batch.real(run.hidden).split(TOKENS_AT_ONCE)
         return torch.cat([outputs.top(model.head.tokens(part)) for part in parts])  # (N, 3)
-
-
-# --- texts beyond the model's length -----------------------------------------------------------------------------
 
 
 @enough_memory("explain this text in windows")

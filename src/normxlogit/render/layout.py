@@ -25,7 +25,6 @@ ALONE = "the head at this token alone"
 READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
 SINK = "an attention sink: what it contributes besides is in no score"
 UNREAD = "no token covers this text: the model did not read it"
-"""Tooltips."""
 
 SUMMARY, NOTHING = 4, "no word has a score here: what there is belongs to special tokens"
 """Words that the slider names for a layer, and what it says without any."""

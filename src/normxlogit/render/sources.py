@@ -19,7 +19,6 @@ SHOWN, WAYS, LEAST = 8, 3, 0.1
 """Most sources that are listed; most ways back to the prompt from a part of the answer, and the least share of one."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
-"""The meaning of the colours."""
 
 HINT = (
     "Point at a part of the answer to colour what it rests on, or at a source to colour what rests on it; "

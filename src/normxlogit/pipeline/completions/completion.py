@@ -25,7 +25,7 @@ from ...results.targets import Target as ExplainedTarget
 from ...results.units.media import Medium
 from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media_scores import Placed, appended, check_reads_media, split_media_scores
+from ..media_scores import Placed, appended, split_media_scores
 from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
@@ -113,8 +113,11 @@ def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int 
     """Return a forward pass over completions, `copies` times each; None where later tokens change earlier answers."""
     options, first = batch[0].options, batch[0].context
     method, scores_source = options.method, isinstance(options.method, FrozenGradient)
-    if first.media:
-        check_reads_media(method)
+    if first.media and not (scores_source or method.info.tokenwise):
+        raise MethodError(
+            f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
+            "both, and so do normxlogit, logat and input-norm by the tokens that stand for it"
+        )
     if first.source is not None and method.needs_grad and not scores_source:
         raise MethodError(
             f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "

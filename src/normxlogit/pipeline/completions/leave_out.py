@@ -101,9 +101,6 @@ def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Seque
     return values
 
 
-# --- verification -----------------------------------------------------------------------------------------------------
-
-
 def with_completion_verification(
     model: TaskModel, completed: Completed, result: Attribution, verify: Verify, division: SourceSpec | None = None
 ) -> Attribution:

@@ -188,10 +188,7 @@ def _token_scores(
     return scored_tokens(model, completed.joined(), options, row_scores, targets=part_targets(parts))
 
 
-# --- whole answers, and the next words of a text ---------------------------------------------------------------------
-
 OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
-"""A note for answers of several tokens, whose tokens have no scores."""
 
 
 def explain_answer(
@@ -268,9 +265,6 @@ def _difference(first: Attribution, other: Attribution | None = None) -> Attribu
     bias = None if first.bias is None else np.asarray(less("bias") + (0 if sinks else sink), np.float32)
     scores = less("scores").astype(np.float32)
     return replace(first, scores=scores, bias=bias, sink=np.asarray(sink, np.float32) if sinks else None, sinks=sinks)
-
-
-# --- the next words of a text ----------------------------------------------------------------------------------------
 
 
 def names_sequences(model: TaskModel, options: Options) -> bool:

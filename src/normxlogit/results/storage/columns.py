@@ -1,13 +1,10 @@
-"""Results as Parquet files, data sets and rows of corpora.
-
-A row has a result in columns, which queries and other libraries read, and in the column "state", as JSON, what of it
-is in no column; `load` puts both together.
-"""
+"""Results as Parquet files, data sets and rows of corpora; the column "state" has as JSON what is in no other."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -23,13 +20,11 @@ from .files import replacing
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 from .tables import optional_module
 
-METADATA = b"normxlogit"
-"""Key in a file's metadata for the values that all its rows share, as JSON."""
+METADATA, NO_ARROW = b"normxlogit", "Parquet and datasets need pyarrow: pip install pyarrow"
+"""Key in a file's metadata for the values that all its rows share, as JSON; what is said without pyarrow."""
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """Errors that reading a damaged or unrelated file may raise."""
-
-NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 
 Strings = tuple[str, ...]
 Spans = tuple[tuple[Index, Index], ...]
@@ -42,18 +37,14 @@ class Column(NamedTuple):
     value: str | Callable[[Attribution], Any]
 
 
-def _of_prediction(field: str) -> Callable[[Attribution], Any]:
-    return lambda a: getattr(prediction_of(a), field, None)
+def _of_prediction(field: str, a: Attribution) -> Any:
+    return getattr(prediction_of(a), field, None)
 
 
-def _of_targets(field: str) -> Callable[[Attribution], Any]:
-    """Return a function that lists a field of all targets; its result is None if one has no such value."""
-
-    def listed(a: Attribution) -> list[Any] | None:
-        values = [getattr(target, field) for target in a.targets]
-        return None if None in values else values
-
-    return listed
+def _of_targets(field: str, a: Attribution) -> list[Any] | None:
+    """Return a field of all targets; None if one has no such value."""
+    values = [getattr(target, field) for target in a.targets]
+    return None if None in values else values
 
 
 def _position(a: Attribution) -> int | None:
@@ -71,7 +62,7 @@ COMMON = {
     "sequence_ids": Column(tuple[np.int8, ...], "units.sequence"),
     "scores": Column(FloatArray, "scores"),
     "shape": Column(tuple[Index, ...], lambda a: a.scores.shape),
-    "target": Column(Strings, _of_targets("name")),
+    "target": Column(Strings, partial(_of_targets, "name")),
     "bias": Column(FloatArray, lambda a: a.bias),
     "sink": Column(FloatArray, lambda a: a.sink),
     "sinks": Column(tuple[Index, ...], "sinks"),
@@ -86,11 +77,11 @@ TEXT = {
     "text_pair": Column(str, "text_pair"),
     "unit_ids": Column(tuple[Index, ...], "units.ids"),
     "word_spans": Column(Spans, "units.words"),
-    "prediction": Column(str, _of_prediction("label")),
-    "prediction_id": Column(Index, _of_prediction("id")),
-    "value": Column(Number, _of_prediction("value")),
-    "probability": Column(Number, _of_prediction("probability")),
-    "target_ids": Column(tuple[Index, ...], _of_targets("id")),
+    "prediction": Column(str, partial(_of_prediction, "label")),
+    "prediction_id": Column(Index, partial(_of_prediction, "id")),
+    "value": Column(Number, partial(_of_prediction, "value")),
+    "probability": Column(Number, partial(_of_prediction, "probability")),
+    "target_ids": Column(tuple[Index, ...], partial(_of_targets, "id")),
     "position": Column(Index, _position),
 }
 
@@ -100,7 +91,7 @@ ANSWER = {
     "marked_reasoning": Column(Spans, "marked_reasoning"),
     "unit_names": Column(Strings, "units.name"),
     "shares": Column(FloatArray, lambda a: a.whole().shares if a.targets[0].kind == "part" else None),
-    "target_spans": Column(Spans, _of_targets("span")),
+    "target_spans": Column(Spans, partial(_of_targets, "span")),
     "settings": Column(str, lambda a: _json(a.settings)),
 }
 """Further columns of texts, and of answers."""

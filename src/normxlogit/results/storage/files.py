@@ -66,10 +66,7 @@ def written(content: str, path: str | Path | None) -> str | None:
 
 
 def json_text(state: Any, *, ascii_only: bool = False) -> str:
-    """Return a state as JSON that any strict parser reads and any terminal may show.
-
-    Control characters, marks that turn the writing direction and half surrogate pairs are escaped.
-    """
+    """Return a state as strict JSON without characters that a terminal must not show, which are escaped."""
     try:
         text = json.dumps(state, ensure_ascii=ascii_only, allow_nan=False, indent=1)
     except (TypeError, ValueError, RecursionError) as error:

@@ -49,8 +49,6 @@ class NamedSpan(NamedTuple):
     """A source of the prompt, a part of the answer, or another coarser unit.
 
     Attributes:
-        tokens: Indices of its tokens in the sequence, or of the finer units that it is made of.
-        sequence: Which of two texts it is of, None for pictures and sounds.
         weights: How much of each of `tokens` belongs to it, such as the share of a patch that lies in a region; empty
             where all of them do.
         places: What it is of pictures and sounds: which of them, and a box in pixels or a span in seconds.
@@ -59,9 +57,9 @@ class NamedSpan(NamedTuple):
     name: str
     start: int
     end: int
-    tokens: tuple[int, ...]
+    tokens: tuple[int, ...]  # or the finer units that it is made of
     kind: UnitKind = "span"
-    sequence: int | None = 0
+    sequence: int | None = 0  # which of two texts it is of, None for pictures and sounds
     weights: tuple[float, ...] = ()
     places: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
