@@ -59,10 +59,6 @@ def merge_windows(
         + ("scores are shares of the mean logits, " if adds_up else "scores are the mean where windows overlap, ")
         + "and the prediction is that of the mean logits"
     )
-    worst_diagnostics = {
-        name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
-        for name in first.diagnostics
-    }
     bias = np.asarray(np.mean(biases, 0), np.float32) if adds_up else None  # (...,)
     sinks = tuple(sorted({int(indices[i]) for indices, r in zip(kept_windows, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
@@ -74,7 +70,10 @@ def merge_windows(
         scores,
         note,
         token_predictions=token_predictions,
-        diagnostics=worst_diagnostics,
+        diagnostics={  # of the worst window
+            name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
+            for name in first.diagnostics
+        },
         bias=bias,
         sinks=sinks,
         sink=np.asarray(sink, np.float32) if sinks else None,

@@ -21,14 +21,11 @@ LENGTH, SUMMARY, TITLE = 160, 2, 32
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """Tokens for words that are not in the vocabulary."""
 
-NAMED, LONGEST = 6, 60
-"""Most units that a sentence names, and most characters of each."""
+NAMED, LONGEST, WITHOUT = 6, 60, "without it"
+"""Most units that a sentence names, most characters of each, and the heading of the answers without a word."""
 
 LARGER = ("sentence", "paragraph", "message", "part")
 """Units that may hold several words."""
-
-WITHOUT = "without it"
-"""The heading of the column of answers without a word."""
 
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:

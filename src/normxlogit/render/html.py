@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 COLORS = {True: "220,38,38", False: "37,99,235"}
 """Red for positive and blue for negative scores."""
 
-DENSEST = 0.55
-"""Opacity of the strongest colour; text keeps a contrast of 4.5 on light and dark pages."""
-
+DENSEST = 0.55  # text keeps a contrast of 4.5 on light and dark pages
 NAME, TALL, LONGEST = 60, 60, 14.0
-"""Most characters of a name in the line below a text, rows of a table without a scroll box, and em of a bar."""
+"""Opacity of the strongest colour; most characters of a name, rows without a scroll box, and em of a bar."""
 
 KEYS = {1: Piece("red", 1.0), -1: Piece("blue", -1.0)}
 """The colours of the legend."""

@@ -9,11 +9,8 @@ from ...errors import InputError
 from ...inputs.chat import has_chat_template
 from ...model.task_model import TaskModel
 
-NAMES = ("reasoning_content", "thinking", "reasoning")
-"""What the reasoning is called in a message, by chat templates and by response templates."""
-
-MARKS = ("<think>", "</think>")
-"""What stands around the reasoning where the tokenizer declares nothing."""
+NAMES, MARKS = ("reasoning_content", "thinking", "reasoning"), ("<think>", "</think>")
+"""What templates call the reasoning in a message, and what stands around it where the tokenizer declares nothing."""
 
 Spans = tuple[tuple[int, int], ...]
 

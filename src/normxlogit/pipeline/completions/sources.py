@@ -102,7 +102,7 @@ def explain_sources(
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
         with attempt:
-            by_token = _token_scores(model, completed, options, part_pieces, weights, token_weights)
+            by_token = _token_scores(model, completed, options, part_pieces, token_weights)
     if by_token is not None:
         result = by_token if sources is None else grouped(by_token, sources)
         passes |= {"backward_passes": float(len(by_token.targets))}
@@ -156,18 +156,13 @@ def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
 
 
 def _token_scores(
-    model: TaskModel,
-    completed: Completed,
-    options: Options,
-    parts: list[NamedSpan],
-    weights: Array,
-    token_weights: Array | None,
+    model: TaskModel, completed: Completed, options: Options, parts: list[NamedSpan], token_weights: Array | None
 ) -> Attribution | None:
     """Score the tokens for each part of an answer by one backward pass from the sum of the part's tokens.
 
-    Both weights are (K, G), the second those of `explain_sources`. None if the method or model has no such pass.
+    The weights are those of `explain_sources`. None if the method or the model has no such pass.
     """
-    method, start = options.method, completed.prompt_tokens
+    method, start, weights = options.method, completed.prompt_tokens, part_weights(completed, parts)
     if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
         return None
     if completed.context.source is not None and not isinstance(method, FrozenGradient):  # would not reach the encoder

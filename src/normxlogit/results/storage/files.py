@@ -17,8 +17,7 @@ from ...errors import DataError, reason_of
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield the path of a temporary file, which replaces a file (of a link, its target) when the block ends.
 
-    A reader sees the old file or the new one, never a part. When the block or the disk fails, the old file stays
-    and the temporary one is removed. A path that is not of a regular file, such as `/dev/stdout`, is written directly.
+    When the block or the disk fails, the old file stays. What is no regular file (`/dev/stdout`) is written directly.
     """
     temporary: Path | None = None
     try:

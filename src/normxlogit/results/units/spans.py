@@ -35,14 +35,13 @@ class MessageSpan(NamedTuple):
     Attributes:
         role: Role of its author; of a conversation what it is: also "tool call", "tool result" and "reasoning".
         name: What it is called in a conversation, such as "tool result search (2)"; its sources' names begin with it.
-        tool: Name of the tool; of other messages empty.
     """
 
     role: str
     start: Index
     end: Index
     name: str = ""
-    tool: str = ""
+    tool: str = ""  # its name; of other messages empty
 
 
 class NamedSpan(NamedTuple):
@@ -69,7 +68,6 @@ class Sequenced:
     """A prompt with its completion, as characters and as tokens; other fields as in `Units` and `Attribution`.
 
     Attributes:
-        offsets: Character spans of the T tokens.
         reasoning: Spans of the completion's reasoning, in its characters, each with its span with the marks around it.
     """
 
@@ -258,13 +256,10 @@ def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
     reasoning = list(zip(a.reasoning, a.marked_reasoning, strict=True))
     groups = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None, None, reasoning), parts)
     rows = [list(group.tokens) for group in groups]
-    groups = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
+    named = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
-    return a._transformed(
-        lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
-        targets=part_targets(groups),
-        **changes,
-    )
+    changes["targets"] = part_targets(named)
+    return a._transformed(lambda values: np.array([values[k].sum(0, dtype=np.float64) for k in rows]), **changes)
 
 
 def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
@@ -273,17 +268,15 @@ def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
     of_text = min(a.text_units, len(spans))
     for group in groups:
         for unit in group.tokens:
-            if a.units.kind[unit] != "token" and unit < of_text and spans[unit][1] > group.end:
-                kind = a.units.kind[unit]
+            if (kind := a.units.kind[unit]) != "token" and unit < of_text and spans[unit][1] > group.end:
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
 
 def units_of(groups: Sequence[NamedSpan], texts: Sequence[str]) -> Units:
     """Return named spans of texts, pictures and sounds as units."""
-    bodies = ["" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in groups]
     return Units(
         kind=tuple(group.kind for group in groups),
-        text=tuple(bodies),
+        text=tuple("" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in groups),
         special=tuple(group.kind in APART for group in groups),
         sequence=tuple(group.sequence for group in groups),
         spans=tuple((group.start, group.end) for group in groups),
