@@ -177,7 +177,7 @@ class Attributions(Sequence[R], Exports):
             return False
 
     def _compared(self) -> list[Attribution]:
-        attributions = [a for a in self if isinstance(a, Attribution)]
+        attributions: list[Attribution] = [a for a in self if isinstance(a, Attribution)]
         if not attributions or len(attributions) < len(self):
             raise DataError("there are no results to compare")
         if any(a.scores.ndim != 1 for a in attributions):
