@@ -49,11 +49,7 @@ NEVER_PASSED |= {"enable_thinking"}
 
 
 def checked_arguments(advice: Mapping[str, str] = ADVICE) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for an error that names the right argument if a function does not take one.
-
-    The function raises `InputError` if an argument is unknown or missing, and `MethodError` if it is a setting of a
-    method. Its signature and docstring are those that `help` shows well. Names that it does not take have `advice`.
-    """
+    """Return a decorator for an error that names the right argument, and a signature that `help` shows well."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature, description = _with_unpacked_options(function)
@@ -110,10 +106,7 @@ def _with_short_types(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
-    """Return a signature and a docstring in which the keys of an unpacked `TypedDict` are arguments like any other.
-
-    `**options: Unpack[Keys]` takes these keys alone, and `**options: Annotated[Any, Keys]` others too.
-    """
+    """Return a signature and a docstring with the keys of `Unpack[Keys]`, or of `Annotated[Any, Keys]` and others."""
     signature, text = inspect.signature(function), inspect.getdoc(function)
     *parameters, last = signature.parameters.values()
     if text is None or last.kind is not last.VAR_KEYWORD or not get_args(last.annotation):

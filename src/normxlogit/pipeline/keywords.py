@@ -1,7 +1,4 @@
-"""Keyword arguments of the explainer's methods; each is None unless it is passed.
-
-`arguments.checked_arguments` writes them into the signature and the docstring of a method that unpacks them.
-"""
+"""Keyword arguments of the explainer's methods, for `arguments.checked_arguments`; each is None unless it is passed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict

@@ -8,47 +8,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import MethodError, UnsupportedModelError
+from ..errors import UnsupportedModelError
 from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
-from ..methods import FrozenGradient, Method, Scores
+from ..methods import Scores
 from ..results.storage.schema import FloatArray
 from ..results.units.media import Medium, medium_class
 from ..results.units.units import Units
 
 
 class Placed(NamedTuple):
-    """A picture or a sound of a prompt with its scores.
-
-    Attributes:
-        medium: Where its parts are; its `first` is that of the units once they are appended.
-        scores: float32, (G, L, parts).
-    """
+    """A picture or a sound of a prompt with its scores; `first` of the medium is set once its units are appended."""
 
     medium: Medium
-    scores: FloatArray
+    scores: FloatArray  # (G, L, parts)
     sequence: int = 0
 
 
-def check_reads_media(method: Method) -> None:
-    """Refuse a method that cannot score pictures and sounds in a prompt."""
-    if not (isinstance(method, FrozenGradient) or method.info.tokenwise):
-        raise MethodError(
-            f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
-            "both, and so do normxlogit, logat and input-norm by the tokens that stand for it"
-        )
-
-
 def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
-    """Separate the scores of a prompt's text from those of its pictures and sounds.
+    """Separate the scores of a prompt's text, (G, L, T), from those of its pictures and sounds.
 
-    The padding of a picture has no place in it: what it contributes is added to the bias, so that the sum stays. So is
-    what attention sinks contribute where all of them are frames of a sound.
-
-    Args:
-        scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
-
-    Returns:
-        The scores with 0 at the tokens that stand for pictures and sounds, and the scores of these by their places.
+    Where an encoder reads a sound, its frames come before the tokens. The padding of a picture has no place in it: what
+    it contributes is added to the bias, so that the sum stays. So is what attention sinks contribute where all of them
+    are frames of a sound.
     """
     media, frames = context.media, scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
     if context.signal is not None:

@@ -59,10 +59,6 @@ def merge_windows(
         + ("scores are shares of the mean logits, " if adds_up else "scores are the mean where windows overlap, ")
         + "and the prediction is that of the mean logits"
     )
-    worst_diagnostics = {
-        name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
-        for name in first.diagnostics
-    }
     bias = np.asarray(np.mean(biases, 0), np.float32) if adds_up else None  # (...,)
     sinks = tuple(sorted({int(indices[i]) for indices, r in zip(kept_windows, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
@@ -74,7 +70,10 @@ def merge_windows(
         scores,
         note,
         token_predictions=token_predictions,
-        diagnostics=worst_diagnostics,
+        diagnostics={  # of the worst window
+            name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
+            for name in first.diagnostics
+        },
         bias=bias,
         sinks=sinks,
         sink=np.asarray(sink, np.float32) if sinks else None,
@@ -95,10 +94,7 @@ def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: st
 
 
 def in_rows(results: Sequence[Attribution]) -> Attribution:
-    """Return results of the same units, each of one target or of several, as the targets of one result.
-
-    It is otherwise the first.
-    """
+    """Return results of the same units as the targets of one result, which is otherwise the first."""
     first = results[0]
 
     def stacked(name: str) -> FloatArray:
@@ -107,8 +103,7 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
         return np.concatenate([v if r.has_target_axis else v[None] for r, v in zip(results, rows, strict=True)])
 
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
-    names = [name for name in first.diagnostics if all(name in result.diagnostics for result in results)]
-    measures = {name: [result.diagnostics[name] for result in results] for name in names}
+    measures = {name: [result.diagnostics.get(name) for result in results] for name in first.diagnostics}
     return replace(
         first,
         scores=stacked("scores"),
@@ -119,5 +114,6 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
         diagnostics={
             name: tuple(v for value in values for v in (value if isinstance(value, tuple) else (value,)))
             for name, values in measures.items()
+            if None not in values
         },
     )

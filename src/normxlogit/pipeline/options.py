@@ -28,13 +28,7 @@ Results = Attribution | Attributions[Attribution]
 
 @dataclass(frozen=True)
 class Options:
-    """The checked arguments of one call.
-
-    Attributes:
-        media_method: The method for prompts with a picture or a sound; None for `method`.
-        parts: The parts of a completion that are explained; None for each token.
-        other_answer: A text or token ids that the whole completion is explained against.
-    """
+    """The checked arguments of one call."""
 
     method: Method
     target: TargetSpec = None
@@ -45,12 +39,12 @@ class Options:
     long_text: LongText | None = None
     token_predictions: bool | None = None
     progress: bool | None = None
-    media_method: Method | None = None
+    media_method: Method | None = None  # for prompts with a picture or a sound; None for `method`
     verify: Verify = None
     parts: PartSpec = None
     sources: Any = None
     reasoning: Any = None
-    other_answer: Any = None
+    other_answer: Any = None  # a text or token ids that the whole completion is explained against
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -85,10 +79,7 @@ class Options:
 
     @classmethod
     def of_completions(cls, options: Mapping[str, Any]) -> "Options":
-        """Return the options of a call about completions, whose contrast is another answer.
-
-        An index is a token that is subtracted at every place, and so is any contrast of a target that is one.
-        """
+        """Return the options of a call on completions, whose contrast is another answer unless it is an index."""
         kept = {**options, **completion_methods(options.get("method"))}
         names_tokens = any(kept.get(name) is not None for name in ("target", "targets"))
         if not names_tokens and whole_number(kept.get("contrast")) is None:
@@ -153,9 +144,6 @@ def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) ->
     }
 
 
-# --- how a module is called, and what it reads beside a text: what no tokenizer makes, such as numeric features ------
-
-
 NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 """The outputs of a tokenizer that a forward may have other names for."""
 
@@ -178,11 +166,7 @@ def forward_settings(
 def with_extra_inputs(
     encodings: list[Encoding], given: Mapping[str, Any], defaults: Mapping[str, Tensor], *, single: bool
 ) -> list[Encoding]:
-    """Return encodings with what the caller gave beside each text.
-
-    Args:
-        defaults: The values of a text that is given none, (1, ...) each.
-    """
+    """Return encodings with what the caller gave beside each text; the defaults are (1, ...) each."""
     rows: list[dict[str, Tensor]] = [{} for _ in encodings]
     for name, values in given.items():
         if name not in defaults:

@@ -10,11 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-PATIENCE = 1.0
-"""Seconds before a bar appears, so that short calls show none."""
-
-LOG_EVERY = 10.0
-"""Seconds between two lines if standard error is not a terminal."""
+PATIENCE, LOG_EVERY = 1.0, 10.0
+"""Seconds before a bar appears, so that short calls show none, and between two lines of a log."""
 
 _silent = threading.local()
 
@@ -34,17 +31,13 @@ def no_bars() -> Iterator[None]:
 def progress_bar(
     total: float | None, show: bool | None, description: str = "explaining", *, times: bool = True
 ) -> Iterator[Callable[..., None]]:
-    """Show progress on standard error.
+    """Show progress on standard error; yield a function that adds steps, or sets what rich calls `completed=`.
 
     Args:
         total: The number of steps; None if it is not known before the work begins, and then 1 if it can be known.
         show: True for a bar on a terminal and lines in a log, False for nothing; None for a bar after a second, if
             standard error is a terminal, this is the main thread and no `no_bars` block is active.
-        description: The text beside the bar.
         times: Whether to show the share, the elapsed and the remaining time, for descriptions that do not.
-
-    Yields:
-        A function that adds steps, or with `completed=` sets how many there are; `description=` changes the text.
     """
     main = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)
     if not (show if show is not None else total != 1 and main and sys.stderr.isatty()):

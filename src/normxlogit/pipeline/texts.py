@@ -40,10 +40,7 @@ NOT_VERIFIED = (
 
 
 def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) -> Results:
-    """Explain inputs by the first default method that works on the model; results note why others did not.
-
-    The arguments are the caller's, of `Options`.
-    """
+    """Explain inputs by the first default method that works on the model; results note why others did not."""
     *preferred, last = DEFAULTS[use_of(model.task)].methods
     options = Options.of(arguments, method=method_named((*preferred, last)[0]))
     inputs = repeatable(inputs)  # each method that is tried reads them
@@ -136,9 +133,6 @@ def explain_every_position(model: TaskModel, encoding: Encoding, options: Option
     )
 
 
-# --- one forward pass --------------------------------------------------------------------------------------------
-
-
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
     """Explain a forward pass of B texts."""
     method, batch, task = options.method, run.batch, model.task
@@ -229,10 +223,9 @@ def _positions_in_texts(run: ForwardPass) -> Tensor | None:
 def _token_predictions(
     model: TaskModel, run: ForwardPass, requested: bool | None, predicted: Tensor | None
 ) -> Tensor | None:
-    """Return the head's prediction at each real token, (N, 3): class, value and probability.
+    """Return the prediction at each real token, (N, 3): class, value, probability; by default if the method read it.
 
-    If `requested` is None they are shown where the method has read the head at each token. `predicted` is which output
-    of each text is shown, (B, 1); None for the likeliest.
+    `predicted` is which output of each text is shown, (B, 1); None for the likeliest.
     """
     task, outputs = model.task, model.task.outputs
     were_read = vars(run).get("token_logits") is not None
@@ -245,18 +238,13 @@ def _token_predictions(
         return torch.cat([outputs.top(model.head.tokens(part)) for part in parts])  # (N, 3)
 
 
-# --- texts beyond the model's length -----------------------------------------------------------------------------
-
-
 @enough_memory("explain this text in windows")
 def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Indices]]:
     """Explain a text beyond the model's length; also return the tokens of each window that the answer comes from.
 
-    A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
-    score the mean over the windows that hold it, or its share of the mean logits where scores add up. A head that
-    answers at a token has answered from one window, and that one is explained: the window around the chosen token, the
-    last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
-    the answer score zero.
+    A head that answers for the whole text reads every window, see `merge_windows`. A head that answers at a token has
+    answered from one window, and that one is explained: the window around the chosen token, the last one of a causal
+    language model, the one with the best answer or the first entity. Other tokens score zero.
     """
     limit = model.encoder.limit or len(encoding)
     kept_windows = windows(encoding, limit, model.task.position.known(encoding))

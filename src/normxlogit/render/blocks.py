@@ -1,7 +1,4 @@
-"""Blocks, the plain data that terminals, pages and plots draw.
-
-A result lists its blocks, and each backend draws any list of them; a new result needs no renderer of its own.
-"""
+"""Blocks, the plain data that a result lists, and that terminals, pages and plots draw."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,30 +15,24 @@ if TYPE_CHECKING:
 
 
 class Piece(NamedTuple):
-    """A piece of text with its colour, the strength of its score.
+    """A piece of text with its colour; a tooltip has its name, number and details.
 
     Attributes:
-        strength: From -1 (against) to 1 (for); 0 has no colour.
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
             "unknown" (a word that the model does not know), "rest" (no token covers it), "grey" (neither part nor
             source), "strong" (generated), "unsupported" (a word that its sources do not say).
-        name: Its name in a tooltip, before its `number` and `details`.
-        column: The column of its score, where a slider changes it.
-        part: Which part of an answer it is, where links start there.
-        source: Which source it is, where links end there.
-        cited: The numbers of the sources cited after it.
     """
 
     text: str
-    strength: float = 0.0
+    strength: float = 0.0  # from -1 (against) to 1 (for); 0 has no colour
     kind: str = ""
     name: str = ""
     number: str = ""
     details: str = ""
-    column: int | None = None
-    part: int | None = None
-    source: int | None = None
-    cited: tuple[int, ...] = ()
+    column: int | None = None  # of its score, where a slider changes it
+    part: int | None = None  # of an answer, where links start
+    source: int | None = None  # where links end
+    cited: tuple[int, ...] = ()  # the numbers of the sources cited after it
 
 
 class Bar(NamedTuple):
@@ -54,21 +45,14 @@ class Bar(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell of a table.
-
-    Attributes:
-        value: What the column is sorted by; the text where it is None.
-        strength: Colour of the whole cell.
-        links: Places on the page, by the text of the link.
-        anchor: The place on the page that it is itself.
-    """
+    """A cell of a table."""
 
     pieces: tuple[Piece, ...] = ()
-    value: float | None = None
-    strength: float = 0.0
+    value: float | None = None  # what the column is sorted by; the text where it is None
+    strength: float = 0.0  # the colour of the whole cell
     bar: Bar | None = None
-    links: Mapping[str, str] = {}
-    anchor: str = ""
+    links: Mapping[str, str] = {}  # places on the page, by the text of the link
+    anchor: str = ""  # the place on the page that it is itself
 
 
 def cell(text: str, value: float | None = None, **options: Any) -> Cell:
@@ -119,35 +103,22 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True)
 class Sentences(Block):
-    """Texts in colour.
+    """Texts in colour; a page with a slider shows those of one step at a time, beginning with `start`."""
 
-    A terminal shows all of them. A page with a slider shows those of one step at a time, beginning with `start`.
-
-    Attributes:
-        rows: The texts; with a slider as many of each label in a row as there are steps.
-        small: Whether it is set like a quotation, not as the main text.
-    """
-
-    rows: Sequence[Sentence]
+    rows: Sequence[Sentence]  # with a slider as many of each label in a row as there are steps
     steps: Sequence[str] = ()
     start: int = 0
-    small: bool = False
+    small: bool = False  # like a quotation, not the main text
 
 
 class Turn(NamedTuple):
-    """A message of a conversation.
+    """A message of a conversation."""
 
-    Attributes:
-        kind: "answer", or as `MessageSpan.role`.
-        share: Its share of what speaks for the answer; None for the answer itself.
-        folded: The line that a page folds it to; empty if it does not.
-    """
-
-    kind: str
+    kind: str  # "answer", or as `MessageSpan.role`
     name: str
-    share: float | None
+    share: float | None  # of what speaks for the answer; None for the answer itself
     pieces: Sequence[Piece]
-    folded: str = ""
+    folded: str = ""  # the line that a page folds it to; empty if it does not
 
 
 @dataclass(frozen=True)
@@ -160,37 +131,25 @@ class Chat(Block):
 
 @dataclass(frozen=True)
 class Table(Block):
-    """Rows of cells; the first column names the rows.
-
-    Attributes:
-        numbered: Whether a page numbers the rows, from 1.
-        filtered: The column whose values a page offers as a filter, beside a field for words.
-        terminal_rows: The rows that a terminal shows; None for all.
-        stacked: Whether a narrow page draws each row as a card, because the columns do not fit beside each other.
-    """
+    """Rows of cells; the first column names the rows."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
     numbered: bool = False
     sortable: bool = False
-    filtered: str = ""
-    terminal_rows: Sequence[int] | None = None
-    stacked: bool = False
+    filtered: str = ""  # the column whose values a page offers as a filter, beside a field for words
+    terminal_rows: Sequence[int] | None = None  # None for all
+    stacked: bool = False  # whether a narrow page draws each row as a card
 
 
 @dataclass(frozen=True)
 class Links(Block):
-    """Links between the pieces of a card: pointing at a part of the answer colours its sources.
+    """Links between the pieces of a card: pointing at a part of the answer colours its sources."""
 
-    Attributes:
-        data: What the page's script reads: "scores" with one row for each part, of what it has seen, or "shares".
-        negative: The meaning of a negative score.
-    """
-
-    data: Mapping[str, Any]
+    data: Mapping[str, Any]  # "scores" with a row for each part, of what it has seen, or "shares"
     hint: str
-    negative: str = ""
+    negative: str = ""  # the meaning of a negative score
 
 
 class Box(NamedTuple):

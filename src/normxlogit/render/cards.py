@@ -19,12 +19,9 @@ WORDS, OPEN = 4, 3
 
 
 def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card]:
-    """Return the cards of a page of results: one for each text, and a table of several texts.
+    """Return the cards of a page: one for each text, with its methods side by side, and a table of several texts.
 
-    Several methods on one text are a card with the comparison.
-
-    Args:
-        words: Whether to draw words where single units are listed; by default where they can be told.
+    With `words` single units are drawn as words; by default where these can be told.
     """
     groups, result_cards = results.drawn_together(), []
     for group in groups:

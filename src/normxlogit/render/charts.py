@@ -19,23 +19,19 @@ GREY = "grey: not read by the model"
 
 @dataclass(frozen=True)
 class Grid(Block):
-    """Rows and columns of scores.
+    """Rows and columns of scores; NaN is an empty field.
 
     Attributes:
-        scores: float32, (R, C); NaN is an empty field.
         kinds: What each column is, see `Piece.kind`. Only plain columns and sinks set the scale, as far as there are
             some; special and unknown ones have no colour.
-        details: Further text on each column.
         relative: Whether each row has a scale of its own.
-        steps: How many layers each label has a row for, which a slider marks; rows of a layer share their scale. 0 for
-            none.
-        more: How many columns are left out.
+        steps: How many layers each label has a row for, which a slider marks; rows of a layer share their scale.
         scales: The magnitude of each row that colours and digits of numbers follow.
     """
 
     rows: Sequence[str]
     columns: Sequence[str]
-    scores: FloatArray
+    scores: FloatArray  # (R, C)
     caption: str = ""
     label: str = ""
     signed: bool = True
@@ -43,7 +39,7 @@ class Grid(Block):
     details: Sequence[str] = ()
     relative: bool = False
     steps: int = 0
-    more: int = 0
+    more: int = 0  # columns that are left out
     scales: Sequence[float] = ()
 
     def __post_init__(self) -> None:
@@ -95,10 +91,7 @@ class Grid(Block):
         return pieces
 
     def strongest(self, row: int, k: int | None = None) -> list[int]:
-        """Return the `k` columns of a row of the largest magnitude, the largest first.
-
-        Special tokens, zeros and the token at which the answer is read are left out, the latter unless it is alone.
-        """
+        """Return the `k` plain columns of a row of the largest magnitude that is not 0, the largest first."""
         order, compared = np.argsort(-np.abs(self.scores[row]), kind="stable").tolist(), set(self.compared)
         return [i for i in order if i in compared and self.kinds[i] != "special" and self.scores[row, i] != 0][:k]
 
@@ -121,23 +114,15 @@ class Grid(Block):
 
 @dataclass(frozen=True)
 class Legend(Block):
-    """The meaning of the colours.
-
-    Attributes:
-        negative: The meaning of blue; None for scores without a sign.
-        notes: Further notes on the colours; `facts` hold where nothing is coloured too.
-        styles: The meanings of other styles, such as underlines.
-        grid: The scores, where all that have no colour can be told by one limit or share.
-        unread: Whether the model did not read all of the text.
-    """
+    """The meaning of the colours; `facts` hold where nothing is coloured too."""
 
     positive: str
-    negative: str | None = None
+    negative: str | None = None  # None for scores without a sign
     notes: Sequence[str] = ()
     facts: Sequence[str] = ()
-    styles: Sequence[str] = ()
-    grid: Grid | None = None
-    unread: bool = False
+    styles: Sequence[str] = ()  # such as underlines
+    grid: Grid | None = None  # where all that have no colour can be told by one limit or share
+    unread: bool = False  # whether the model did not read all of the text
 
     def meanings(self) -> list[tuple[int, str]]:
         """Return the signs of the colours that are drawn, with their meanings."""

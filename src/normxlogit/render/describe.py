@@ -21,14 +21,11 @@ LENGTH, SUMMARY, TITLE = 160, 2, 32
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """Tokens for words that are not in the vocabulary."""
 
-NAMED, LONGEST = 6, 60
-"""Most units that a sentence names, and most characters of each."""
+NAMED, LONGEST, WITHOUT = 6, 60, "without it"
+"""Most units that a sentence names, most characters of each, and the heading of the answers without a word."""
 
 LARGER = ("sentence", "paragraph", "message", "part")
 """Units that may hold several words."""
-
-WITHOUT = "without it"
-"""The heading of the column of answers without a word."""
 
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
@@ -150,10 +147,10 @@ def verdict(verified: Verification | None) -> str:
 
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     """Return the answer without the word of some tokens; empty if it was not measured."""
-    removal = a.verified.without(tokens[0]) if a.verified is not None and tokens else None
-    if a.verified is None or removal is None or (a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)):
+    if a.verified is None or not tokens or (removal := a.verified.without(tokens[0])) is None:
         return ""
-    return answer_text(removal, a.verified)
+    of_more = a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)
+    return "" if of_more else answer_text(removal, a.verified)
 
 
 def answer_text(removal: Removal, verified: Verification | None = None) -> str:

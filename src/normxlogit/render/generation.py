@@ -29,10 +29,7 @@ HEARD = (
 
 
 def generation_blocks(g: Attribution) -> list[Block]:
-    """Return the blocks of generated text by tokens, or of a transcript by words.
-
-    Of several layers the last is drawn.
-    """
+    """Return the blocks of generated text by tokens, or of a transcript by words; of several layers the last."""
     header_block, (_, positive, negative) = header([g], verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
@@ -102,10 +99,9 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
 
 
 def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[list[float | None]]]:
-    """Return the blocks of pictures and sounds, and a row of scores for each target, for the script of a page.
+    """Return the blocks of pictures and sounds, and for a page's script a row of scores for each target.
 
-    A row has the scores of the first `first_part` units, those of the text, with None for those after the target, and
-    then the scores of all parts of pictures and sounds.
+    A row has the scores of the first `first_part` units, with None after the target, and of all parts of media.
     """
     blocks: list[Block] = []
     # The shortest digits of the float32, so that a display rounds only once.

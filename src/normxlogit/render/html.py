@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 COLORS = {True: "220,38,38", False: "37,99,235"}
 """Red for positive and blue for negative scores."""
 
-DENSEST = 0.55
-"""Opacity of the strongest colour; text keeps a contrast of 4.5 on light and dark pages."""
-
+DENSEST = 0.55  # text keeps a contrast of 4.5 on light and dark pages
 NAME, TALL, LONGEST = 60, 60, 14.0
-"""Most characters of a name in the line below a text, rows of a table without a scroll box, and em of a bar."""
+"""Opacity of the strongest colour; most characters of a name, rows without a scroll box, and em of a bar."""
 
 KEYS = {1: Piece("red", 1.0), -1: Piece("blue", -1.0)}
 """The colours of the legend."""
@@ -110,10 +108,7 @@ def _direction(pieces: Sequence[Piece]) -> str:
 
 
 def _colour(strength: float) -> tuple[str, str]:
-    """Return the class and the style of a strength; empty for a faint one.
-
-    The colour stands at each element, with the strength as opacity, so that notebooks that drop styles still show it.
-    """
+    """Return the class and the style of a strength, which notebooks that drop style sheets show; empty if faint."""
     if abs(strength) < FAINT:
         return "", ""
     shade = f"rgba({COLORS[strength > 0]},{DENSEST * abs(strength):.3f})"

@@ -18,14 +18,13 @@ PlacedPiece = tuple[int, int, Piece]
 Group = tuple[tuple[int, ...], int, int]
 """Tokens, with the start and end of their text; (0, 0) for tokens without characters."""
 
-SPACE, NO_CHARACTER = Piece(" "), "·"
-"""The space around special tokens, and the sign for a token without a character of its own."""
+SPACE, NO_CHARACTER, _STARTS = Piece(" "), "·", "Ġ▁"
+"""The space around special tokens, the sign for a token without characters, and marks of tokens that begin a word."""
 
 ALONE = "the head at this token alone"
 READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
 SINK = "an attention sink: what it contributes besides is in no score"
 UNREAD = "no token covers this text: the model did not read it"
-"""Tooltips."""
 
 SUMMARY, NOTHING = 4, "no word has a score here: what there is belongs to special tokens"
 """Words that the slider names for a layer, and what it says without any."""
@@ -34,10 +33,7 @@ SUMMARY, NOTHING = 4, "no word has a score here: what there is belongs to specia
 def cut(
     text: str, spans: Iterable[PlacedPiece], start: int = 0, end: int | None = None, between: str = ""
 ) -> list[Piece]:
-    """Cut a text at the spans of pieces, in their order; what another piece has taken is not drawn again.
-
-    White space around a piece is text like any other. Special tokens without characters are set apart by spaces.
-    """
+    """Cut a text at the spans of pieces, in their order; special tokens without characters are set apart by spaces."""
     pieces: list[Piece] = []
 
     def add(between_pieces: str) -> None:
@@ -64,10 +60,7 @@ def cut(
 
 
 def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
-    """Return the parts of an answer, its targets, as linked pieces, with the text between and before them.
-
-    Parts that are units, too, are sources of later parts, counted behind those of the prompt.
-    """
+    """Return the parts of an answer, its targets, as linked pieces, with the text between and before them."""
     sources = {span: len(a.units.sources) + place for place, span in enumerate(earlier_parts(a))}
     spans = [t.span or (0, 0) for t in a.targets]
     parts = [(span, Piece("", kind="strong", part=k, source=sources.get(span))) for k, span in enumerate(spans)]
@@ -78,20 +71,13 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
 
 @dataclass(frozen=True)
 class Layout:
-    """A text, or a pair of texts, cut into pieces with scores.
+    """A text, or a pair of texts, cut into pieces with scores."""
 
-    Attributes:
-        unit: What a column is, "token" or "word".
-        tokens: The tokens of each column of `grid`.
-        facts: What was measured of each column, in words, by what it is called; empty if it was not.
-        grid: A row for each label and layer, labels outermost, named as far as there are several.
-    """
-
-    unit: str
+    unit: str  # what a column is, "token" or "word"
     texts: Sequence[Sequence[Piece]]
-    tokens: Sequence[tuple[int, ...]]
-    facts: Mapping[str, Sequence[str]]
-    grid: Grid
+    tokens: Sequence[tuple[int, ...]]  # of each column
+    facts: Mapping[str, Sequence[str]]  # what was measured of each column, by what it is called; empty if it was not
+    grid: Grid  # a row for each label and layer, labels outermost, named as far as there are several
 
     def sentence(self, row: int = 0, caption: str = "") -> Sentence:
         """Return the text coloured by a row of scores, under the row's name or a caption."""
@@ -123,11 +109,7 @@ def _kind_of_piece(a: Attribution, tokens: Sequence[int]) -> str:
 
 
 def layout(a: Attribution, *, words: bool | None = None) -> Layout:
-    """Cut the text of a result into scored pieces: words, by default where the result can tell them, or tokens.
-
-    Colours and bars have one scale that begins at 0. It compares labels with each other, but not layers: each layer is
-    scaled to its own largest score outside the special tokens.
-    """
+    """Cut the text of a result into scored pieces: words, by default where the result can tell them, or tokens."""
     texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
     in_words = a.has_words if words is None else words
     scored = a.words() if in_words else []
@@ -149,8 +131,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     for i, (group, start, end) in enumerate(groups):
         kind = _kind_of_piece(a, group)
         lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        lines += [READ_HERE] if a.reads_at in group else []
-        lines += [SINK] if not set(a.sinks).isdisjoint(group) else []
+        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not set(a.sinks).isdisjoint(group))
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
         name = texts[current][start:end] or a.units.text[group[0]]
@@ -200,6 +181,3 @@ def tokens_as_text(a: Attribution) -> tuple[list[str], list[Group]]:
         texts[current] += (token.removeprefix("##") if glued else token.lstrip(_STARTS)) or token
         spans.append(((index,), start, len(texts[current])))
     return texts, spans
-
-
-_STARTS = "Ġ▁"

@@ -19,7 +19,6 @@ SHOWN, WAYS, LEAST = 8, 3, 0.1
 """Most sources that are listed; most ways back to the prompt from a part of the answer, and the least share of one."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
-"""The meaning of the colours."""
 
 HINT = (
     "Point at a part of the answer to colour what it rests on, or at a source to colour what rests on it; "
@@ -71,10 +70,7 @@ def as_sentences(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
 def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution | None = None) -> Links:
     """Return the links between parts of the answer, sources and earlier parts, by their shares.
 
-    Args:
-        s: What the sources' shares of each part come from.
-        verdicts: A verdict on each part.
-        direct: What the earlier parts' shares come from, and how much is left to the sources; None for `s`.
+    The sources' shares are those of `s`, the earlier parts' and what is left to all sources those of `direct` or `s`.
     """
     direct = s if direct is None else direct
     sources, unit_of_part = s.units.sources, earlier_parts(direct)
@@ -95,9 +91,7 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
 def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Block]:
     """Return the ways from an answer through its reasoning to the prompt, in three columns; none without reasoning.
 
-    Args:
-        s: The attribution of the answer's parts.
-        shares: The shares of sources and earlier parts in each part, (K, S + P); None for parts that it cannot read.
+    The shares, (K, S + P), are of sources and earlier parts in each part; None for parts that it cannot read.
     """
     sources, parts, shift = s.units.sources, earlier_parts(s), len(s.prompt or "")
     if not s.reasoning or not parts or not s.has_target_axis:

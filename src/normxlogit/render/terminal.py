@@ -25,9 +25,6 @@ BAR, NAME_WIDTH, NARROW = 16, 32, 60
 NAMED, GRID = 3, 24
 """Regions of a picture that are named, and most columns of a picture in a terminal."""
 
-UNWRAPPED = 1_000_000
-"""Width for files, in which lines are not wrapped."""
-
 DIM, BOLD, UNDERLINED = Style(dim=True), Style(bold=True), Style(underline=True)
 STYLES = {"strong": BOLD, "read": UNDERLINED, "unsupported": BOLD + UNDERLINED}
 STYLES |= dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
@@ -55,7 +52,8 @@ def printed(parts: Iterable[RenderableType], *, color: bool) -> str:
 
 
 def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNWRAPPED
+    """Return the width of the terminal; in files lines are not wrapped."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 1_000_000
 
 
 def wants_color(stream: TextIO) -> bool:

@@ -110,10 +110,7 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
 
 
 def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
-    """Return a table of the words with their scores by each method, and further columns of texts by their headings.
-
-    Scores by several methods are in colour. A terminal shows the words that are strongest by any.
-    """
+    """Return a table of the words with their scores by each method, and further columns of texts by their headings."""
     rows, several = [], len(grids) > 1
     for i, name in enumerate(grids[0].columns):
         cells = [  # colours compare methods

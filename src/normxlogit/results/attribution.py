@@ -483,24 +483,22 @@ class Attribution(Record):
         require(axes == 1 or (axes == 0 and targets == 1), "scores: not the axes of its targets and layers")
         shape = (targets,) * axes + (() if self.layers is None else (len(self.layers),))
         require(self.scores.shape == (*shape, count) and 0 not in shape, f"scores: not of shape {(*shape, count)}")
-        fits_targets = all(not isinstance(v, tuple) or len(v) == targets for v in self.diagnostics.values())
-        require(not axes or fits_targets, "diagnostics: not one for each target")
-        for name, values in (("bias", self.bias), ("sink", self.sink)):
-            fits = values is None or values.shape == self._bias_shape(shape)
-            require(fits, f"{name}: of another shape than the scores")
+        for value in self.diagnostics.values() if axes else ():
+            require(not isinstance(value, tuple) or len(value) == targets, "diagnostics: not one for each target")
+        for values in (self.bias, self.sink):
+            require(values is None or values.shape == self._bias_shape(shape), "bias, sink: not of the scores' shape")
         require(all(unit < count for unit in self.sinks), "sinks: no such unit")
         require((self.sink is not None) == bool(self.sinks), "sinks: without what they contribute, or the reverse")
         heads = self.token_predictions
         require(heads is None or len(heads) == self.text_units, "token_predictions: not one for each token")
         lengths = [2**53 if text is None else len(text) for text in (self.text, self.text_pair)]
         require(len(self.completion or "") <= lengths[0], "completion: longer than the text")
-        tokens, start = self.units.kind.count("token"), self.prompt_tokens or 0
-        generated_count = 0 if self.prompt_tokens is None else len(self.generated)
-        fits = start + generated_count == tokens if generated_count else start <= tokens
-        require(fits, "prompt_tokens: not the number before the generated ones")
-        for name, values_of in (("predictions", self.predictions), ("generated", self.generated)):
-            fits = self.completion is None or len(values_of) in (0, targets)
-            require(fits, f"{name}: not one for each target")
+        if self.prompt_tokens is not None:
+            left = self.units.kind.count("token") - self.prompt_tokens
+            fits = left == len(self.generated) if self.generated else left >= 0
+            require(fits, "prompt_tokens: not the number before the generated ones")
+        for answers in (self.predictions, self.generated) if self.completion is not None else ():
+            require(len(answers) in (0, targets), "predictions, generated: not one for each target")
         for (start, end), sequence in zip(self.offsets or (), self.units.sequence, strict=False):
             require(start <= end <= lengths[sequence or 0], "spans: outside the text")
         messages = [(message.start, message.end) for message in self.messages or ()]
@@ -516,7 +514,7 @@ class Attribution(Record):
         return shape
 
     def _without_units(self) -> dict[str, Any]:
-        """Return the fields that hold something of single units, cleared for a result of coarser ones."""
+        """Return what holds something of single units, cleared for a result of coarser ones."""
         return {"media": (), "prompt_tokens": None, "token_predictions": None, "verified": None}
 
     # Drawings
@@ -566,10 +564,7 @@ class Attribution(Record):
 
 
 def representative_layer(a: Attribution) -> int:
-    """Return the index of the last layer with visible scores outside special tokens; 0 without an axis of layers.
-
-    By some methods all of the last layer's scores are on the special token that the head reads.
-    """
+    """Return the index of the last layer with visible scores outside special tokens; 0 without an axis of layers."""
     if a.layers is None:
         return 0
     sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, T)

@@ -34,7 +34,6 @@ class Exports(ABC):
 
     @abstractmethod
     def _results(self) -> "Attributions[Any]": ...
-
     @abstractmethod
     def _columns(self) -> Columns: ...
 
@@ -148,17 +147,15 @@ class Record(Exports):
     """The base of a result: a frozen dataclass whose type hints are the schema of its files.
 
     Attributes:
+        kind: Its name in files.
+        described: What an error calls it.
+        columns: Columns of its files beside those of the attribution that it holds, with their types.
         format_version: Version of the files' format.
     """
 
     kind: ClassVar[str]
-    """Its name in files."""
-
     described: ClassVar[str]
-    """What an error calls it."""
-
     columns: ClassVar[Mapping[str, Any]] = {}
-    """Columns of its files beside those of the attribution that it holds, with their types."""
 
     format_version: int = FORMAT_VERSION
 

@@ -113,13 +113,12 @@ class Attributions(Sequence[R], Exports):
             raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
         if isinstance(gold, str | bytes):
             raise InputError("gold= takes one label for each result, such as a list or a column")
-        gold_labels = None if gold is None else list(gold)  # of a column in its order, whatever its index
-        if gold_labels is not None and len(gold_labels) != len(self):
-            raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
-        right = gold_labels and named("normxlogit.long_runs.gold:matches_gold")([*self], gold_labels)
         matches = [*self]
-        if right is not None:
-            wanted = correct is None or correct
+        if gold is not None:
+            gold_labels = list(gold)  # of a column in its order, whatever its index
+            if len(gold_labels) != len(self):
+                raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
+            right, wanted = named("normxlogit.long_runs.gold:matches_gold")(matches, gold_labels), correct is not False
             matches = [result for result, is_right in zip(self, right, strict=True) if is_right is wanted]
         if label is not None:
             matches = [result for result in matches if getattr(prediction_of(result), "label", None) == label]
@@ -260,10 +259,8 @@ class Attributions(Sequence[R], Exports):
 
     def drawn_together(self) -> "list[Self]":
         """Group the results that are drawn together: several methods on one text."""
-        groups = []
-        for group in self.by_text():
-            groups += [group] if group.comparable else [type(self)([result]) for result in group]
-        return groups
+        groups = [[group] if group.comparable else [type(self)([a]) for a in group] for group in self.by_text()]
+        return [part for parts in groups for part in parts]
 
     def _columns(self) -> Columns:
         methods, text_indices = self._methods(), list(range(len(self)))

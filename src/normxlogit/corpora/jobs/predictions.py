@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
 from ...pipeline.texts import explain_encodings
 from ...results.base import Record
-from ...results.units.kinds import MERGES, Merge
+from ...results.units.kinds import Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
 from .base import Job, Step, TextColumns, check_choice, column, text_of
@@ -75,7 +75,7 @@ class Predictions(Job):
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        check_choice("merge", self.merge, MERGES)
+        check_choice("merge", self.merge, get_args(Merge))
         if self.merge is not None and self.words is False:
             raise InputError("merge says how tokens make words, and there are none without words: give words too")
         if self.target_column is not None and self.target is not None:

@@ -21,7 +21,7 @@ from ...model.model_copy import input_errors
 from ...model.task_model import TaskModel
 from ...parts.embeddings import decoder_table
 from ...pipeline.completions.completed_prompts import Completed, generation_config, most_new_tokens
-from ...pipeline.completions.completion import explain_completion, scored_tokens
+from ...pipeline.completions.completion import explain_completions, scored_tokens
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
@@ -100,7 +100,7 @@ def _explain_decoder(
     tokens = readable_tokens(model.tokenizer, prompt)
     decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
     sequence = replace(append_tokens(model.tokenizer, decoder_prompt, ids), signal=signal)
-    return explain_completion(model, Completed(sequence, count, 0), options)
+    return explain_completions(model, [Completed(sequence, count, 0)], [options])[0]
 
 
 def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:

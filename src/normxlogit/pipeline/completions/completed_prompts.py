@@ -33,12 +33,9 @@ class Completed:
 
     Attributes:
         encoding: Both, as the model reads them; of an encoder-decoder model what its decoder reads, with the source.
-        prompt_tokens: Tokens of the encoding that stand before the completion.
-        prompt: The prompt as one text, with its messages, pictures and sounds.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
         other: The same prompt with another completion, which this one is explained against.
-        reasoning: Spans in which the completion reasons, in its characters.
-        marked_reasoning: The same with the marks around them.
+        reasoning: Spans in which the completion reasons, in its characters; `marked_reasoning` with the marks around.
     """
 
     encoding: Encoding
@@ -127,11 +124,7 @@ class Completed:
         return {name: span if is_region(span) else self.span_of(name, span) for name, span in named.items()}
 
     def span_of(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
-        """Return the span of a source in the rendered prompt, in characters.
-
-        Args:
-            span: (start, end); of a prompt of messages (message, start, end), counted in the message's content.
-        """
+        """Return a span (start, end), or (message, start, end) in a message's content, in the whole prompt."""
         contents = self.prompt.contents
         if len(span) != (2 if contents is None else 3):
             form = "(start, end)" if contents is None else "(message, start, end)"
@@ -146,10 +139,8 @@ class Completed:
 
 PROMPT_INPUTS = {"attention_mask", "decoder_input_ids", "encoder_outputs", "input_ids", "inputs", "inputs_embeds"}
 PROMPT_INPUTS |= {"input_features", "past_key_values", "pixel_values"}
-"""Arguments of `generate` that hold an encoded prompt."""
-
 MOST = 40
-"""The default of `max_new_tokens`."""
+"""Arguments of `generate` that hold an encoded prompt, and the default of `max_new_tokens`."""
 
 
 @enough_memory("let the model go on with this prompt")
@@ -191,12 +182,9 @@ def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple
 
 
 def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
-    """Return the maximal number of generated tokens after a prompt, by the options of the model's `generate`.
+    """Return the maximal number of generated tokens after so many, which `max_length` counts, as transformers does.
 
-    As in transformers `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`.
-
-    Args:
-        before: Tokens that `max_length` counts and that are there before the first is generated.
+    `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`.
     """
     config = options.get("generation_config")
     for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
@@ -215,8 +203,8 @@ def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> C
     encoding, rendered = _read_prompt(model, prompt)
     limit = model.encoder.limit
     if limit is not None and limit <= len(encoding):
-        message = f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
-        raise InputError(message)
+        lengths = f"the prompt has {len(encoding)} tokens and the model reads {limit}"
+        raise InputError(f"{lengths}: there is no room to generate")
     return Completed(encoding, len(encoding), len(encoding.text or ""), rendered)
 
 
@@ -228,13 +216,9 @@ def read_completion(
     longer: bool = False,
     reasoning: ReasoningSpec | None = None,
 ) -> Completed:
-    """Encode a prompt and a given completion.
+    """Encode a prompt and a given completion as one text, which only with `longer` may exceed the model's length.
 
-    Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
-    the completion.
-
-    Args:
-        longer: Whether both may be longer than the model reads.
+    A token that holds the end of the one and the beginning of the other belongs to the completion.
     """
     model.refresh()
     task = generating_task(model)
@@ -293,8 +277,7 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
             numbers = numbers[0]
         ids = [operator.index(number) for number in numbers]
     except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
-        kind = type(completion).__name__
-        raise InputError(f"a completion is a text or a row of token ids, not {kind}") from None
+        raise InputError(f"a completion is a text or a row of token ids, not {type(completion).__name__}") from None
     check_ids(ids, model.encoder.vocabulary, "the completion")
     return ids
 

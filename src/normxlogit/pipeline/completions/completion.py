@@ -25,7 +25,7 @@ from ...results.targets import Target as ExplainedTarget
 from ...results.units.media import Medium
 from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media_scores import Placed, appended, check_reads_media, split_media_scores
+from ..media_scores import Placed, appended, split_media_scores
 from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
@@ -63,11 +63,6 @@ class CompletionRequest(NamedTuple):
     def part(self, first: int, stop: int) -> "CompletionRequest":
         """Return the generated tokens from `first` to `stop`, exclusive, as a completion of all tokens before them."""
         return self._replace(completed=self.completed.part(first, stop), ids=self.ids[first:stop])
-
-
-def explain_completion(model: TaskModel, completed: Completed, options: Options) -> Attribution:
-    """Explain every token of a completion; see `explain_completions`."""
-    return explain_completions(model, [completed], [options])[0]
 
 
 @enough_memory("explain this completion")
@@ -115,14 +110,14 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
 
 
 def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int = 1) -> ForwardPass | None:
-    """Return a forward pass of the method of completions over all their tokens, so many times each.
-
-    None where later tokens change what the model answers at earlier ones.
-    """
+    """Return a forward pass over completions, `copies` times each; None where later tokens change earlier answers."""
     options, first = batch[0].options, batch[0].context
     method, scores_source = options.method, isinstance(options.method, FrozenGradient)
-    if first.media:
-        check_reads_media(method)
+    if first.media and not (scores_source or method.info.tokenwise):
+        raise MethodError(
+            f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
+            "both, and so do normxlogit, logat and input-norm by the tokens that stand for it"
+        )
     if first.source is not None and method.needs_grad and not scores_source:
         raise MethodError(
             f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
@@ -137,8 +132,7 @@ def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int 
 def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int:
     """Return how often each text stands in a batch, so that its tokens are backpropagated in fewer backward passes.
 
-    Each copy has a share of the generated tokens, and of the tokens with the same place in theirs, one backward pass
-    has the sum. On a CPU this takes as long as a pass for each.
+    Each copy has a share of the generated tokens; one backward pass is for one token of each. It is no gain on a CPU.
     """
     context, method = batch[0].context, batch[0].options.method
     if model.device.type == "cpu" or context.media or context.source or not isinstance(method, FrozenGradient):
@@ -237,12 +231,9 @@ def _score_texts(
 
 
 def text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -> Scores:
-    """Return the scores of one text of a batch, (G, L, T).
+    """Return the scores of one text of a batch, (G, L, T), from those of the batch on the host, (B, K, L, T).
 
-    Args:
-        batch_scores: The scores of the batch on the host, (B, K, L, T).
-        rows: The copies of the text, each of which has the scores of the next K of `count` generated tokens.
-        tokens: Its real tokens.
+    Its `rows` are the copies of the text, each with the next K of `count` generated tokens.
     """
     row_scores = batch_scores.map(lambda values: values[rows].flatten(0, 1)[:count])
     sinks = None if batch_scores.sinks is None else batch_scores.sinks[rows].any(0)[tokens]
@@ -252,12 +243,9 @@ def text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) ->
 def scored_tokens(
     model: TaskModel, completed: Completed, options: Options, scores: Scores, **fields: Any
 ) -> Attribution:
-    """Return the scores of the tokens of a prompt and its completion as a result.
+    """Return the scores of all tokens but the last, (K, L, T - 1), as a result with further fields.
 
-    Args:
-        completed: The completion; of an encoder-decoder model whose source has scores too, `joined`.
-        scores: Scores of all tokens but the last for each target, (K, L, T - 1).
-        fields: Further fields of the result, among them its targets, and its layers if there is an axis of them.
+    The completion of an encoder-decoder model whose source has scores too is `joined`; `fields` has the targets.
     """
     sequence, text, start = completed.encoding, completed.encoding.text, completed.prompt_tokens
     placed: list[Placed] = []
@@ -333,11 +321,7 @@ def batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: Forw
 def _score_tokenwise(
     model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]
 ) -> Scores:
-    """Score all tokens for every generated token, (G, L, T - 1).
-
-    A token's score depends on its own representations alone, so the method runs once for each distinct vocabulary
-    entry, and entries that were generated several times share their scores.
-    """
+    """Score all tokens for every generated token, (G, L, T - 1): once for each distinct vocabulary entry."""
     distinct = list(dict.fromkeys(completion.ids))
     scores = _scores_of_entries(model, run, completion, distinct, layers)  # (R, L, T - 1), R distinct entries
     rows = [distinct.index(token_id) for token_id in completion.ids]
@@ -372,11 +356,7 @@ def _scores_of_entries(
 def predictions_of(
     model: TaskModel, completion: CompletionRequest, hidden: Tensor
 ) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]]:
-    """Return the top prediction at each generated token, and the token itself as a prediction.
-
-    Args:
-        hidden: The hidden states that the head reads at the tokens of the text and its padding, (T, H).
-    """
+    """Return the top prediction at each generated token, and the token itself, from the text's states, (T, H)."""
     tables: list[Tensor] = []
     states = hidden[completion.start - 1 : len(completion.context)]  # (G, H)
     ids = torch.tensor(completion.completed.generated_ids, device=states.device)  # (G,)

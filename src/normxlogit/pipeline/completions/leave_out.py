@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from ...errors import InputError
 from ...inputs.encoding import Encoding
@@ -33,14 +32,12 @@ Answers = Callable[[list[TextRemoval]], list[Answer]]
 
 
 class Ablations:
-    """Measures the log-probability of an answer with some of its sources removed, each ablation once.
+    """Measures the log-probability of an answer with some of its S sources removed, each ablation once.
 
     The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands. Regions
-    of pictures get the mean colour of what surrounds them, moments of sounds are silenced: before the processor, so
-    that the model reads what it would read of such a picture or sound.
+    of pictures get the mean colour of what surrounds them, moments of sounds are silenced, before the processor.
 
     Args:
-        sources: The sources that can be removed, S of them.
         known: What is known already: the log-probability of each token of the answer, (G,), by which sources are there.
     """
 
@@ -93,23 +90,15 @@ def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Seque
     hidden = model.states(batch)  # (B, T, H)
     values = []
     for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
-        states = hidden[row][mask][-count - 1 : -1]  # (G, H)
-        ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
-        values.append(_log_probabilities_of(model, states, ids).double().cpu().numpy())
+        predicting = hidden[row][mask][-count - 1 : -1].split(TOKENS_AT_ONCE)  # (G', H) each
+        ids = batch.inputs["input_ids"][row][mask][-count:].split(TOKENS_AT_ONCE)  # (G',) each
+        parts = []
+        for states, tokens in zip(predicting, ids, strict=True):
+            logits = model.head.tokens(states).float()  # (G', V)
+            token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
+            parts.append(token_logits - logits.logsumexp(-1))  # (G',)
+        values.append(torch.cat(parts).double().cpu().numpy())
     return values
-
-
-def _log_probabilities_of(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
-    """Return the log-probabilities of tokens, (G,), from the hidden states that predict them."""
-    parts = []
-    for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
-        logits = model.head.tokens(states).float()  # (G', V)
-        token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
-        parts.append(token_logits - logits.logsumexp(-1))  # (G',)
-    return torch.cat(parts)
-
-
-# --- verification -----------------------------------------------------------------------------------------------------
 
 
 def with_completion_verification(
@@ -138,11 +127,9 @@ def with_completion_verification(
 
 
 def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Array | None = None) -> Answers:
-    """Return a function that measures a completion without units of its prompt.
+    """Return a function that measures a completion without units of its prompt, of which each source is made.
 
-    Args:
-        units: The units that each source is made of.
-        weights: Which tokens of the completion are of which part, (K, G), if parts are measured and their sum.
+    The weights say which tokens of the completion are of which part, (K, G), if parts are measured and their sum.
     """
     places = [(set(tokens), (s.tokens, s.places)) for tokens, s in zip(units, ablations.sources, strict=True)]
 
@@ -181,11 +168,7 @@ def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
 def removable_sources(
     whole: Attribution, completed: Completed, division: SourceSpec | None
 ) -> tuple[Removable, dict[Tokens, NamedSpan]]:
-    """Return the sources of a prompt as removable units, and where in the prompt each of them is.
-
-    A source is removed wherever its words are a source: without one of two that are the same word for word, the model
-    would still read them.
-    """
+    """Return the sources of a prompt as removable units, and where each is: at every place of its words."""
     sequence, units = completed.sequenced(), whole.units
     of_media = iter(media_sources(completed, division))
     words_of = {i: " ".join(units.text[i].split()) or i for i in units.sources}
@@ -208,10 +191,7 @@ def removable_sources(
 
 
 def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
-    """Return each sentence of the reasoning by its units and tokens, and the prompt completed by what follows it.
-
-    Of a result by sources the sentences are the parts that are explained.
-    """
+    """Return each sentence of the reasoning, by its units and tokens, and the prompt completed by what follows it."""
     sequence, prompt = completed.sequenced(), completed.joined()
     if not whole.reasoning:
         raise InputError("verify='reasoning': no reasoning was found in the answer; pass its spans, reasoning=")

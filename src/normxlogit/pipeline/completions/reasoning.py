@@ -9,11 +9,8 @@ from ...errors import InputError
 from ...inputs.chat import has_chat_template
 from ...model.task_model import TaskModel
 
-NAMES = ("reasoning_content", "thinking", "reasoning")
-"""What the reasoning is called in a message, by chat templates and by response templates."""
-
-MARKS = ("<think>", "</think>")
-"""What stands around the reasoning where the tokenizer declares nothing."""
+NAMES, MARKS = ("reasoning_content", "thinking", "reasoning"), ("<think>", "</think>")
+"""What templates call the reasoning in a message, and what stands around it where the tokenizer declares nothing."""
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -24,10 +21,7 @@ ReasoningSpec = Iterable[tuple[int, int]] | tuple[str, str]
 def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: ReasoningSpec | None) -> tuple[Spans, Spans]:
     """Return the spans (start, end) of the reasoning, in characters of the completion, and those with marks around.
 
-    A tokenizer declares its reasoning by a response template, or by what its chat template writes around it.
-
-    Args:
-        spec: Where the caller says that it is; None to look for it.
+    Without a `spec` of the caller, by the tokenizer's response template, or by what its chat template writes around.
     """
     given = tuple(map(str.strip, cast(Any, spec))) if are_marks(spec) else None
     opening, ending = marks = cast(tuple[str, str], given) or reasoning_marks(model.reader)
@@ -45,7 +39,7 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Reason
 
 
 def are_marks(spec: Any) -> bool:
-    """Return whether the caller gave what stands before and behind the reasoning, rather than spans."""
+    """Return whether the caller gave what stands around the reasoning, rather than spans."""
     return isinstance(spec, list | tuple) and len(spec) == 2 and all(isinstance(m, str) and m.strip() for m in spec)
 
 

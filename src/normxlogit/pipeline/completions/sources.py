@@ -41,7 +41,7 @@ from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed
-from .completion import CompletionRequest, batch_targets, explain_completion, pass_over, scored_tokens, text_scores
+from .completion import CompletionRequest, batch_targets, explain_completions, pass_over, scored_tokens, text_scores
 from .leave_out import Ablations, Array, media_sources, with_completion_verification
 
 
@@ -55,15 +55,13 @@ def explain_sources(
     parts: PartSpec = None,
     token_weights: Array | None = None,
 ) -> Attribution:
-    """Explain the parts of an answer by the sources of its prompt, or by its tokens.
+    """Explain the parts of an answer, None for the whole, by the sources of its prompt, None for its tokens.
 
     Methods that can backpropagate from a weighted sum of the answer's tokens do it once for each part of the answer;
     perturbation methods leave out sources instead of tokens; the scores of all others are summed over tokens, and so
     are those of another target than the answer's own tokens, of a contrast and of layers.
 
     Args:
-        sources: How the prompt is divided; None for tokens.
-        parts: How the answer is divided; None for the whole.
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
             K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
     """
@@ -104,17 +102,14 @@ def explain_sources(
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
         with attempt:
-            by_token = _token_scores(model, completed, options, part_pieces, weights, token_weights)
+            by_token = _token_scores(model, completed, options, part_pieces, token_weights)
     if by_token is not None:
         result = by_token if sources is None else grouped(by_token, sources)
         passes |= {"backward_passes": float(len(by_token.targets))}
     elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
-        raise MethodError(
-            f"{method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, occlusion "
-            "and other perturbation methods do"
-        )
+        raise MethodError(f"{method.info.name} does not score the source of such a model; frozen-gradient does")
     else:
-        tokens = explain_completion(model, completed, options)
+        (tokens,) = explain_completions(model, [completed], [options])
         result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
         if not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
@@ -122,11 +117,7 @@ def explain_sources(
 
 
 def score_sources(method: Perturbation, ablations: Ablations, weights: Array) -> tuple[Array, Quantity, float]:
-    """Score sources by a perturbation method, of which occlusion is leave-one-out.
-
-    Returns:
-        The scores for each part of the answer, (K, S), what they add up in, and the forward passes that they cost.
-    """
+    """Return scores of sources by a perturbation method, (K, S), what they add up in, and the forward passes."""
     if isinstance(method, Occlusion) and method.window != 1:
         raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
     present = method.subsets(len(ablations.sources))  # (N, S)
@@ -165,23 +156,13 @@ def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
 
 
 def _token_scores(
-    model: TaskModel,
-    completed: Completed,
-    options: Options,
-    parts: list[NamedSpan],
-    weights: Array,
-    token_weights: Array | None,
+    model: TaskModel, completed: Completed, options: Options, parts: list[NamedSpan], token_weights: Array | None
 ) -> Attribution | None:
     """Score the tokens for each part of an answer by one backward pass from the sum of the part's tokens.
 
-    Args:
-        weights: Which tokens are of which part, (K, G).
-        token_weights: Further weights of the tokens of each part, (K, G), a backward pass each.
-
-    Returns:
-        The scores of K targets, or of 2 K; None if the method or the model has no such backward pass.
+    The weights are those of `explain_sources`. None if the method or the model has no such pass.
     """
-    method, start = options.method, completed.prompt_tokens
+    method, start, weights = options.method, completed.prompt_tokens, part_weights(completed, parts)
     if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
         return None
     if completed.context.source is not None and not isinstance(method, FrozenGradient):  # would not reach the encoder
@@ -202,10 +183,7 @@ def _token_scores(
     return scored_tokens(model, completed.joined(), options, row_scores, targets=part_targets(parts))
 
 
-# --- whole answers, and the next words of a text ---------------------------------------------------------------------
-
 OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
-"""A note for answers of several tokens, whose tokens have no scores."""
 
 
 def explain_answer(
@@ -214,9 +192,6 @@ def explain_answer(
     """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
 
     The scores of the prompt's units add up, with sink and bias, to what is explained.
-
-    Args:
-        options: The caller's options, without targets.
     """
     other, start = completed.other, completed.prompt_tokens
     answers = [completed] if other is None else [completed, other]
@@ -285,9 +260,6 @@ def _difference(first: Attribution, other: Attribution | None = None) -> Attribu
     bias = None if first.bias is None else np.asarray(less("bias") + (0 if sinks else sink), np.float32)
     scores = less("scores").astype(np.float32)
     return replace(first, scores=scores, bias=bias, sink=np.asarray(sink, np.float32) if sinks else None, sinks=sinks)
-
-
-# --- the next words of a text ----------------------------------------------------------------------------------------
 
 
 def names_sequences(model: TaskModel, options: Options) -> bool:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -23,42 +24,31 @@ from .files import replacing
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 from .tables import optional_module
 
-METADATA = b"normxlogit"
-"""Key in a file's metadata for the values that all its rows share, as JSON."""
+METADATA, NO_ARROW = b"normxlogit", "Parquet and datasets need pyarrow: pip install pyarrow"
+"""Key in a file's metadata for the values that all its rows share, as JSON; what is said without pyarrow."""
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """Errors that reading a damaged or unrelated file may raise."""
-
-NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 
 Strings = tuple[str, ...]
 Spans = tuple[tuple[Index, Index], ...]
 
 
 class Column(NamedTuple):
-    """A column of results.
+    """A column: its type, as in the schema, and the attribution's field it is read back to, or what computes it."""
 
-    Attributes:
-        value: The field of an attribution that it holds, such as "units.text", and is read back to; or a function that
-            computes it.
-    """
-
-    type: Any  # as in the schema of results
+    type: Any
     value: str | Callable[[Attribution], Any]
 
 
-def _of_prediction(field: str) -> Callable[[Attribution], Any]:
-    return lambda a: getattr(prediction_of(a), field, None)
+def _of_prediction(field: str, a: Attribution) -> Any:
+    return getattr(prediction_of(a), field, None)
 
 
-def _of_targets(field: str) -> Callable[[Attribution], Any]:
-    """Return a function that lists a field of all targets; its result is None if one has no such value."""
-
-    def listed(a: Attribution) -> list[Any] | None:
-        values = [getattr(target, field) for target in a.targets]
-        return None if None in values else values
-
-    return listed
+def _of_targets(field: str, a: Attribution) -> list[Any] | None:
+    """Return a field of all targets; None if one has no such value."""
+    values = [getattr(target, field) for target in a.targets]
+    return None if None in values else values
 
 
 def _position(a: Attribution) -> int | None:
@@ -76,7 +66,7 @@ COMMON = {
     "sequence_ids": Column(tuple[np.int8, ...], "units.sequence"),
     "scores": Column(FloatArray, "scores"),
     "shape": Column(tuple[Index, ...], lambda a: a.scores.shape),
-    "target": Column(Strings, _of_targets("name")),
+    "target": Column(Strings, partial(_of_targets, "name")),
     "bias": Column(FloatArray, lambda a: a.bias),
     "sink": Column(FloatArray, lambda a: a.sink),
     "sinks": Column(tuple[Index, ...], "sinks"),
@@ -91,11 +81,11 @@ TEXT = {
     "text_pair": Column(str, "text_pair"),
     "unit_ids": Column(tuple[Index, ...], "units.ids"),
     "word_spans": Column(Spans, "units.words"),
-    "prediction": Column(str, _of_prediction("label")),
-    "prediction_id": Column(Index, _of_prediction("id")),
-    "value": Column(Number, _of_prediction("value")),
-    "probability": Column(Number, _of_prediction("probability")),
-    "target_ids": Column(tuple[Index, ...], _of_targets("id")),
+    "prediction": Column(str, partial(_of_prediction, "label")),
+    "prediction_id": Column(Index, partial(_of_prediction, "id")),
+    "value": Column(Number, partial(_of_prediction, "value")),
+    "probability": Column(Number, partial(_of_prediction, "probability")),
+    "target_ids": Column(tuple[Index, ...], partial(_of_targets, "id")),
     "position": Column(Index, _position),
 }
 
@@ -105,7 +95,7 @@ ANSWER = {
     "marked_reasoning": Column(Spans, "marked_reasoning"),
     "unit_names": Column(Strings, "units.name"),
     "shares": Column(FloatArray, lambda a: a.whole().shares if a.targets[0].kind == "part" else None),
-    "target_spans": Column(Spans, _of_targets("span")),
+    "target_spans": Column(Spans, partial(_of_targets, "span")),
     "settings": Column(str, lambda a: _json(a.settings)),
 }
 """Further columns of texts, and of answers."""
@@ -153,11 +143,8 @@ def _arrow_type(type_: Any) -> Any:
 def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
     """Return a result as a row with some columns, without `row` and `id`; its state has what is in none of them."""
     a = result.scored
-    values = {
-        name: attrgetter(of)(a) if isinstance(of, str) else of(a)
-        for name, (_, of) in COLUMNS.items()
-        if name in columns
-    }
+    chosen = {name: column.value for name, column in COLUMNS.items() if name in columns}
+    values = {name: attrgetter(of)(a) if isinstance(of, str) else of(a) for name, of in chosen.items()}
     held = {FIELDS[name] for name in values if name in FIELDS}
     rest = {"kind": a.kind, **_unheld(a, "", held), "units": _unheld(a.units, "units.", held)}
     state: dict[str, Any] = rest
@@ -261,6 +248,5 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     except (*UNREADABLE, arrow_errors) as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
-        reason = reason_of(error)
-        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
+        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason_of(error)})"
         raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None

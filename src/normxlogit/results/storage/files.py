@@ -3,11 +3,12 @@
 import json
 import os
 import re
-import tempfile
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ...errors import DataError, reason_of
 
@@ -16,8 +17,7 @@ from ...errors import DataError, reason_of
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield the path of a temporary file, which replaces a file (of a link, its target) when the block ends.
 
-    A reader sees the old file or the new one, never a part. When the block or the disk fails, the old file stays
-    and the temporary one is removed. A path that is not of a regular file, such as `/dev/stdout`, is written directly.
+    When the block or the disk fails, the old file stays. What is no regular file (`/dev/stdout`) is written directly.
     """
     temporary: Path | None = None
     try:
@@ -30,22 +30,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if target.exists() and not os.access(target, os.W_OK):  # a rename would not ask
             raise DataError(f"cannot write {path}: the file is read-only")
         # The suffix stays: writers choose the format by it.
-        handle, name = tempfile.mkstemp(prefix=".writing-", suffix=target.suffix[-20:], dir=target.parent)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = target.with_name(f".writing-{uuid4().hex}{target.suffix[-20:]}")
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        os.umask(umask := os.umask(0o077))  # it can only be read by setting it
-        temporary.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask)
+        if target.exists():
+            shutil.copymode(target, temporary)
         temporary.replace(target)
-        temporary = None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise DataError(f"cannot write {path}: {reason_of(error)}") from None
     finally:
         if temporary is not None:
             with suppress(OSError):
-                temporary.unlink()
+                temporary.unlink(missing_ok=True)
 
 
 def write_bytes(content: bytes, path: str | Path) -> None:
@@ -68,10 +65,7 @@ def written(content: str, path: str | Path | None) -> str | None:
 
 
 def json_text(state: Any, *, ascii_only: bool = False) -> str:
-    """Return a state as JSON that any strict parser reads and any terminal may show.
-
-    Control characters, marks that turn the writing direction and half surrogate pairs are escaped.
-    """
+    """Return a state as strict JSON without characters that a terminal must not show, which are escaped."""
     try:
         text = json.dumps(state, ensure_ascii=ascii_only, allow_nan=False, indent=1)
     except (TypeError, ValueError, RecursionError) as error:

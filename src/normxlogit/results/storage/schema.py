@@ -1,7 +1,6 @@
 """The schema of results and settings: values are checked by type hints and converted for JSON.
 
-Strict pydantic refuses "NaN" for a number, lenient pydantic takes "1.5" for one, and msgspec refuses numpy's numbers;
-with a converter for each of these they are no shorter than this module.
+Pydantic refuses "NaN" for a number or takes "1.5" for one, and msgspec refuses numpy's numbers.
 """
 
 import math
@@ -90,14 +89,10 @@ def require(condition: bool, problem: str) -> None:
 
 @cache
 def check(hint: Any) -> Check:
-    """Return a function that checks values against a type hint and converts them.
+    """Return a function that checks values against a type hint, Any for a method's setting, and converts them.
 
     It returns the value in the hint's own type: lists become tuples, mappings records, numpy's numbers Python's, nested
     lists arrays. It raises ValueError for a value of another type, and names the field of a record.
-
-    Args:
-        hint: A type: str, bool, int, float, None, `FloatArray`, a Literal, an Annotated number, a union, a tuple, a
-            Sequence, a Mapping of strings, a NamedTuple, a dataclass; Any for what a method's setting holds.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
-"""A row of a table by its columns."""
-
 Columns = dict[str, list[Any]]
-"""The columns of a table by name, all of one length."""
+"""A row of a table by its columns, and the columns of a table by name, all of one length."""
 
 TOP = 3
 """Words in a cell of top words."""
@@ -97,13 +95,15 @@ def named_scores(a: "Attribution") -> list[tuple[str, float]]:
 def concat_tables(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
     """Concatenate tables, each with leading cells that all its rows share; missing columns are filled with None."""
     lengths = [len(next(iter(table.values()))) for table in tables]
-    shared = ({name: [value] * count for name, value in row.items()} for row, count in zip(first, lengths, strict=True))
-    parts = [cells | table for cells, table in zip(shared, tables, strict=True)]
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {
-        name: [v for part, count in zip(parts, lengths, strict=True) for v in part.get(name, [None] * count)]
-        for name in names
-    }
+    parts = [
+        {name: [value] * count for name, value in row.items()} | table
+        for row, table, count in zip(first, tables, lengths, strict=True)
+    ]
+    columns: Columns = {name: [] for part in parts for name in part}
+    for name, values in columns.items():
+        for part, count in zip(parts, lengths, strict=True):
+            values += part.get(name, [None] * count)
+    return columns
 
 
 def to_csv(columns: Columns) -> str:

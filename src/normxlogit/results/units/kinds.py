@@ -1,6 +1,6 @@
 """Names that calls and the command line choose among, without an import: how texts are divided, and words merged."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 SourceKind = Literal["word", "sentence", "paragraph", "message"]
 """What a prompt is divided into."""
@@ -10,5 +10,3 @@ PartKind = Literal["token", "word", "sentence", "paragraph", "all"]
 
 Merge = Literal["sum", "max", "mean", "first"]
 """How token scores are combined to the score of a word, or of another coarser unit."""
-
-MERGES = get_args(Merge)

@@ -185,14 +185,9 @@ def is_region(item: Any, *, has_text: bool = True) -> bool:
 def media_places(
     media: Sequence[Any], sources: Any, *, has_text: bool = True
 ) -> Iterator[tuple[int, str, UnitKind, list[Place]]]:
-    """Yield what of media is a source: each medium, or its regions and the rest of it.
+    """Yield what of media is a source, each medium, or its regions and the rest of it, as (index, name, kind, places).
 
-    Args:
-        media: What a prompt or a result holds beside its text, each with a `kind`, a `name` and an `extent`.
-        has_text: Whether it holds a text, of whose characters a pair of whole numbers is a span.
-
-    Yields:
-        The index of the medium, the name and the kind of the source, and its places; none for a whole medium.
+    A whole medium has no places. With `has_text` a pair of whole numbers is a span of characters of the text.
     """
     items = sources.items() if isinstance(sources, Mapping) else ()
     named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}

@@ -22,8 +22,6 @@ from .words import merge_scores, word_groups
 if TYPE_CHECKING:
     from ..attribution import Attribution
 
-Floats = NDArray[np.float64]
-
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and regions of media."""
 
@@ -37,22 +35,19 @@ class MessageSpan(NamedTuple):
     Attributes:
         role: Role of its author; of a conversation what it is: also "tool call", "tool result" and "reasoning".
         name: What it is called in a conversation, such as "tool result search (2)"; its sources' names begin with it.
-        tool: Name of the tool; of other messages empty.
     """
 
     role: str
     start: Index
     end: Index
     name: str = ""
-    tool: str = ""
+    tool: str = ""  # its name; of other messages empty
 
 
 class NamedSpan(NamedTuple):
     """A source of the prompt, a part of the answer, or another coarser unit.
 
     Attributes:
-        tokens: Indices of its tokens in the sequence, or of the finer units that it is made of.
-        sequence: Which of two texts it is of, None for pictures and sounds.
         weights: How much of each of `tokens` belongs to it, such as the share of a patch that lies in a region; empty
             where all of them do.
         places: What it is of pictures and sounds: which of them, and a box in pixels or a span in seconds.
@@ -61,9 +56,9 @@ class NamedSpan(NamedTuple):
     name: str
     start: int
     end: int
-    tokens: tuple[int, ...]
+    tokens: tuple[int, ...]  # or the finer units that it is made of
     kind: UnitKind = "span"
-    sequence: int | None = 0
+    sequence: int | None = 0  # which of two texts it is of, None for pictures and sounds
     weights: tuple[float, ...] = ()
     places: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
@@ -73,7 +68,6 @@ class Sequenced:
     """A prompt with its completion, as characters and as tokens; other fields as in `Units` and `Attribution`.
 
     Attributes:
-        offsets: Character spans of the T tokens.
         reasoning: Spans of the completion's reasoning, in its characters, each with its span with the marks around it.
     """
 
@@ -99,7 +93,7 @@ class Sequenced:
 
     @cached_property
     def _special_spans(self) -> list[tuple[int, int]]:
-        """The spans of special tokens that stand in the text as such, "</s>"; what is unknown has the same mark."""
+        """The spans of special tokens that are written in the text, such as "</s>"; not those of unknown words."""
         pairs = zip(self.offsets, self.special, strict=False)  # pictures have no offsets
         spans = [span for span, special in pairs if special and span[1] - span[0] > 2]
         return [(a, b) for a, b in spans if not (self.text[a].isalnum() or self.text[b - 1].isalnum())]
@@ -185,12 +179,8 @@ def _groups_between(sequence: Sequenced, kind: str, start: int, end: int, *, of_
         tokens = [(i, *sequence.offsets[i]) for i in sequence.tokens_in(start, end, of_answer=of_answer)]
         spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end, sequence.words)]
     else:
-        cut = sentence_spans if kind == "sentence" else paragraph_spans
-        spans = [
-            (first + a, first + b)
-            for first, last in sequence.between_special_tokens(start, end)
-            for a, b in cut(sequence.text[first:last])
-        ]
+        cut, between = sentence_spans if kind == "sentence" else paragraph_spans, sequence.between_special_tokens
+        spans = [(at + a, at + b) for at, last in between(start, end) for a, b in cut(sequence.text[at:last])]
     groups = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
     return [group for group in groups if group.tokens]
 
@@ -235,8 +225,7 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
 def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
     """Return the units of the answer's own tokens: of each explained part of it one, and of all other tokens one."""
     name, spans, groups = "the answer's earlier words", a.units.spans or (), []
-    parts = {target.span: None for target in a.targets if target.kind == "part" and target.span and spans}
-    for start, end in parts:  # two targets may be of one part
+    for start, end in dict.fromkeys(t.span for t in a.targets if t.kind == "part" and t.span and spans):
         tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
         groups.append(NamedSpan(name, start, end, tokens, "answer", 0))
     left = _not_in(groups, units)
@@ -267,13 +256,10 @@ def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
     reasoning = list(zip(a.reasoning, a.marked_reasoning, strict=True))
     groups = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None, None, reasoning), parts)
     rows = [list(group.tokens) for group in groups]
-    groups = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
+    named = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
-    return a._transformed(
-        lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
-        targets=part_targets(groups),
-        **changes,
-    )
+    changes["targets"] = part_targets(named)
+    return a._transformed(lambda values: np.array([values[k].sum(0, dtype=np.float64) for k in rows]), **changes)
 
 
 def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
@@ -282,17 +268,15 @@ def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
     of_text = min(a.text_units, len(spans))
     for group in groups:
         for unit in group.tokens:
-            if a.units.kind[unit] != "token" and unit < of_text and spans[unit][1] > group.end:
-                kind = a.units.kind[unit]
+            if (kind := a.units.kind[unit]) != "token" and unit < of_text and spans[unit][1] > group.end:
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
 
 def units_of(groups: Sequence[NamedSpan], texts: Sequence[str]) -> Units:
     """Return named spans of texts, pictures and sounds as units."""
-    bodies = ["" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in groups]
     return Units(
         kind=tuple(group.kind for group in groups),
-        text=tuple(bodies),
+        text=tuple("" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in groups),
         special=tuple(group.kind in APART for group in groups),
         sequence=tuple(group.sequence for group in groups),
         spans=tuple((group.start, group.end) for group in groups),
@@ -313,10 +297,10 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     in_other = [text_index not in (None, sequence) for text_index in a.units.sequence]
     offsets = [(0, 0) if other else span for span, other in zip(a.offsets, in_other, strict=False)]
     masked = [special or other for special, other in zip(a.special_tokens_mask, in_other, strict=False)]
-    end = (a.text_units, len(text))
+    tokens, characters = a.text_units, len(text)
     if a.prompt_tokens is not None:
-        end = (a.prompt_tokens, len(text) - len(a.completion or ""))
-    return Sequenced(text, offsets, masked, *end, None if sequence else a.messages, a.units.words)
+        tokens, characters = a.prompt_tokens, characters - len(a.completion or "")
+    return Sequenced(text, offsets, masked, tokens, characters, None if sequence else a.messages, a.units.words)
 
 
 def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
@@ -339,10 +323,9 @@ def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
     return groups
 
 
-def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Floats:
+def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Any:
     """Return the scores of a group, (...)."""
     values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
     if merge == "sum" or group.kind in APART:
-        sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
-        return sums
-    return np.asarray(merge_scores(values, merge))
+        return values @ np.array(group.weights or [1.0] * len(group.tokens))
+    return merge_scores(values, merge)

@@ -22,10 +22,8 @@ def passed_through(
     With A_k the scores of part k of the answer on the prompt and B_kj its score on an earlier part j, the passed-on
     scores are T_k = A_k + sum_j B_kj r_j, where r_j says what part j rests on: the positive scores of A_j + sum_i B_ji
     r_i, divided by their sum. The matrix B is triangular, for a part is read by later ones alone, so one pass over the
-    parts in their order solves it. Each r_j sums to 1, so the sum over units is that of the direct scores.
-
-    Args:
-        weighted: Other scores of the parts, of which r_j is taken; None for those of the result.
+    parts in their order solves it. Each r_j sums to 1, so the sum over units is that of the direct scores. It may be
+    taken of other scores of the parts, `weighted`.
     """
     part_of_unit = _parts_that_are_units(a)  # by unit, of those that are passed on
     if spans is not None:
@@ -73,10 +71,7 @@ def _parts_that_are_units(a: "Attribution") -> dict[int, int]:
         unit: k for unit in of_answer for k, (first, end) in ends.items() if first < spans[unit][1] <= end
     }
     if not parts:
-        raise DataError(
-            "the answer's own words are one unit of this result: explain its parts, parts='sentence', or pass the "
-            "scores of its tokens on before they are grouped"
-        )
+        raise DataError("the answer's words are one unit: explain its parts, or pass scores on before they are grouped")
     return parts
 
 

@@ -48,10 +48,9 @@ def word_groups(
 
     A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
     ("don't", "state-of-the-art", "3.14"); any other character is a word. Scripts written without spaces have
-    a word for each character. A token that reaches over several of these makes one word of them.
+    a word for each character. A token, (index, start, end), that reaches over several of these makes one word of them.
 
     Args:
-        tokens: Each as (index, start, end).
         boundary: The character at which a word ends, and another begins.
         split: The characters of the word of each token; None to find words in the text.
     """
@@ -85,16 +84,15 @@ def word_groups(
 
 def merge_scores(scores: Any, merge: str) -> Any:
     """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
-    if merge == "sum":
-        score = scores.sum(-1)
-    elif merge == "mean":
-        score = scores.mean(-1)
-    elif merge == "first":
-        score = scores[..., 0]
-    elif merge == "max":
-        score = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
-    else:
-        raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
+    match merge:
+        case "sum" | "mean":
+            score = getattr(scores, merge)(-1)
+        case "first":
+            score = scores[..., 0]
+        case "max":
+            score = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+        case _:
+            raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
     return float(score) if score.ndim == 0 else score
 
 
@@ -102,13 +100,12 @@ class _Classes(dict[int, int]):
     """A mapping of characters to classes for the word pattern: accents are one class, scripts without spaces one."""
 
     def __missing__(self, code: int) -> int:
-        replacement = code
         if any(first <= code <= last for first, last in _NO_SPACES) and chr(code).isalnum():
-            replacement = ord(_ALONE)
-        elif unicodedata.category(chr(code)).startswith("M") and not 0xFE00 <= code <= 0xFE0F:
-            replacement = ord(_ACCENT)
-        self[code] = replacement
-        return replacement
+            self[code] = ord(_ALONE)
+        else:
+            is_accent = unicodedata.category(chr(code)).startswith("M") and not 0xFE00 <= code <= 0xFE0F
+            self[code] = ord(_ACCENT) if is_accent else code
+        return self[code]
 
 
 _ALONE, _ACCENT = "\ue000", "ª"
