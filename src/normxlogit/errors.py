@@ -3,7 +3,6 @@
 A message may quote what a user or a file said, so it is made safe to print and bounded in length here.
 """
 
-import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -26,6 +25,9 @@ CLOSE = 0.75
 
 PREFIX = 3
 """Least letters of a prefix that matches a name."""
+
+JOINERS = "\u200c\u200d\xa0\u3000"
+"""Characters of words and emojis, and wide spaces, that are printed as they are."""
 
 
 class NormXLogitError(Exception):
@@ -61,13 +63,7 @@ class MethodError(NormXLogitError):
 
 def _printable(message: str) -> str:
     """Escape control characters, changes of writing direction and lone surrogates."""
-    return "".join(c if c in "\n\t" or not _hidden(c) else repr(c)[1:-1] for c in message)
-
-
-def _hidden(character: str) -> bool:
-    kind = unicodedata.category(character)
-    turns = unicodedata.bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    return kind in ("Cc", "Cs", "Zl", "Zp") or turns or character in "\u061c\u200e\u200f"
+    return "".join(c if c in "\n\t" or c.isprintable() or c in JOINERS else repr(c)[1:-1] for c in message)
 
 
 def _bounded(message: str) -> str:

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, get_args
-from weakref import WeakKeyDictionary
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -140,7 +139,7 @@ class Encoder:
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
         options = {"verbose": False, "return_special_tokens_mask": True}
-        encoded = private_tokenizer(self.tokenizer, shared=False)(text_target=text, **options)  # which sets a language
+        encoded = private_tokenizer(self.tokenizer)(text_target=text, **options)  # which sets a language
         doubled = doubled_special_tokens(encoded["input_ids"], list(map(bool, encoded["special_tokens_mask"])))
         return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
 
@@ -267,41 +266,19 @@ def _kind(text: Text) -> tuple[bool, bool]:
     return isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText)
 
 
-_PRIVATE_BACKENDS: WeakKeyDictionary[Any, tuple[Any, Tokenizer]] = WeakKeyDictionary()
-"""The copy of each tokenizer's backend, with the state that it was made of."""
+def private_tokenizer(tokenizer: Any) -> Any:
+    """Return a copy of the user's tokenizer that shares the vocabulary, but no setting, such as truncation and padding.
 
-
-def private_tokenizer(tokenizer: Any, *, shared: bool = True) -> Any:
-    """Return a copy of the user's tokenizer that shares no setting with it, such as truncation and padding.
-
-    A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: the user's own setting
-    would be overwritten, also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other
-    tokens. The copy shares the vocabulary, and is made again where the tokenizer has changed: adding hundreds of tokens
-    takes milliseconds. Slow tokenizers keep nothing of a call, and are returned as they are.
-
-    Args:
-        shared: Whether the copy is for calls that change nothing of it: others get one of their own.
+    A fast tokenizer keeps these in its backend, and every call sets them there: the user's own would be overwritten,
+    also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other tokens. Slow tokenizers
+    keep nothing of a call, and are returned as they are.
     """
     backend = getattr(tokenizer, "_tokenizer", None)
     if not isinstance(backend, Tokenizer):
         return tokenizer
-    private, state = copy.copy(tokenizer), _state_of(backend) if shared else None
-    known_state, private._tokenizer = _PRIVATE_BACKENDS.get(tokenizer, (None, None))
-    if state is None or state != known_state:
-        private._tokenizer = _copy_backend(backend)
-        _PRIVATE_BACKENDS[tokenizer] = state, private._tokenizer
+    private = copy.copy(tokenizer)
+    private._tokenizer = _copy_backend(backend)
     return private
-
-
-def _state_of(backend: Tokenizer) -> Any:
-    """Return what a copy of a backend is made of, for a comparison; None if it is not known."""
-    components = [getattr(backend, name) for name in COMPONENTS]
-    try:
-        states = [None if component is None else component.__getstate__() for component in components]
-    except Exception:  # of a component that is written in Python
-        return None
-    sizes = backend.get_vocab_size(), backend.get_added_tokens_decoder()
-    return backend, states, backend.encode_special_tokens, *sizes  # the same object, and as it was
 
 
 def _copy_backend(backend: Tokenizer) -> Tokenizer:

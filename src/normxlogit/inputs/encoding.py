@@ -293,7 +293,7 @@ class Batch:
     @cached_property
     def padded(self) -> bool:
         """Whether the batch has padding, computed without a transfer from the device."""
-        return min(lengths_of(self.encodings)) < self.mask.shape[1]
+        return min(map(len, self.encodings)) < self.mask.shape[1]
 
     @cached_property
     def starts(self) -> list[int]:
@@ -347,11 +347,6 @@ class Batch:
         return self.real(rows.expand(self.mask.shape))  # (N,)
 
 
-def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
-    """Return the number of tokens of each encoding."""
-    return [len(encoding) for encoding in encodings]
-
-
 def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
     """Return the number of tokens of each encoding, with those of its source."""
     return [len(encoding) + (0 if encoding.source is None else len(encoding.source)) for encoding in encodings]
@@ -384,7 +379,7 @@ def collate(
 
     Models that answer at the last position whatever stands there are padded on the left.
     """
-    lengths = np.array(lengths_of(encodings))[:, None]  # (B, 1)
+    lengths = np.array(list(map(len, encodings)))[:, None]  # (B, 1)
     longest = int(lengths.max())
     token_places = np.arange(longest)  # (T,)
     mask = token_places >= longest - lengths if left else token_places < lengths  # (B, T)

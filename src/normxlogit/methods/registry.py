@@ -7,7 +7,6 @@ Its class is imported when it is first used.
 
 import inspect
 import json
-import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -214,29 +213,10 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
     return f"{', '.join(names)} work on {ANY_MODEL}" if head else f"{', '.join(names)} need the model's logits only"
 
 
-NAMES_ELSEWHERE = {
-    **dict.fromkeys(("shap", "shapley"), "kernel-shap"),
-    "ig": "integrated-gradients",
-    **dict.fromkeys(("saliency", "gradient", "vanilla-gradient"), "gradient-norm"),
-    "input-x-gradient": "gradient-x-input",
-    **dict.fromkeys(("gradcam", "grad-cam"), "gradient-x-input (the nearest of these)"),
-    "attention": "attention-rollout",
-    **dict.fromkeys(("attnlrp", "lrp"), "frozen-gradient:read_at=0 (the nearest of these)"),
-    **dict.fromkeys(("leave-one-out", "loo"), "occlusion"),
-    "contextcite": "context-cite",
-    "logit-lens": "logat",
-    "default": "frozen-gradient",
-}
-"""Names of methods in other packages, and their names here."""
-
-
 def describe(name: str) -> MethodInfo:
     """Return the registered information on a method."""
     _load()
     spelled = str(name).lower().replace("_", "-").replace(" ", "-")
-    own_name = NAMES_ELSEWHERE.get(spelled, "")
-    if name not in _METHODS and re.split("[: ]", own_name)[0] in _METHODS:
-        raise MethodError(f"no method named {name!r}; here it is called {own_name}")
     name = name if name in _METHODS or spelled not in _METHODS else spelled
     if name not in _METHODS:
         similar = nearest(str(name), _METHODS)
