@@ -75,9 +75,7 @@ class Encoder:
         """Encode texts or pairs.
 
         Args:
-            long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
-                "window" encodes it whole, to be read in windows, "error" raises, None truncates and warns.
-            max_length: Read at most this many tokens, if fewer than the model reads.
+            long_text: As in a call; "window" encodes a text whole, and None truncates and warns.
             special: False for texts that a chat template has written, with all that they get.
         """
         return self._encode(read_texts(texts)[0], long_text, max_length, special)
@@ -118,11 +116,7 @@ class Encoder:
         return [self._with_unknown_note(encoding) for encoding in encodings]
 
     def opening(self, text: str, *, special: bool) -> Encoding:
-        """Encode a prompt, which may be empty, without the special tokens at its end.
-
-        Args:
-            special: Whether the tokenizer adds its special tokens; a chat template has written them already.
-        """
+        """Encode a prompt, which may be empty, without the special tokens at its end; see `__call__`."""
         if not isinstance(text, str):
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():

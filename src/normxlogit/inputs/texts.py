@@ -50,13 +50,10 @@ WORDS = "tokens"
 
 
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
-    """Return one or several texts as a list, and whether it was a single one.
+    """Return one or several texts or pairs as a list, and whether it was a single one.
 
-    Args:
-        inputs: A string, a pair (tuple of two strings), or any iterable of these with an order: a list, generator,
-            array, column of a data frame, an Arrow table or a data set; also a row, a frame, a table or a data set
-            with one column of texts, one that is called "text", or a pair of `PAIRS`. Lists of words are texts in a
-            column that is called "tokens", and where `split_texts` has read them.
+    Of a table or a row the texts are the only column of texts, one called "text", a pair of `PAIRS`, or the lists of
+    words in a column called "tokens".
     """
     inputs = arrow_value(text_column(inputs))
     if isinstance(inputs, str | tuple | bytes):
@@ -66,12 +63,7 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
 
 
 def split_texts(inputs: Any) -> Any:
-    """Return texts whose words the caller has split, for `read_texts`.
-
-    Args:
-        inputs: The words of one text in any container; a tuple of two of these, which is a pair; or any container of
-            these. Of a row, a frame, a table or a data set the column "tokens", or the only one with lists of words.
-    """
+    """Return the words of one text, of a pair (a tuple of two) or of several texts as texts for `read_texts`."""
     if (split := _split(inputs)) is None:
         raise InputError(
             "is_split_into_words=True reads the words of a text in a list, of two texts in a tuple of two lists, or "

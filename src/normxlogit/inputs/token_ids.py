@@ -25,9 +25,7 @@ Row = dict[str, list[Any]]
 def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
     """Return token ids as tokenizers return them, in one mapping or several; None for anything else.
 
-    They are a mapping, a list or a loader of mappings, a frame, a table or a data set with a column "input_ids", or
-    bare ids of one text or several. A list of numbers and a row of them in an array could be labels: they are not taken
-    for token ids.
+    Bare ids are of several texts, or of one in a tensor: a list of numbers could be labels.
     """
     if isinstance(inputs, Mapping):
         return [inputs] if "input_ids" in inputs else None
@@ -57,13 +55,7 @@ def read_token_ids(
     vocabulary: int | None,
     model_inputs: Collection[str] | None = None,
 ) -> list[Encoding]:
-    """Return one encoding for each row, without its padding.
-
-    Args:
-        encoded: A tokenizer's output: `input_ids` (B, T), (T,) or a list of rows, and, if padded, `attention_mask`.
-        vocabulary: How many token ids the model knows, None if that is not known.
-        model_inputs: The inputs that the model reads, None if that is not known. Other fields are left out.
-    """
+    """Return one encoding for each row of a tokenizer's output, without padding and what the model does not read."""
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:

@@ -21,11 +21,7 @@ PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """The files of an adapter.
-
-    Attributes:
-        shapes: The shapes of its tensors, by the names of the base model's weights.
-    """
+    """The files of an adapter, with its tensors' shapes by the names of the base model's weights."""
 
     source: str
     base: str

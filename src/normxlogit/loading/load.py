@@ -190,10 +190,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
 
 
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
-    """Return advice to install sentencepiece if a tokenizer exists only in its format; None for any other error.
-
-    Without the package, transformers takes the file for one of tiktoken's, and asks for that package.
-    """
+    """Return advice to install sentencepiece if a tokenizer lacks it, which transformers takes for tiktoken's."""
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
     may_have_file = any(Path(source).glob("*.model")) or not Path(source).is_dir()
     if find_spec("sentencepiece") is not None or not mentioned or not may_have_file:

@@ -1,7 +1,4 @@
-"""The module and tokenizer inside a pipeline or an object of sentence-transformers.
-
-The objects are known by their attributes: neither package is needed.
-"""
+"""The module and tokenizer inside a pipeline or an object of sentence-transformers, known by their attributes."""
 
 import copy
 import inspect
@@ -24,11 +21,7 @@ REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedMod
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and its tokenizer or processor, also from what holds both.
-
-    That is a pipeline, a `Trainer`, or a `CrossEncoder` or `SentenceTransformer`; and a module of `REPLICATING` is its
-    own one.
-    """
+    """Return the module and its tokenizer or processor, also of a pipeline, a `Trainer` or sentence-transformers."""
     if isinstance(model, REPLICATING):
         model = model.module
     if (held := _held_in(model)) is not None:

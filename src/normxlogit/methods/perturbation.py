@@ -27,14 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class TokenSubsets:
-    """The explained quantity of texts as a function of which of their tokens are present.
-
-    Args:
-        log_odds: Whether the log-odds of the target are read, instead of the explained quantity.
-
-    Attributes:
-        players: The indices of the tokens of each text that may be left out.
-    """
+    """The explained quantity of texts, or the log-odds, as a function of which of their tokens are present."""
 
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:
         check_words(request.model)

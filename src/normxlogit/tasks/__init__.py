@@ -69,12 +69,7 @@ def task_of(
     question: Callable[[Any], Task] | None = None,
     problem: Problem | None = None,
 ) -> Task:
-    """Return the task of a model with the names of its outputs.
-
-    Args:
-        question: What a pipeline asks the model, see `PipelineSettings`.
-        problem: What the outputs of a classifier are; None as its configuration says.
-    """
+    """Return the task of a model with the names of its outputs; see `PipelineSettings`."""
     chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
     if problem is not None and isinstance(chosen, Classification):
         chosen.outputs = Labels(chosen.outputs.labels, problem)

@@ -57,11 +57,7 @@ class Outputs:
             )
 
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Outputs":
-        """Return the outputs of a model that answers in a form.
-
-        Args:
-            logits: The answer of a plain module, (B, C) or (B, T, C), whose outputs are named by it; None of others.
-        """
+        """Return the outputs of a model that answers in a form, by the logits, (B, C) or (B, T, C), of a plain one."""
         return self
 
     def check_contrast(self, contrast: Any) -> None:
@@ -163,11 +159,7 @@ class AnswerPosition:
         raise NotImplementedError
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the position whose prediction is explained, (B,), or start and end, (B, 2); None for whole-text heads.
-
-        Args:
-            logits: The model's answers at every token, (B, T, C); not needed for language models.
-        """
+        """Return the position explained, (B,), or start and end, (B, 2), by logits (B, T, C); None for the text."""
         return None
 
     def known(self, encoding: Encoding) -> int | None:

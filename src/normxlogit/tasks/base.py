@@ -188,10 +188,7 @@ class Task:
     def encode(
         self, model: "TaskModel", inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
-        """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
-
-        Messages are written by the chat template.
-        """
+        """Encode whatever the caller gave, and return whether that was a single input rather than a collection."""
         continues = self.position.left_to_right
         chats = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues)
         if chats is None:
@@ -308,11 +305,7 @@ class Generates:
     def read_completion(
         self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
-        """Encode a prompt with a completion; `before` is the prompt as `read_prompt` encoded it.
-
-        Returns:
-            Both, and how many of the tokens are the prompt's.
-        """
+        """Encode a prompt, which alone is `before`, with a completion; also return the number of the prompt's tokens."""
         raise NotImplementedError
 
     def appended(self, model: "TaskModel", before: Encoding, ids: list[int]) -> Encoding:
@@ -320,11 +313,7 @@ class Generates:
         return append_tokens(model.tokenizer, before, ids)
 
     def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
-        """Return an encoding of a prompt, or of some of its tokens, whose media lack some places.
-
-        Args:
-            places: Boxes or spans of each of the encoding's media.
-        """
+        """Return an encoding of a prompt, or of some of its tokens, whose media lack some boxes or spans each."""
         raise NotImplementedError
 
 

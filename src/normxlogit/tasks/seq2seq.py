@@ -160,19 +160,12 @@ def _call_as_decoder(
     original: Callable[..., Any],
     input_ids: Any = None,
     encoder_states: Any = None,
-    source: Any = None,
-    source_mask: Any = None,
-    frames_mask: Any = None,
+    source: Any = None,  # if the encoder has not run: token ids, (B, S, 1), or a sound
+    source_mask: Any = None,  # (B, S, 1); of a sound the encoder's states
+    frames_mask: Any = None,  # (B, F, 1); of a sound with padding
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder, with the encoder's states or with the source for the encoder.
-
-    Args:
-        input_ids: The decoder's tokens, if not their embeddings.
-        source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
-        source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder's states.
-        frames_mask: Frames of a sound that are not padding, (B, F, 1); None where none is.
-    """
+    """Call a model as a decoder, with the encoder's states, or a source and the masks of its tokens or frames."""
     model: Any = original.__self__  # type: ignore[attr-defined]
     name = str(model.main_input_name)
     reads_tokens = name == "input_ids"
