@@ -96,11 +96,6 @@ def plain_cell(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value.to_list() if hasattr(value, "to_list") else value
 
 
-def rows_of_texts(values: Any) -> Any:
-    """Return a frame, a table or a data set as its only column of texts; anything else unchanged."""
-    return text_column(values) if is_table(values) else values
-
-
 def is_table(values: Any) -> bool:
     """Return whether a value has columns with names: a frame, a table or a data set."""
     if isinstance(values, Mapping) or is_lazy(values):
@@ -241,15 +236,13 @@ def _checked_text(item: Any, index: int) -> Text:
     """Return an item as a text or a pair of texts."""
     item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
     parts = tuple(map(arrow_value, item)) if isinstance(item, tuple) else (item,)
-    if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
+    if not all(isinstance(part, str) for part in parts) or (isinstance(item, tuple) and len(parts) != 2):
         number = item[0] if isinstance(item, list) and item else item
         advice = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
         advice = " (a missing value): leave such rows out, as in texts.dropna()" if is_missing(item) else advice
         raise InputError(
             f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{advice}"
         )
-    if isinstance(item, tuple) and len(parts) == 1:
-        raise InputError(f"input {index} is a tuple of one string; a pair has two, and a single text is a plain string")
     try:
         "".join(parts).encode()
     except UnicodeEncodeError:

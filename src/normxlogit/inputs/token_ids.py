@@ -101,13 +101,13 @@ def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[i
 
 def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> list[Row]:
     """Return what the model reads of each text, without what a data set has beside it, such as a label."""
-    ids = _plain(encoded["input_ids"], "input_ids")
+    ids = _plain(encoded["input_ids"])
     is_single = not (isinstance(ids, list) and any(isinstance(row, list) for row in ids))
     ids = [ids] if is_single else ids
     rows: list[Row] = [{} for _ in ids]
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
     for name in (name for name, values in encoded.items() if name in names and values is not None):
-        cells = _plain(encoded[name], name)
+        cells = _plain(encoded[name])
         if is_single and not (isinstance(cells, list) and len(cells) == 1 and isinstance(cells[0], list)):
             cells = [cells]
         if not isinstance(cells, list) or len(cells) != len(rows):
@@ -117,12 +117,10 @@ def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | 
     return rows
 
 
-def _plain(values: Any, name: str) -> Any:
+def _plain(values: Any) -> Any:
     """Return an input as lists of numbers, whatever library holds them."""
-    if getattr(values, "ndim", 0) > 3:
-        raise InputError(f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages")
     cells = plain_cell(values)
-    return [_plain(cell, name) for cell in cells] if is_column(cells) else cells
+    return [_plain(cell) for cell in cells] if is_column(cells) else cells
 
 
 def _checked_row(row: Any, name: str, count: int, number: int) -> list[Any]:

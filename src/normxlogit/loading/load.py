@@ -74,8 +74,6 @@ def load(
     if dtype is None:
         on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
         dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
-    elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-        raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
     load_options = {} if allow_pickle or is_gguf else {"use_safetensors": True}
     load_options |= base_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
     if adapter is not None:

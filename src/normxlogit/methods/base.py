@@ -164,14 +164,9 @@ class Method(ABC):
         """
         return None
 
-    @property
-    def signed(self) -> bool:
-        """Whether negative scores mean evidence against the target."""
-        return self.info.signed
-
     def signed_on(self, task: Task) -> bool:
         """Return whether negative scores mean evidence against the target on a model of this task."""
-        return self.signed
+        return self.info.signed
 
     def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
         """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
-from .base import Task, TaskName, Wrapper
+from .base import Task, TaskName
 from .classification import Classification, Labels, Problem
 from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
@@ -79,7 +79,8 @@ def task_of(
 def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
     """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
     if task.models.wrapper is not None:
-        return task.models.wrapper.task_model(model, pooling, previous)
+        wrapped: nn.Module = task.models.wrapper.task_model(model, pooling, previous)
+        return wrapped
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
     return model
@@ -131,7 +132,7 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
 
 
-def wrappers() -> list[tuple[type[Task], Wrapper]]:
+def wrappers() -> list[tuple[type[Task], Any]]:
     """Return the tasks of models without a head, whose answer is made of their states, each with how it wraps them."""
     return [(task, task.models.wrapper) for task in all_tasks().values() if task.models.wrapper is not None]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,22 +42,6 @@ NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
 
 
-class Wrapper(Protocol):
-    """How a task makes a task model of a model without a head."""
-
-    def claims(self, module: nn.Module) -> bool:
-        """Return whether a module that no class of transformers tells is for the task."""
-        ...
-
-    def claims_files(self, source: str) -> bool:
-        """Return whether the files of a model, in a folder or of a hub name, say that it is for the task."""
-        ...
-
-    def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
-        """Return the task model; `previous` is what was returned when the model was read last."""
-        ...
-
-
 @dataclass(frozen=True)
 class ModelClasses:
     """The classes of models that a task has, and how they are loaded; none of transformers' by default.
@@ -68,7 +52,9 @@ class ModelClasses:
         plain: Whether a module that is not of transformers may have it.
         needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
         decoders_among: Tasks' classes, of which those without such an encoder are for this one.
-        wrapper: How models without a head become task models; None if they do not.
+        wrapper: How models without a head become task models, None if they do not: an object that `claims` modules of
+            its own, `claims_files` of a folder or hub name, and makes a `task_model` of a model, a pooling and what it
+            made when the model was read last.
     """
 
     mapping: str = ""
@@ -79,7 +65,7 @@ class ModelClasses:
     plain: bool = False
     needs_encoder: bool = False
     decoders_among: tuple["ModelClasses", ...] = ()
-    wrapper: Wrapper | None = None
+    wrapper: Any = None
 
     def have(self, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
         """Return whether a class of models is among them, by transformers' mapping or by the ending of its name."""
@@ -305,7 +291,7 @@ class Generates:
     def read_completion(
         self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
-        """Encode a prompt, which alone is `before`, with a completion; also return the number of the prompt's tokens."""
+        """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens."""
         raise NotImplementedError
 
     def appended(self, model: "TaskModel", before: Encoding, ids: list[int]) -> Encoding:

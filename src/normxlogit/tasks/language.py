@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
-from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, with_chosen_positions
+from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, with_chosen_positions
 from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ class AtLastToken(AnswerPosition):
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the last token, (B,)."""
-        return with_chosen_positions(batch, last_tokens(batch))
+        places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
+        return with_chosen_positions(batch, (batch.mask * places).argmax(-1))  # (B,)
 
     def known(self, encoding: Encoding) -> int | None:
         """Return the last token."""
