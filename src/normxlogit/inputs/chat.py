@@ -215,8 +215,6 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
             f"a prompt as a mapping has messages and beside them {expected}; got {given}{hint_for(prompt)}"
         )
     template_kwargs = prompt.get("chat_template_kwargs") or {}
-    if not isinstance(template_kwargs, Mapping):
-        raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
     template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
     return {**template_options, **template_kwargs}
 

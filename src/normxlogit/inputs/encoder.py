@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -58,11 +58,8 @@ class Encoder:
     @property
     def limit(self) -> int | None:
         """Return the most tokens that are read: the smaller limit of the model's and the tokenizer's."""
-        limits = [] if self.model_limit is None else [self.model_limit]
-        declared = getattr(self.tokenizer, "model_max_length", None)
-        if declared is not None and declared < UNLIMITED:
-            limits.append(int(declared))
-        return min(limits, default=None)
+        limits = self.model_limit, getattr(self.tokenizer, "model_max_length", None)
+        return min((int(limit) for limit in limits if limit is not None and limit < UNLIMITED), default=None)
 
     def __call__(
         self,
@@ -141,8 +138,6 @@ class Encoder:
         self, texts: list[Text], long_text: LongText | None, max_length: int | None = None, special: bool | None = None
     ) -> list[Encoding]:
         """Encode texts and pairs, checked and truncated to the model's length."""
-        if long_text not in (None, *get_args(LongText)):
-            raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
             max_length = positive_integer(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
@@ -241,11 +236,8 @@ class Encoder:
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
-        unknown = self.tokenizer.unk_token_id
-        if unknown not in encoding.ids:
-            return encoding
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
-        count = words.count(unknown)
+        count = words.count(self.tokenizer.unk_token_id)
         if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):
             return encoding
         note = (

@@ -49,9 +49,13 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     if task is not None and all_tasks()[task].models.wrapper is not None:
         return all_tasks()[task]
     unwrapped_model = unwrapped(model)
-    if not isinstance(unwrapped_model, PreTrainedModel):
-        return _task_of_plain_module(unwrapped_model, task)
     name, declared = type(unwrapped_model).__name__, declared_tasks(unwrapped_model)
+    if not isinstance(unwrapped_model, PreTrainedModel):
+        declared = tuple(plain for plain, plain_task in all_tasks().items() if plain_task.models.plain)
+        if task not in declared:
+            raise UnsupportedModelError(
+                f"{name} is not of transformers, so what it is for must be said: task= one of {', '.join(declared)}"
+            )
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {head_error(name)}")
     # A subclass outside transformers may do another task; its outputs are checked when it runs.
@@ -84,17 +88,6 @@ def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previ
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
     return model
-
-
-def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:
-    """Return the task class of a module from outside transformers, which the caller must name."""
-    possible = {name: plain_task for name, plain_task in all_tasks().items() if plain_task.models.plain}
-    if task not in possible:
-        kind, tasks = type(model).__name__, ", ".join(possible)
-        raise UnsupportedModelError(
-            f"{kind} is not of transformers, so what it is for must be said: task= one of {tasks}"
-        )
-    return possible[task]
 
 
 def is_bare(model: nn.Module) -> bool:

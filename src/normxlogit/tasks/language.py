@@ -84,7 +84,15 @@ class AtLastToken(AnswerPosition):
         return len(encoding) - 1 if encoding.position is None else encoding.position
 
 
-class CausalLM(Generates, Task):
+class OverVocabulary(Task):
+    """Tasks whose outputs are the tokens of a vocabulary."""
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
+        self.outputs = Vocabulary(self.tokenizer)
+
+
+class CausalLM(Generates, OverVocabulary):
     """Causal language models: the last token's prediction is explained, and they generate."""
 
     name: ClassVar[TaskName] = "causal-lm"
@@ -96,10 +104,6 @@ class CausalLM(Generates, Task):
         plain=True,
     )
     position = AtLastToken(left_to_right=True)
-
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer)
 
     def _encode_chat(self, model: "TaskModel", prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages whose next token is explained."""
@@ -130,7 +134,7 @@ class CausalLM(Generates, Task):
         return of_prompt(self.tokenizer, encoding, prompt)
 
 
-class MaskedLM(Task):
+class MaskedLM(OverVocabulary):
     """Masked language models: the prediction at the mask is explained."""
 
     name = "masked-lm"
@@ -143,7 +147,7 @@ class MaskedLM(Task):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs, self.position = Vocabulary(self.tokenizer), AtMask(self.tokenizer)
+        self.position = AtMask(self.tokenizer)
 
     def example_input(self, model: "TaskModel") -> Any:
         """Return a text with a mask."""

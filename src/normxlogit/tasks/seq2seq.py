@@ -16,8 +16,8 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.alignment import append_tokens
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
-from .base import Generates, ModelClasses, Task, TaskName, of_prompt
-from .language import AtLastToken, Vocabulary
+from .base import Generates, ModelClasses, TaskName, of_prompt
+from .language import AtLastToken, OverVocabulary
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel
@@ -32,7 +32,7 @@ class EncoderOutput(BaseModelOutput):
     router_probs: Any = None
 
 
-class Seq2Seq(Generates, Task):
+class Seq2Seq(Generates, OverVocabulary):
     """An encoder-decoder model whose decoder is explained like a causal language model.
 
     The paper's scores are read by the head, and the head reads the decoder's states alone. So the source counts as a
@@ -51,10 +51,6 @@ class Seq2Seq(Generates, Task):
 
     _cached_source: tuple[tuple[int, ...], Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
-
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""
