@@ -128,7 +128,5 @@ def _typed_text(part: Any, index: int) -> Any:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind is None or kind in UNREADABLE_TYPES:
         given = f"a part of type {kind!r}" if kind else f"a {type(part).__name__} without a type among its parts"
-        raise InputError(
-            f"message {index} holds {given}, which is not read: a text is {{'type': 'text', ...}}{hint_for()}"
-        )
+        raise InputError(f"message {index} holds {given}, which is not read{hint_for()}")
     return part

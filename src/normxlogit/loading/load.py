@@ -17,7 +17,7 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrain
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
-from ..errors import InputError, UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.text_files import is_existing_path
 from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
@@ -224,19 +224,13 @@ def _check_weights(
         ],
         "cannot give": {str(e) for name in ("error_msgs", "conversion_errors") for e in info.get(name) or ()},
     }
-    problems = [f"{problem} {_list_some(sorted(keys))}" for problem, keys in keys_by_problem.items() if keys]
+    problems = [f"{problem} {listed(sorted(keys), MAX_LISTED)}" for problem, keys in keys_by_problem.items() if keys]
     if problems:
         raise InputError(
             f"{source} as a {type(model).__name__} {' and '.join(problems)}: its answers would come from random "
             "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
             "allow_missing_weights=True for random weights"
         )
-
-
-def _list_some(keys: list[str]) -> str:
-    """Return the first names of some weights as text, with the number of further ones."""
-    unlisted = f" and {len(keys) - MAX_LISTED} more" if len(keys) > MAX_LISTED else ""
-    return ", ".join(keys[:MAX_LISTED]) + unlisted
 
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:

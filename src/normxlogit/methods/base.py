@@ -284,9 +284,7 @@ Baseline = Literal["zero", "pad", "mask"]
 def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> Tensor:
     """Return the baseline of each token, (B, T, H), for word embeddings of that shape.
 
-    Args:
-        baseline: "zero" for zero vectors everywhere; the embedding of the "pad" or "mask" token for all
-            tokens but the special ones and, in a masked language model, the mask that is the question.
+    Special tokens, and the mask that is the question of a masked language model, stay unless it is "zero".
     """
     if baseline == "zero":
         return torch.zeros_like(vectors)

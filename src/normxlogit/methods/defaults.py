@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
 
 Use = Literal["labels", "signals", "tokens", "completions", "media", "similarity", "recorded"]
-"""What is explained: labels of texts, labels of pictures and sounds, predicted tokens, completions and their sources,
-those of prompts with pictures or sounds, the cosine of two texts, or a forward pass that
-was run elsewhere."""
+"""What is explained: labels of texts, of pictures and sounds, predicted tokens, completions and their sources, those of
+prompts with pictures or sounds, the cosine of two texts, or a forward pass that was run elsewhere."""
 
 
 @dataclass(frozen=True)

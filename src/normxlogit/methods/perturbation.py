@@ -1,8 +1,7 @@
 """Perturbation: leave out parts of the input, run the model, and fit a score for each part to its outputs.
 
-The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
-`pipeline/completions/leave_out.py`. A method is a sampler (`subsets`: which players are present in each perturbed
-input) and a regressor (`fit`) on `leave_out`. The simplest of them, occlusion, stands here too.
+The parts are called players, as in cooperative games. A method is a sampler (`subsets`: which players are present in
+each perturbed input) and a regressor (`fit`) on `leave_out`. The simplest of them, occlusion, stands here too.
 """
 
 from abc import abstractmethod

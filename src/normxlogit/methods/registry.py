@@ -7,7 +7,6 @@ Its class is imported when it is first used.
 
 import inspect
 import json
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -153,8 +152,6 @@ _METHODS = {
     row["name"]: MethodInfo(**row) for path in CATALOGUES for row in json.loads(path.read_text(encoding="utf-8"))
 }
 _CLASSES: dict[str, type["Method"]] = {}
-_loaded = False
-_loading = threading.RLock()
 
 M = TypeVar("M", bound="type[Method]")
 
@@ -202,7 +199,7 @@ def register(
 
 def list_methods() -> list[MethodInfo]:
     """Return all methods, this package's first, then those that other packages add."""
-    _load()
+    registered("methods")  # of other packages, which import theirs
     return list(_METHODS.values())
 
 
@@ -215,7 +212,7 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
 
 def describe(name: str) -> MethodInfo:
     """Return the registered information on a method."""
-    _load()
+    registered("methods")
     spelled = str(name).lower().replace("_", "-").replace(" ", "-")
     name = name if name in _METHODS or spelled not in _METHODS else spelled
     if name not in _METHODS:
@@ -258,13 +255,3 @@ def method_named(method: "str | Method") -> "Method":
     except ValueError as error:
         raise MethodError(f"{info.name}: {error}") from None
     return info.cls(**settings)
-
-
-def _load() -> None:
-    """Import the methods of other packages, once; if a package fails, only its own methods are missing."""
-    global _loaded
-    with _loading:
-        if _loaded:
-            return
-        _loaded = True  # before the loop: a module may look methods up while it is imported
-        registered("methods")

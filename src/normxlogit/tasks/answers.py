@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..copies.answers import AnswerForm
-from ..errors import InputError, TargetError, UnsupportedModelError, nearest
+from ..errors import InputError, TargetError, UnsupportedModelError, listed, nearest
 from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
@@ -89,8 +89,7 @@ class Outputs:
 
     def _listed(self) -> str:
         """Return the first labels as text, with the number of further ones."""
-        further = len(self.labels) - MAX_LISTED_LABELS
-        return ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + (f" and {further} more" if further > 0 else "")
+        return listed([*map(repr, self.labels)], MAX_LISTED_LABELS)
 
     def name_of(self, index: int) -> str:
         """Return the name of an output."""

@@ -10,7 +10,7 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.pool import Pool
-from ..errors import InputError, UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.alignment import append_tokens
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.encoder import LongText
@@ -218,10 +218,7 @@ def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None 
 
 def summary(name: str, labels: Sequence[str]) -> str:
     """Return a line that says what a task is, with its first labels."""
-    shown = [*map(repr, labels[:MAX_SUMMARY_LABELS])]
-    if len(labels) > MAX_SUMMARY_LABELS:
-        shown.append(f"... {len(labels) - MAX_SUMMARY_LABELS} more")
-    return f"task={name!r}" + (f", labels=[{', '.join(shown)}]" if shown else "")
+    return f"task={name!r}" + (f", labels=[{listed([*map(repr, labels)], MAX_SUMMARY_LABELS)}]" if labels else "")
 
 
 def message_spans(contents: Sequence[Content] | None) -> tuple[MessageSpan, ...] | None:
