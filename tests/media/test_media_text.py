@@ -138,7 +138,7 @@ def test_a_picture_is_read_under_the_usual_keys_and_wherever_a_prompt_has_it(tmp
         ([{"role": "user", "content": [{"type": "video", "video": "a.mp4"}, QUESTION]}], "'video'"),
         ((vlm.picture(), QUESTION), "pictures and sounds are parts of messages"),
         ({"image": vlm.picture(), "text": QUESTION}, "a picture or a sound stands in a message"),
-        (lambda: vlm.encoded(made("llava").processor, asked("llava")), "pass pictures in messages"),
+        (lambda: vlm.encoded(made("llava").processor, asked("llava")), "must hold rows of whole numbers"),
     ],
 )
 def test_a_prompt_whose_picture_would_be_left_out_is_refused(prompt, reason):

@@ -159,9 +159,7 @@ def text_column(inputs: Any) -> Any:
     given = f"a {type(inputs).__name__} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
         raise InputError(f"{given}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
-    first, second = (f"data[{name!r}]" for name in texts[:2])
-    pairs = f"({first}, {second})" if _is_text(columns[texts[0]]) else f"list(zip({first}, {second}))"
-    raise InputError(f"{given}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
+    raise InputError(f"{given}, several of texts; pass one of them, as data[{texts[0]!r}], or pairs (tuples) of two")
 
 
 def repeatable(inputs: Any) -> Any:
@@ -255,11 +253,8 @@ def _checked_text(item: Any, index: int) -> Text:
 
 def _type_in_words(item: Any) -> str:
     """Return a description of an item's type, for errors."""
-    if isinstance(item, tuple):
-        return f"a tuple of {', '.join(type(part).__name__ for part in item)}" if item else "an empty tuple"
-    return type(item).__name__ + (
-        " (a pair is a tuple, and is_split_into_words=True reads lists of words)" if is_column(item) else ""
-    )
+    hint = " (a pair is a tuple, and is_split_into_words=True reads lists of words)"
+    return type(item).__name__ + (hint if is_column(item) and not isinstance(item, tuple) else "")
 
 
 def numbered(names: Iterable[str]) -> list[str]:

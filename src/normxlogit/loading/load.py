@@ -128,13 +128,10 @@ def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> 
 
 
 def _with_gguf_file(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the GGUF file of a folder that holds no other model."""
-    files = sorted(Path(source).glob(f"*{GGUF}")) if Path(source).is_dir() else []
-    if not files or "gguf_file" in options or any((Path(source) / name).exists() for name in CONFIGURATIONS):
+    """Return the options with the only GGUF file of a folder that holds no other model."""
+    files = list(Path(source).glob(f"*{GGUF}"))
+    if len(files) != 1 or "gguf_file" in options or any((Path(source) / name).exists() for name in CONFIGURATIONS):
         return dict(options)
-    if len(files) > 1:
-        names = ", ".join(file.name for file in files)
-        raise InputError(f"{source} holds several GGUF files ({names}); name one: gguf_file={files[0].name!r}")
     return {**options, "gguf_file": files[0].name}
 
 
@@ -198,7 +195,7 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
 
 def _broken_file(source: str) -> str | None:
     """Return the first broken file of a folder and its defect, None if there is none."""
-    for file in sorted(Path(source).glob("*")) if Path(source).is_dir() else []:
+    for file in sorted(Path(source).glob("*")):
         if not file.is_file() or file.suffix not in (".json", ".safetensors", ".bin", ".model", ".txt", ".gguf"):
             continue
         with file.open("rb") as stream:
