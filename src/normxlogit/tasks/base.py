@@ -58,7 +58,6 @@ class ModelClasses:
     """
 
     mapping: str = ""
-    ending: str = ""
     auto_class: str = "AutoModel"
     processor_class: Any = AutoTokenizer
     peft_type: str = ""
@@ -74,7 +73,8 @@ class ModelClasses:
         if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
             return True
         if by_ending:
-            return bool(self.ending) and class_name.endswith(self.ending)
+            ending = self.auto_class.removeprefix("AutoModel")
+            return bool(ending) and class_name.endswith(ending)
         return bool(self.mapping) and class_name in getattr(auto, self.mapping).values()
 
 

@@ -59,7 +59,6 @@ class Classification(Task):
     name: ClassVar[TaskName] = "sequence-classification"
     models = ModelClasses(
         mapping="MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
-        ending="ForSequenceClassification",
         auto_class="AutoModelForSequenceClassification",
         peft_type="SEQ_CLS",
         plain=True,

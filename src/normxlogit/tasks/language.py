@@ -98,7 +98,6 @@ class CausalLM(Generates, OverVocabulary):
     name: ClassVar[TaskName] = "causal-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
-        ending="ForCausalLM",
         auto_class="AutoModelForCausalLM",
         peft_type="CAUSAL_LM",
         plain=True,
@@ -140,7 +139,6 @@ class MaskedLM(OverVocabulary):
     name = "masked-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_MASKED_LM_MAPPING_NAMES",
-        ending="ForMaskedLM",
         auto_class="AutoModelForMaskedLM",
         plain=True,
     )

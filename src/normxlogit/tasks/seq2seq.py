@@ -42,7 +42,6 @@ class Seq2Seq(Generates, OverVocabulary):
     name: ClassVar[TaskName] = "seq2seq-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
-        ending="ForSeq2SeqLM",
         auto_class="AutoModelForSeq2SeqLM",
         peft_type="SEQ_2_SEQ_LM",
         needs_encoder=True,
