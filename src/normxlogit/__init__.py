@@ -48,15 +48,7 @@ __all__ = [
     "__version__",
 ]
 _MODULES: dict[str, tuple[str, ...]] = {
-    "errors": (
-        "DataError",
-        "HeadMismatchError",
-        "InputError",
-        "MethodError",
-        "NormXLogitError",
-        "TargetError",
-        "UnsupportedModelError",
-    ),
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "explainer": ("Explainer",),
     "methods": ("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"),
     "results.attribution": ("Attribution",),

@@ -3,8 +3,7 @@
 A message may quote what a user or a file said, so it is made safe to print and bounded in length here.
 """
 
-import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 __all__ = [
@@ -27,12 +26,15 @@ CLOSE = 0.75
 PREFIX = 3
 """Least letters of a prefix that matches a name."""
 
+JOINERS = "\u200c\u200d\xa0\u3000"
+"""Characters of words and emojis, and wide spaces, that are printed as they are."""
+
 
 class NormXLogitError(Exception):
     """Base class of all errors that the library raises on purpose."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(_bounded(_printable(arg)) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*(_safe(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class UnsupportedModelError(NormXLogitError):
@@ -59,27 +61,21 @@ class MethodError(NormXLogitError):
     """An unknown method name, or an option that the method does not have."""
 
 
-def _printable(message: str) -> str:
-    """Escape control characters, changes of writing direction and lone surrogates."""
-    return "".join(c if c in "\n\t" or not _hidden(c) else repr(c)[1:-1] for c in message)
-
-
-def _hidden(character: str) -> bool:
-    kind = unicodedata.category(character)
-    turns = unicodedata.bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-    return kind in ("Cc", "Cs", "Zl", "Zp") or turns or character in "\u061c\u200e\u200f"
-
-
-def _bounded(message: str) -> str:
-    if len(message) <= LONGEST:
-        return message
+def _safe(message: str) -> str:
+    """Escape control characters, changes of writing direction and lone surrogates, and leave out the middle."""
+    message = "".join(c if c in "\n\t" or c.isprintable() or c in JOINERS else repr(c)[1:-1] for c in message)
     end = LONGEST // 4
-    return f"{message[: LONGEST - end - 5]} ... {message[-end:]}"
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - end - 5]} ... {message[-end:]}"
 
 
 def reason_of(error: BaseException) -> str:
     """Return in one line what the system says of an error, or the first line of its message, or its kind."""
     return getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first names as text, with the number of further ones."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:

@@ -69,10 +69,7 @@ def named_or_none(reference: str) -> Any:
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` that imports the public names of a package when they are first used.
-
-    Importing torch takes seconds, and the command line lists its commands without.
-    """
+    """Return a `__getattr__` that imports a package's public names when first used: torch takes seconds."""
     homes = {name: module for module, names in modules.items() for name in names}
 
     def imported(name: str) -> Any:

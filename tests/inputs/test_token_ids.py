@@ -39,5 +39,5 @@ def test_a_hole_in_the_mask_is_refused():
     explainer = tiny.explainer("bert")
     inputs = explainer.tokenizer(["the cat sat"], return_tensors="pt")
     inputs["attention_mask"][0, 2] = 0
-    with pytest.raises(InputError, match="has a hole at token 2"):
+    with pytest.raises(InputError, match="has a hole"):
         explainer(inputs)

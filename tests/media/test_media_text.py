@@ -133,12 +133,12 @@ def test_a_picture_is_read_under_the_usual_keys_and_wherever_a_prompt_has_it(tmp
     ("prompt", "reason"),
     [
         ({"messages": [{"role": "user", "content": BESIDE}], "images": [vlm.picture()] * 2}, "places for 1 pictures"),
-        ([{"role": "user", "content": [{"inline": 1}]}], r"a part without a type \(inline\)"),
-        ([{"role": "user", "content": [QUESTION, 7]}], "holds a int among its parts"),
+        ([{"role": "user", "content": [{"inline": 1}]}], "a dict without a type among its parts"),
+        ([{"role": "user", "content": [QUESTION, 7]}], "holds a int without a type among its parts"),
         ([{"role": "user", "content": [{"type": "video", "video": "a.mp4"}, QUESTION]}], "'video'"),
         ((vlm.picture(), QUESTION), "pictures and sounds are parts of messages"),
         ({"image": vlm.picture(), "text": QUESTION}, "a picture or a sound stands in a message"),
-        (lambda: vlm.encoded(made("llava").processor, asked("llava")), "pass pictures in messages"),
+        (lambda: vlm.encoded(made("llava").processor, asked("llava")), "must hold rows of whole numbers"),
     ],
 )
 def test_a_prompt_whose_picture_would_be_left_out_is_refused(prompt, reason):

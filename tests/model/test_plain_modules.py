@@ -64,7 +64,7 @@ def test_what_a_plain_module_must_be(kind, options, error, message):
         explainer(plain.grown(kind()), **options)
 
 
-@pytest.mark.parametrize(("count", "shown"), [(6, "'L4', 'L5'], "), (8, "'L4', 'L5', ... 2 more], ")])
+@pytest.mark.parametrize(("count", "shown"), [(6, "'L4', 'L5'], "), (8, "'L4', 'L5' and 2 more], ")])
 def test_a_summary_has_six_labels_at_most(count, shown):
     named = {i: f"L{i}" for i in range(count)}
     model = tiny.model("bert", id2label=named, label2id={name: i for i, name in named.items()})

@@ -162,7 +162,6 @@ class MultipleChoice(Comparing):
     name = "multiple-choice"
     models = ModelClasses(
         mapping="MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES",
-        ending="ForMultipleChoice",
         auto_class="AutoModelForMultipleChoice",
     )
 

@@ -62,10 +62,7 @@ def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) ->
 
 
 def spans_of_words(text: Text, sequences: Sequence[int | None], words: Sequence[int | None]) -> Spans | None:
-    """Return the characters of the word that each token is of, (0, 0) for none; None if the words are not split.
-
-    Each token is of a text, by `sequences`, and of a word of it, by `words`; None for special tokens.
-    """
+    """Return the characters of the word that each token is of, (0, 0) for none; None if the words are not split."""
     spans = [part.spans for part in pair_of(text) if isinstance(part, SplitText)]
     if not spans:
         return None
@@ -133,11 +130,7 @@ def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tupl
 def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Spans | None:
     """Return the characters of tokens that read like a text; one of them, or the bytes of a character, may be unknown.
 
-    They are compared without white space, upper case and accents, in Unicode's compatibility form, and with all
-    punctuation alike.
-
-    Returns:
-        The span of each token; None if they read like something else, or more is unknown.
+    They are compared as `_folded`. None if they read like something else, or more is unknown.
     """
     pieces = _pieces(tokenizer, ids, text)
     if "".join(piece or "" for piece in pieces) == text:
@@ -179,7 +172,7 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> li
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """Return a text as `_matched` compares it, and the index in the text of each of its characters."""
+    """Return a text without white space, case, accents and kinds of punctuation, and each character's index in it."""
     pairs = []
     for index, character in enumerate(text):
         decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())

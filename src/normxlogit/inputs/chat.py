@@ -40,9 +40,7 @@ def chat_keys() -> tuple[str, ...]:
 class Content:
     """The span of a text of a message in the rendered prompt.
 
-    Attributes:
-        first: Which character of the message's texts, as `texts_of` joins them, it begins with: white space at the
-            beginning of a text is left out.
+    It begins with the character `first` of the message's texts, as `texts_of` joins them, after any white space.
     """
 
     role: str
@@ -62,14 +60,7 @@ class Content:
 
 @dataclass(frozen=True)
 class ReadPrompt:
-    """A prompt as one text.
-
-    Attributes:
-        contents: Where each message's content stands; None for a prompt that was one text from the start.
-        notes: Which messages could not be found in it.
-        media: Those of their parts that are no texts, in the order of the prompt.
-        template_options: What the chat template is given beside the messages.
-    """
+    """A prompt as one text, with where its messages stand (None if it was one text from the start), and their media."""
 
     text: str
     contents: tuple[Content, ...] | None
@@ -162,9 +153,6 @@ def read_prompt(
 ) -> ReadPrompt:
     """Return a prompt rendered as one text, with the spans of its contents.
 
-    A content is found by rendering the messages once more with a marker instead of it: everything around the marker is
-    the template's, or another content.
-
     Args:
         template_options: What the template is given where the prompt does not say otherwise.
         answer_follows: Whether the model goes on with it, after the messages or at the end of its own last one.
@@ -227,8 +215,6 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
             f"a prompt as a mapping has messages and beside them {expected}; got {given}{hint_for(prompt)}"
         )
     template_kwargs = prompt.get("chat_template_kwargs") or {}
-    if not isinstance(template_kwargs, Mapping):
-        raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
     template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
     return {**template_options, **template_kwargs}
 
@@ -275,11 +261,7 @@ def _locate_text(
     """Return where a text begins in the rendered prompt, found by rendering a marker instead; None if unknown.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
-    and not without the message.
-
-    Args:
-        text_index: Which message the text is of, and which of its texts it is.
-        text: The rendered prompt.
+    and not without the message. `text_index` is that of the message, and of the text in it.
     """
     message_index, index_in_message = text_index
     content = texts_of(messages[message_index])[index_in_message]

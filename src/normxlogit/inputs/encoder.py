@@ -4,8 +4,7 @@ import copy
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, get_args
-from weakref import WeakKeyDictionary
+from typing import Any, Literal
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -59,11 +58,8 @@ class Encoder:
     @property
     def limit(self) -> int | None:
         """Return the most tokens that are read: the smaller limit of the model's and the tokenizer's."""
-        limits = [] if self.model_limit is None else [self.model_limit]
-        declared = getattr(self.tokenizer, "model_max_length", None)
-        if declared is not None and declared < UNLIMITED:
-            limits.append(int(declared))
-        return min(limits, default=None)
+        limits = self.model_limit, getattr(self.tokenizer, "model_max_length", None)
+        return min((int(limit) for limit in limits if limit is not None and limit < UNLIMITED), default=None)
 
     def __call__(
         self,
@@ -76,9 +72,7 @@ class Encoder:
         """Encode texts or pairs.
 
         Args:
-            long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
-                "window" encodes it whole, to be read in windows, "error" raises, None truncates and warns.
-            max_length: Read at most this many tokens, if fewer than the model reads.
+            long_text: As in a call; "window" encodes a text whole, and None truncates and warns.
             special: False for texts that a chat template has written, with all that they get.
         """
         return self._encode(read_texts(texts)[0], long_text, max_length, special)
@@ -119,11 +113,7 @@ class Encoder:
         return [self._with_unknown_note(encoding) for encoding in encodings]
 
     def opening(self, text: str, *, special: bool) -> Encoding:
-        """Encode a prompt, which may be empty, without the special tokens at its end.
-
-        Args:
-            special: Whether the tokenizer adds its special tokens; a chat template has written them already.
-        """
+        """Encode a prompt, which may be empty, without the special tokens at its end; see `__call__`."""
         if not isinstance(text, str):
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
@@ -140,7 +130,7 @@ class Encoder:
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
         options = {"verbose": False, "return_special_tokens_mask": True}
-        encoded = private_tokenizer(self.tokenizer, shared=False)(text_target=text, **options)  # which sets a language
+        encoded = private_tokenizer(self.tokenizer)(text_target=text, **options)  # which sets a language
         doubled = doubled_special_tokens(encoded["input_ids"], list(map(bool, encoded["special_tokens_mask"])))
         return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
 
@@ -148,8 +138,6 @@ class Encoder:
         self, texts: list[Text], long_text: LongText | None, max_length: int | None = None, special: bool | None = None
     ) -> list[Encoding]:
         """Encode texts and pairs, checked and truncated to the model's length."""
-        if long_text not in (None, *get_args(LongText)):
-            raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
             max_length = positive_integer(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
@@ -248,11 +236,8 @@ class Encoder:
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
-        unknown = self.tokenizer.unk_token_id
-        if unknown not in encoding.ids:
-            return encoding
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
-        count = words.count(unknown)
+        count = words.count(self.tokenizer.unk_token_id)
         if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):
             return encoding
         note = (
@@ -267,41 +252,19 @@ def _kind(text: Text) -> tuple[bool, bool]:
     return isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText)
 
 
-_PRIVATE_BACKENDS: WeakKeyDictionary[Any, tuple[Any, Tokenizer]] = WeakKeyDictionary()
-"""The copy of each tokenizer's backend, with the state that it was made of."""
+def private_tokenizer(tokenizer: Any) -> Any:
+    """Return a copy of the user's tokenizer that shares the vocabulary, but no setting, such as truncation and padding.
 
-
-def private_tokenizer(tokenizer: Any, *, shared: bool = True) -> Any:
-    """Return a copy of the user's tokenizer that shares no setting with it, such as truncation and padding.
-
-    A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: the user's own setting
-    would be overwritten, also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other
-    tokens. The copy shares the vocabulary, and is made again where the tokenizer has changed: adding hundreds of tokens
-    takes milliseconds. Slow tokenizers keep nothing of a call, and are returned as they are.
-
-    Args:
-        shared: Whether the copy is for calls that change nothing of it: others get one of their own.
+    A fast tokenizer keeps these in its backend, and every call sets them there: the user's own would be overwritten,
+    also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other tokens. Slow tokenizers
+    keep nothing of a call, and are returned as they are.
     """
     backend = getattr(tokenizer, "_tokenizer", None)
     if not isinstance(backend, Tokenizer):
         return tokenizer
-    private, state = copy.copy(tokenizer), _state_of(backend) if shared else None
-    known_state, private._tokenizer = _PRIVATE_BACKENDS.get(tokenizer, (None, None))
-    if state is None or state != known_state:
-        private._tokenizer = _copy_backend(backend)
-        _PRIVATE_BACKENDS[tokenizer] = state, private._tokenizer
+    private = copy.copy(tokenizer)
+    private._tokenizer = _copy_backend(backend)
     return private
-
-
-def _state_of(backend: Tokenizer) -> Any:
-    """Return what a copy of a backend is made of, for a comparison; None if it is not known."""
-    components = [getattr(backend, name) for name in COMPONENTS]
-    try:
-        states = [None if component is None else component.__getstate__() for component in components]
-    except Exception:  # of a component that is written in Python
-        return None
-    sizes = backend.get_vocab_size(), backend.get_added_tokens_decoder()
-    return backend, states, backend.encode_special_tokens, *sizes  # the same object, and as it was
 
 
 def _copy_backend(backend: Tokenizer) -> Tokenizer:

@@ -40,9 +40,7 @@ Indices = list[int]
 
 @dataclass(frozen=True)
 class EncodedSignal:
-    """An input without a text as the model reads it, such as a picture.
-
-    Its parts are the tokens, or the input of an encoder.
+    """An input without a text as the model reads it, such as a picture; its parts are tokens or an encoder's input.
 
     Attributes:
         shapes: The shapes of its inputs; those of the same shapes are read together.
@@ -161,11 +159,7 @@ class Encoding:
         return min(starts), max(ends)
 
     def take(self, indices: Iterable[int]) -> "Encoding":
-        """Return an encoding of some of the tokens alone.
-
-        Everything that runs along the tokens follows them; position ids are counted anew, for the text closes up. The
-        texts stay whole, because offsets point into them, and so do the notes and the source.
-        """
+        """Return an encoding of some of the tokens alone, whose position ids are counted anew; the texts stay whole."""
         kept_indices = list(indices)
 
         def pick(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -234,10 +228,7 @@ def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> Encoded
 def readable_tokens(
     tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], known: dict[int, str] | None = None
 ) -> tuple[str, ...]:
-    """Return tokens in readable form: byte-level and SentencePiece markers become the characters they stand for.
-
-    The forms of ids that were seen before are `known`; new ones are added.
-    """
+    """Return tokens with their markers as the characters they stand for; forms once found are kept in `known`."""
     known = {} if known is None else known
     new_ids = [token_id for token_id in dict.fromkeys(ids) if token_id not in known]
     pieces = tokenizer.convert_ids_to_tokens(new_ids) if new_ids else []
@@ -293,7 +284,7 @@ class Batch:
     @cached_property
     def padded(self) -> bool:
         """Whether the batch has padding, computed without a transfer from the device."""
-        return min(lengths_of(self.encodings)) < self.mask.shape[1]
+        return min(map(len, self.encodings)) < self.mask.shape[1]
 
     @cached_property
     def starts(self) -> list[int]:
@@ -347,11 +338,6 @@ class Batch:
         return self.real(rows.expand(self.mask.shape))  # (N,)
 
 
-def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
-    """Return the number of tokens of each encoding."""
-    return [len(encoding) for encoding in encodings]
-
-
 def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
     """Return the number of tokens of each encoding, with those of its source."""
     return [len(encoding) + (0 if encoding.source is None else len(encoding.source)) for encoding in encodings]
@@ -384,7 +370,7 @@ def collate(
 
     Models that answer at the last position whatever stands there are padded on the left.
     """
-    lengths = np.array(lengths_of(encodings))[:, None]  # (B, 1)
+    lengths = np.array(list(map(len, encodings)))[:, None]  # (B, 1)
     longest = int(lengths.max())
     token_places = np.arange(longest)  # (T,)
     mask = token_places >= longest - lengths if left else token_places < lengths  # (B, T)

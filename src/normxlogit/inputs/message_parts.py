@@ -123,16 +123,10 @@ def texts_of(message: Mapping[str, Any]) -> list[str]:
 
 def _typed_text(part: Any, index: int) -> Any:
     """Return a part of a message with its type; what templates know besides texts stays as it is."""
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    if not isinstance(part, Mapping):
-        raise InputError(f"message {index} holds a {type(part).__name__} among its parts; expected texts{hint_for()}")
-    kind = part.get("type")
-    if kind in UNREADABLE_TYPES:
-        raise InputError(f"message {index} holds a part of type {kind!r}, which is not read{hint_for()}")
-    if kind in TEXT_TYPES or (kind is None and isinstance(part.get("text"), str)):
-        return {**part, "type": "text"}
-    if kind is None:
-        hint = f"a text is {{'type': 'text', 'text': ...}}{hint_for()}"
-        raise InputError(f"message {index} holds a part without a type ({', '.join(map(str, part))}); {hint}")
+    if (text := text_of_part(part)) is not None:
+        return {**(part if isinstance(part, Mapping) else {}), "type": "text", "text": text}
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind is None or kind in UNREADABLE_TYPES:
+        given = f"a part of type {kind!r}" if kind else f"a {type(part).__name__} without a type among its parts"
+        raise InputError(f"message {index} holds {given}, which is not read{hint_for()}")
     return part

@@ -15,10 +15,7 @@ def encoding_of(start: bytes) -> str:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Return bytes of UTF-8, or of UTF-16 with its mark, as text, with line feeds as line ends.
-
-    No other encoding is guessed: of short texts a guess is often wrong, and would change what they say.
-    """
+    """Return bytes of UTF-8, or of UTF-16 with its mark, as text with line feeds; no other is guessed."""
     try:
         text = content.decode(encoding_of(content))
     except UnicodeDecodeError:

@@ -50,13 +50,10 @@ WORDS = "tokens"
 
 
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
-    """Return one or several texts as a list, and whether it was a single one.
+    """Return one or several texts or pairs as a list, and whether it was a single one.
 
-    Args:
-        inputs: A string, a pair (tuple of two strings), or any iterable of these with an order: a list, generator,
-            array, column of a data frame, an Arrow table or a data set; also a row, a frame, a table or a data set
-            with one column of texts, one that is called "text", or a pair of `PAIRS`. Lists of words are texts in a
-            column that is called "tokens", and where `split_texts` has read them.
+    Of a table or a row the texts are the only column of texts, one called "text", a pair of `PAIRS`, or the lists of
+    words in a column called "tokens".
     """
     inputs = arrow_value(text_column(inputs))
     if isinstance(inputs, str | tuple | bytes):
@@ -66,12 +63,7 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
 
 
 def split_texts(inputs: Any) -> Any:
-    """Return texts whose words the caller has split, for `read_texts`.
-
-    Args:
-        inputs: The words of one text in any container; a tuple of two of these, which is a pair; or any container of
-            these. Of a row, a frame, a table or a data set the column "tokens", or the only one with lists of words.
-    """
+    """Return the words of one text, of a pair (a tuple of two) or of several texts as texts for `read_texts`."""
     if (split := _split(inputs)) is None:
         raise InputError(
             "is_split_into_words=True reads the words of a text in a list, of two texts in a tuple of two lists, or "
@@ -102,11 +94,6 @@ def plain_cell(value: Any) -> Any:
     """Return a cell of a column as Python's own list or value, whatever library holds it."""
     value = arrow_value(value)
     return value.tolist() if hasattr(value, "tolist") else value.to_list() if hasattr(value, "to_list") else value
-
-
-def rows_of_texts(values: Any) -> Any:
-    """Return a frame, a table or a data set as its only column of texts; anything else unchanged."""
-    return text_column(values) if is_table(values) else values
 
 
 def is_table(values: Any) -> bool:
@@ -172,9 +159,7 @@ def text_column(inputs: Any) -> Any:
     given = f"a {type(inputs).__name__} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
         raise InputError(f"{given}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
-    first, second = (f"data[{name!r}]" for name in texts[:2])
-    pairs = f"({first}, {second})" if _is_text(columns[texts[0]]) else f"list(zip({first}, {second}))"
-    raise InputError(f"{given}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
+    raise InputError(f"{given}, several of texts; pass one of them, as data[{texts[0]!r}], or pairs (tuples) of two")
 
 
 def repeatable(inputs: Any) -> Any:
@@ -249,15 +234,13 @@ def _checked_text(item: Any, index: int) -> Text:
     """Return an item as a text or a pair of texts."""
     item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
     parts = tuple(map(arrow_value, item)) if isinstance(item, tuple) else (item,)
-    if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
+    if not all(isinstance(part, str) for part in parts) or (isinstance(item, tuple) and len(parts) != 2):
         number = item[0] if isinstance(item, list) and item else item
         advice = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
         advice = " (a missing value): leave such rows out, as in texts.dropna()" if is_missing(item) else advice
         raise InputError(
             f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{advice}"
         )
-    if isinstance(item, tuple) and len(parts) == 1:
-        raise InputError(f"input {index} is a tuple of one string; a pair has two, and a single text is a plain string")
     try:
         "".join(parts).encode()
     except UnicodeEncodeError:
@@ -270,11 +253,8 @@ def _checked_text(item: Any, index: int) -> Text:
 
 def _type_in_words(item: Any) -> str:
     """Return a description of an item's type, for errors."""
-    if isinstance(item, tuple):
-        return f"a tuple of {', '.join(type(part).__name__ for part in item)}" if item else "an empty tuple"
-    return type(item).__name__ + (
-        " (a pair is a tuple, and is_split_into_words=True reads lists of words)" if is_column(item) else ""
-    )
+    hint = " (a pair is a tuple, and is_split_into_words=True reads lists of words)"
+    return type(item).__name__ + (hint if is_column(item) and not isinstance(item, tuple) else "")
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -25,9 +25,7 @@ Row = dict[str, list[Any]]
 def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
     """Return token ids as tokenizers return them, in one mapping or several; None for anything else.
 
-    They are a mapping, a list or a loader of mappings, a frame, a table or a data set with a column "input_ids", or
-    bare ids of one text or several. A list of numbers and a row of them in an array could be labels: they are not taken
-    for token ids.
+    Bare ids are of several texts, or of one in a tensor: a list of numbers could be labels.
     """
     if isinstance(inputs, Mapping):
         return [inputs] if "input_ids" in inputs else None
@@ -57,13 +55,7 @@ def read_token_ids(
     vocabulary: int | None,
     model_inputs: Collection[str] | None = None,
 ) -> list[Encoding]:
-    """Return one encoding for each row, without its padding.
-
-    Args:
-        encoded: A tokenizer's output: `input_ids` (B, T), (T,) or a list of rows, and, if padded, `attention_mask`.
-        vocabulary: How many token ids the model knows, None if that is not known.
-        model_inputs: The inputs that the model reads, None if that is not known. Other fields are left out.
-    """
+    """Return one encoding for each row of a tokenizer's output, without padding and what the model does not read."""
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:
@@ -109,13 +101,13 @@ def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[i
 
 def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> list[Row]:
     """Return what the model reads of each text, without what a data set has beside it, such as a label."""
-    ids = _plain(encoded["input_ids"], "input_ids")
+    ids = _plain(encoded["input_ids"])
     is_single = not (isinstance(ids, list) and any(isinstance(row, list) for row in ids))
     ids = [ids] if is_single else ids
     rows: list[Row] = [{} for _ in ids]
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
     for name in (name for name, values in encoded.items() if name in names and values is not None):
-        cells = _plain(encoded[name], name)
+        cells = _plain(encoded[name])
         if is_single and not (isinstance(cells, list) and len(cells) == 1 and isinstance(cells[0], list)):
             cells = [cells]
         if not isinstance(cells, list) or len(cells) != len(rows):
@@ -125,12 +117,10 @@ def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | 
     return rows
 
 
-def _plain(values: Any, name: str) -> Any:
+def _plain(values: Any) -> Any:
     """Return an input as lists of numbers, whatever library holds them."""
-    if getattr(values, "ndim", 0) > 3:
-        raise InputError(f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages")
     cells = plain_cell(values)
-    return [_plain(cell, name) for cell in cells] if is_column(cells) else cells
+    return [_plain(cell) for cell in cells] if is_column(cells) else cells
 
 
 def _checked_row(row: Any, name: str, count: int, number: int) -> list[Any]:

@@ -22,19 +22,12 @@ HOLDS = 0.5
 
 
 class Answer(NamedTuple):
-    """The model's answer to an input.
-
-    Attributes:
-        prediction: The prediction; None if there is none, as of a cosine.
-        outcome: What is compared to decide whether the prediction changed; None if predictions are values.
-        logits: The logits, (C,), of a text that is classified as a whole, or of a window of a text; None of others.
-        values: The measured quantity of each part of a completion, if these are measured too.
-    """
+    """The model's answer to an input; the prediction changed if the outcome did, which is None of values."""
 
     prediction: Prediction | None
     value: float
     outcome: Hashable
-    logits: Tensor | None = None
+    logits: Tensor | None = None  # (C,), of a text that is classified as a whole, or of a window
     values: tuple[float, ...] = ()
 
 
@@ -48,7 +41,6 @@ class TextAnswers:
     Args:
         results: The explanations of the inputs, which say what is measured.
         windows: The tokens of each window of each input; None if all are read whole.
-        masked: Whether tokens are masked; by default they are deleted.
     """
 
     def __init__(
@@ -122,7 +114,7 @@ class TextAnswers:
     def _span(self, run: ForwardPass, row: int, prediction: Prediction, window: int, removed: Tokens) -> Answer:
         """Return a span as an answer: its value is the probability that it starts (or ends) at the explained token.
 
-        That is 0 where the token is removed. The index of the span's first token counts in the text.
+        That is 0 where the token is removed.
         """
         text, tokens = self._windows[window]
         target = self._results[text].target
@@ -148,10 +140,7 @@ class TextAnswers:
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
-        """Return what is compared to decide whether a prediction changed; None if predictions are values.
-
-        It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
-        """
+        """Return what is compared: the label, or whether it reaches `HOLDS` if labels do not exclude each other."""
         if self.model.task.outputs.outcomes == "independent":
             return (prediction.probability or 0) >= HOLDS
         return None if self.model.task.outputs.outcomes is None else prediction.id

@@ -26,11 +26,7 @@ def no_progress(total: int) -> AbstractContextManager[Callable[[float], Any]]:
 
 
 class Outcomes(Generic[Key, Outcome]):
-    """A table from what is removed of an input to what is measured without it; each removal is asked about once.
-
-    Args:
-        ask: Returns the outcomes of distinct removals, each with its removal, in any order; see `in_batches`.
-    """
+    """A table from what is removed of an input to what is measured without it; each is asked about once."""
 
     def __init__(
         self,
@@ -56,12 +52,7 @@ def in_batches(
     without: Callable[[Key], Encoding],
     measure: Callable[[list[Encoding], list[Key]], Iterable[Outcome]],
 ) -> Callable[[list[Key]], Iterator[tuple[Key, Outcome]]]:
-    """Return a function that measures inputs in batches, for `Outcomes`.
-
-    Args:
-        without: Returns the input that is left after a removal.
-        measure: Runs the model on a batch of inputs, whose removals are given too, and returns an outcome for each.
-    """
+    """Return a function that measures, in batches, the inputs that are left after removals, for `Outcomes`."""
 
     def ask(removals: list[Key]) -> Iterator[tuple[Key, Outcome]]:
         for start in range(0, len(removals), INPUTS_AT_ONCE):

@@ -39,12 +39,7 @@ def tokens_removed(
     """Return a function from removals to what the model reads: the text with tokens masked in place, or deleted.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
-    of no tokens has no answer. Regions of a picture are replaced by what surrounds them, moments of a sound silenced.
-    A chosen position moves as `moved_position` says.
-
-    Args:
-        encodings: The texts, by their places.
-        masked: Whether tokens are masked; by default as `masks` says.
+    of no tokens has no answer. Tokens are masked as `masks` says, if `masked` does not.
     """
     is_masked = masks(model) if masked is None else masked
 

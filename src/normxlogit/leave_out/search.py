@@ -151,10 +151,7 @@ def _smallest(
 
     The shortest beginning of a ranking is found by bisection, as if longer ones changed the prediction too; then parts
     are put back one at a time while the prediction stays changed.
-
-    Args:
-        ranked: The parts by the effect that they had alone, and others by their scores; no part changes it alone.
-        first: How many were removed together, and the answer without them.
+    `first` is how many were removed together, and the answer without them; no part changes it alone.
     """
     lower, (upper, answer) = 1, first
     if answer.outcome == original.outcome and upper > 2:  # fewer may change the prediction even if all do not

@@ -34,7 +34,6 @@ class Removable(NamedTuple):
 
     Attributes:
         singles: How many of the parts are removed one at a time, the first ones.
-        named: Whether a caller named these.
         one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
         all_together: Whether all parts are removed together, instead of the first ones, and nothing is searched for.
@@ -104,12 +103,7 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
 
 
 def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
-    """Return the units of an input that a caller names.
-
-    Args:
-        named: Words (or several in a row, wherever they stand) and names of parts; spans of characters and boxes of
-            pictures as in `Attribution.group`, and seconds of a sound, (0.5, 1.2), in a list or by names.
-    """
+    """Return the units of an input that a caller names: words, names of parts, spans, boxes or seconds."""
     items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
     places = {name: item for name, item in items.items() if not isinstance(item, str)}
     try:

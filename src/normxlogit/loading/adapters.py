@@ -21,11 +21,7 @@ PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """The files of an adapter.
-
-    Attributes:
-        shapes: The shapes of its tensors, by the names of the base model's weights.
-    """
+    """The files of an adapter, with its tensors' shapes by the names of the base model's weights."""
 
     source: str
     base: str
@@ -34,20 +30,16 @@ class Adapter:
     shapes: Mapping[str, tuple[int, ...]]
     has_tokenizer: bool
 
-    @property
-    def labels(self) -> int | None:
-        """The number of outputs of the adapter's head; None if it has no head."""
-        return next((shape[0] for end in HEAD_WEIGHTS for name, shape in self.shapes.items() if name == end), None)
-
     def base_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options to load the base model with: without the adapter's revision and subfolder."""
         base_only = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
     def head_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options for as many outputs of the base model as the adapter has, unless the caller sets them."""
+        """Return options for as many outputs as the adapter's head has, unless the caller sets them."""
+        outputs = next((self.shapes[name][0] for name in HEAD_WEIGHTS if name in self.shapes), None)
         given = {"num_labels", "id2label", "config"} & options.keys()
-        return {} if self.labels is None or given else {"num_labels": self.labels}
+        return {} if outputs is None or given else {"num_labels": outputs}
 
     def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""

@@ -17,7 +17,7 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrain
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
-from ..errors import InputError, UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.text_files import is_existing_path
 from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
@@ -74,8 +74,6 @@ def load(
     if dtype is None:
         on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
         dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
-    elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-        raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
     load_options = {} if allow_pickle or is_gguf else {"use_safetensors": True}
     load_options |= base_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
     if adapter is not None:
@@ -130,13 +128,10 @@ def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> 
 
 
 def _with_gguf_file(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the GGUF file of a folder that holds no other model."""
-    files = sorted(Path(source).glob(f"*{GGUF}")) if Path(source).is_dir() else []
-    if not files or "gguf_file" in options or any((Path(source) / name).exists() for name in CONFIGURATIONS):
+    """Return the options with the only GGUF file of a folder that holds no other model."""
+    files = list(Path(source).glob(f"*{GGUF}"))
+    if len(files) != 1 or "gguf_file" in options or any((Path(source) / name).exists() for name in CONFIGURATIONS):
         return dict(options)
-    if len(files) > 1:
-        names = ", ".join(file.name for file in files)
-        raise InputError(f"{source} holds several GGUF files ({names}); name one: gguf_file={files[0].name!r}")
     return {**options, "gguf_file": files[0].name}
 
 
@@ -190,10 +185,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
 
 
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
-    """Return advice to install sentencepiece if a tokenizer exists only in its format; None for any other error.
-
-    Without the package, transformers takes the file for one of tiktoken's, and asks for that package.
-    """
+    """Return advice to install sentencepiece if a tokenizer lacks it, which transformers takes for tiktoken's."""
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
     may_have_file = any(Path(source).glob("*.model")) or not Path(source).is_dir()
     if find_spec("sentencepiece") is not None or not mentioned or not may_have_file:
@@ -203,7 +195,7 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
 
 def _broken_file(source: str) -> str | None:
     """Return the first broken file of a folder and its defect, None if there is none."""
-    for file in sorted(Path(source).glob("*")) if Path(source).is_dir() else []:
+    for file in sorted(Path(source).glob("*")):
         if not file.is_file() or file.suffix not in (".json", ".safetensors", ".bin", ".model", ".txt", ".gguf"):
             continue
         with file.open("rb") as stream:
@@ -229,19 +221,13 @@ def _check_weights(
         ],
         "cannot give": {str(e) for name in ("error_msgs", "conversion_errors") for e in info.get(name) or ()},
     }
-    problems = [f"{problem} {_list_some(sorted(keys))}" for problem, keys in keys_by_problem.items() if keys]
+    problems = [f"{problem} {listed(sorted(keys), MAX_LISTED)}" for problem, keys in keys_by_problem.items() if keys]
     if problems:
         raise InputError(
             f"{source} as a {type(model).__name__} {' and '.join(problems)}: its answers would come from random "
             "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
             "allow_missing_weights=True for random weights"
         )
-
-
-def _list_some(keys: list[str]) -> str:
-    """Return the first names of some weights as text, with the number of further ones."""
-    unlisted = f" and {len(keys) - MAX_LISTED} more" if len(keys) > MAX_LISTED else ""
-    return ", ".join(keys[:MAX_LISTED]) + unlisted
 
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:

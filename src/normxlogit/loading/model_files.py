@@ -1,8 +1,4 @@
-"""Files of a model: single ones in its folder or the hub's cache, and converted GGUF files, which are kept.
-
-Converting a GGUF file takes longer than an explanation. A file is known by the hash of its content, so that one which
-was replaced is converted anew.
-"""
+"""Files of a model: single ones in its folder or the hub's cache, and converted GGUF files, kept by their hash."""
 
 import copy
 import hashlib

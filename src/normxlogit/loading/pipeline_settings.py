@@ -39,13 +39,7 @@ CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """Settings of a pipeline.
-
-    Attributes:
-        question: What the pipeline asks the model of a text, as an extension has read it: makes the task that asks it
-            from the model's own; None for the text alone.
-        problem: What the outputs are, where the pipeline says which function is applied to them.
-    """
+    """Settings of a pipeline; `question` makes the task that an extension's pipeline asks of the model's."""
 
     question: Callable[[Any], Task] | None = None
     problem: Problem | None = None

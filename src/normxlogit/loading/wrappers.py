@@ -1,7 +1,4 @@
-"""The module and tokenizer inside a pipeline or an object of sentence-transformers.
-
-The objects are known by their attributes: neither package is needed.
-"""
+"""The module and tokenizer inside a pipeline or an object of sentence-transformers, known by their attributes."""
 
 import copy
 import inspect
@@ -24,11 +21,7 @@ REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedMod
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and its tokenizer or processor, also from what holds both.
-
-    That is a pipeline, a `Trainer`, or a `CrossEncoder` or `SentenceTransformer`; and a module of `REPLICATING` is its
-    own one.
-    """
+    """Return the module and its tokenizer or processor, also of a pipeline, a `Trainer` or sentence-transformers."""
     if isinstance(model, REPLICATING):
         model = model.module
     if (held := _held_in(model)) is not None:
@@ -49,10 +42,8 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     if tokenizer is None:
         raise InputError("the model needs its tokenizer (processor, feature extractor): Explainer(model, tokenizer)")
     if isinstance(tokenizer, type) or not callable(tokenizer):
-        found = f"the class {tokenizer.__name__}" if isinstance(tokenizer, type) else f"a {type(tokenizer).__name__}"
         raise InputError(
-            f"the tokenizer must be one that was loaded, not {found}; "
-            "Explainer.from_pretrained loads both by a name or folder"
+            "the tokenizer must be one that was loaded; Explainer.from_pretrained loads both by a name or folder"
         )
     return module, tokenizer
 
@@ -84,18 +75,12 @@ def _held_in(model: Any) -> tuple[nn.Module, Any] | None:
     task_model = getattr(model, "transformers_model", None) or getattr(model, "model", None)
     if not isinstance(task_model, nn.Module) or is_bare(task_model):
         return None
-    steps = [type(module).__name__ for module in model.children()] if isinstance(model, nn.Sequential) else []
-    refuse_extra_steps(model, len(steps) > 1 or getattr(model, "default_prompt_name", None))
-    return task_model, with_length_limit(model, cast(Any, model).tokenizer)
-
-
-def refuse_extra_steps(model: Any, has_extra_steps: object) -> None:
-    """Refuse an object that computes more than its transformers model and its head."""
-    if has_extra_steps:
+    if (isinstance(model, nn.Sequential) and len(model) > 1) or getattr(model, "default_prompt_name", None):
         raise UnsupportedModelError(
             f"this {type(model).__name__} has modules or prompts around its model of transformers, which would be left "
             "out; pass the model of transformers inside it, with its tokenizer, and texts as it reads them"
         )
+    return task_model, with_length_limit(model, cast(Any, model).tokenizer)
 
 
 def with_length_limit(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:

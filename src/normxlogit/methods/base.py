@@ -164,14 +164,9 @@ class Method(ABC):
         """
         return None
 
-    @property
-    def signed(self) -> bool:
-        """Whether negative scores mean evidence against the target."""
-        return self.info.signed
-
     def signed_on(self, task: Task) -> bool:
         """Return whether negative scores mean evidence against the target on a model of this task."""
-        return self.signed
+        return self.info.signed
 
     def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
         """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""
@@ -289,9 +284,7 @@ Baseline = Literal["zero", "pad", "mask"]
 def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> Tensor:
     """Return the baseline of each token, (B, T, H), for word embeddings of that shape.
 
-    Args:
-        baseline: "zero" for zero vectors everywhere; the embedding of the "pad" or "mask" token for all
-            tokens but the special ones and, in a masked language model, the mask that is the question.
+    Special tokens, and the mask that is the question of a masked language model, stay unless it is "zero".
     """
     if baseline == "zero":
         return torch.zeros_like(vectors)

@@ -11,27 +11,19 @@ if TYPE_CHECKING:
 
 
 Use = Literal["labels", "signals", "tokens", "completions", "media", "similarity", "recorded"]
-"""What is explained: labels of texts, labels of pictures and sounds, predicted tokens, completions and their sources,
-those of prompts with pictures or sounds, the cosine of two texts, or a forward pass that
-was run elsewhere."""
+"""What is explained: labels of texts, of pictures and sounds, predicted tokens, completions and their sources, those of
+prompts with pictures or sounds, the cosine of two texts, or a forward pass that was run elsewhere."""
 
 
 @dataclass(frozen=True)
 class Default:
-    """The default of one use.
-
-    Attributes:
-        calls: The entry points that it is for.
-        methods: The methods, as one writes them. If the first does not work on a model, the next takes its place.
-        why: The figure that it was chosen by, or the reason.
-        page: The page of the documentation with the figure.
-    """
+    """The default of one use: its entry points, and methods of which the next takes the place of one that fails."""
 
     calls: str
     methods: tuple[str, ...]
     passes: str
     why: str
-    page: str
+    page: str  # of the documentation, with the figure
 
 
 DEFAULTS: dict[Use, Default] = {
@@ -105,8 +97,5 @@ def named_or_default(method: "str | Method | None", use: Use) -> "Method":
 
 
 def completion_methods(method: "str | Method | None") -> dict[str, "Method"]:
-    """Return the methods for completions of text prompts, and of prompts with pictures or sounds.
-
-    Both are the caller's method if one is given, otherwise the two defaults.
-    """
+    """Return the methods for completions of text prompts, and of prompts with pictures or sounds."""
     return {"method": named_or_default(method, "completions"), "media_method": named_or_default(method, "media")}

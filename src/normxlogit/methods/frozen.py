@@ -99,13 +99,7 @@ class FrozenGradient(Method):
     def score_each(self, request: Request, places: Tensor | None = None, weights: Tensor | None = None) -> Scores:
         """Run, backpropagate, sum; with `places` each position, or weighted sum of positions, is a quantity of its own.
 
-        1. Run the model with its graph (at a point of the path).
-        2. Backpropagate the answer with all non-linear factors held: g at each place that is read.
-        3. Each token's score is <g_i, h_i>, the mean over the places; what is missing of the answer is the bias.
-
-        The logit of each target counts minus the mean over the vocabulary (or the contrast): a shift of all logits
-        changes no probability. Of an encoder-decoder model, the S tokens of the source come before the decoder's:
-        (1, K, 1, S + T).
+        Of an encoder-decoder model, the S tokens of the source come before the decoder's: (1, K, 1, S + T).
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
         read = frozen.places.read(forward.batch, self.read_at, request.layers)
@@ -151,10 +145,7 @@ class FrozenGradient(Method):
 
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
-    """Return scores with their bias: scores, sink, parts and bias add up to the answer.
-
-    Unless layers were requested, the mean over the places of a side is taken.
-    """
+    """Return scores whose sum with sink, parts and bias is the answer; without layers the mean over a side's places."""
     sides = {side: [place for place in contributions.values if place.side is side] for side in Side}
     texts, sources = sides[Side.TEXT], sides[Side.SOURCE]
     values = torch.stack([contributions.values[place] for place in texts], 2)  # (B, K, L, T)

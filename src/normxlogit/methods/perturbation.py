@@ -1,8 +1,7 @@
 """Perturbation: leave out parts of the input, run the model, and fit a score for each part to its outputs.
 
-The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
-`pipeline/completions/leave_out.py`. A method is a sampler (`subsets`: which players are present in each perturbed
-input) and a regressor (`fit`) on `leave_out`. The simplest of them, occlusion, stands here too.
+The parts are called players, as in cooperative games. A method is a sampler (`subsets`: which players are present in
+each perturbed input) and a regressor (`fit`) on `leave_out`. The simplest of them, occlusion, stands here too.
 """
 
 from abc import abstractmethod
@@ -27,14 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class TokenSubsets:
-    """The explained quantity of texts as a function of which of their tokens are present.
-
-    Args:
-        log_odds: Whether the log-odds of the target are read, instead of the explained quantity.
-
-    Attributes:
-        players: The indices of the tokens of each text that may be left out.
-    """
+    """The explained quantity of texts, or the log-odds, as a function of which of their tokens are present."""
 
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:
         check_words(request.model)

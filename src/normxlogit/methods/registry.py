@@ -7,8 +7,6 @@ Its class is imported when it is first used.
 
 import inspect
 import json
-import re
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -154,8 +152,6 @@ _METHODS = {
     row["name"]: MethodInfo(**row) for path in CATALOGUES for row in json.loads(path.read_text(encoding="utf-8"))
 }
 _CLASSES: dict[str, type["Method"]] = {}
-_loaded = False
-_loading = threading.RLock()
 
 M = TypeVar("M", bound="type[Method]")
 
@@ -203,7 +199,7 @@ def register(
 
 def list_methods() -> list[MethodInfo]:
     """Return all methods, this package's first, then those that other packages add."""
-    _load()
+    registered("methods")  # of other packages, which import theirs
     return list(_METHODS.values())
 
 
@@ -214,29 +210,10 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
     return f"{', '.join(names)} work on {ANY_MODEL}" if head else f"{', '.join(names)} need the model's logits only"
 
 
-NAMES_ELSEWHERE = {
-    **dict.fromkeys(("shap", "shapley"), "kernel-shap"),
-    "ig": "integrated-gradients",
-    **dict.fromkeys(("saliency", "gradient", "vanilla-gradient"), "gradient-norm"),
-    "input-x-gradient": "gradient-x-input",
-    **dict.fromkeys(("gradcam", "grad-cam"), "gradient-x-input (the nearest of these)"),
-    "attention": "attention-rollout",
-    **dict.fromkeys(("attnlrp", "lrp"), "frozen-gradient:read_at=0 (the nearest of these)"),
-    **dict.fromkeys(("leave-one-out", "loo"), "occlusion"),
-    "contextcite": "context-cite",
-    "logit-lens": "logat",
-    "default": "frozen-gradient",
-}
-"""Names of methods in other packages, and their names here."""
-
-
 def describe(name: str) -> MethodInfo:
     """Return the registered information on a method."""
-    _load()
+    registered("methods")
     spelled = str(name).lower().replace("_", "-").replace(" ", "-")
-    own_name = NAMES_ELSEWHERE.get(spelled, "")
-    if name not in _METHODS and re.split("[: ]", own_name)[0] in _METHODS:
-        raise MethodError(f"no method named {name!r}; here it is called {own_name}")
     name = name if name in _METHODS or spelled not in _METHODS else spelled
     if name not in _METHODS:
         similar = nearest(str(name), _METHODS)
@@ -274,19 +251,7 @@ def method_named(method: "str | Method") -> "Method":
             key, equals, value = (word.strip() for word in part.partition("="))
             if not equals:
                 raise ValueError("write settings as name:setting=value,setting=value")
-            if key in settings:
-                raise ValueError(f"{key} is given twice")
             settings[key] = parse(info.settings[key], value) if key in info.settings else value
     except ValueError as error:
         raise MethodError(f"{info.name}: {error}") from None
     return info.cls(**settings)
-
-
-def _load() -> None:
-    """Import the methods of other packages, once; if a package fails, only its own methods are missing."""
-    global _loaded
-    with _loading:
-        if _loaded:
-            return
-        _loaded = True  # before the loop: a module may look methods up while it is imported
-        registered("methods")

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
-from .base import Task, TaskName, Wrapper
+from .base import Task, TaskName
 from .classification import Classification, Labels, Problem
 from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
@@ -49,9 +49,13 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     if task is not None and all_tasks()[task].models.wrapper is not None:
         return all_tasks()[task]
     unwrapped_model = unwrapped(model)
-    if not isinstance(unwrapped_model, PreTrainedModel):
-        return _task_of_plain_module(unwrapped_model, task)
     name, declared = type(unwrapped_model).__name__, declared_tasks(unwrapped_model)
+    if not isinstance(unwrapped_model, PreTrainedModel):
+        declared = tuple(plain for plain, plain_task in all_tasks().items() if plain_task.models.plain)
+        if task not in declared:
+            raise UnsupportedModelError(
+                f"{name} is not of transformers, so what it is for must be said: task= one of {', '.join(declared)}"
+            )
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {head_error(name)}")
     # A subclass outside transformers may do another task; its outputs are checked when it runs.
@@ -69,12 +73,7 @@ def task_of(
     question: Callable[[Any], Task] | None = None,
     problem: Problem | None = None,
 ) -> Task:
-    """Return the task of a model with the names of its outputs.
-
-    Args:
-        question: What a pipeline asks the model, see `PipelineSettings`.
-        problem: What the outputs of a classifier are; None as its configuration says.
-    """
+    """Return the task of a model with the names of its outputs; see `PipelineSettings`."""
     chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
     if problem is not None and isinstance(chosen, Classification):
         chosen.outputs = Labels(chosen.outputs.labels, problem)
@@ -84,21 +83,11 @@ def task_of(
 def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
     """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
     if task.models.wrapper is not None:
-        return task.models.wrapper.task_model(model, pooling, previous)
+        wrapped: nn.Module = task.models.wrapper.task_model(model, pooling, previous)
+        return wrapped
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
     return model
-
-
-def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:
-    """Return the task class of a module from outside transformers, which the caller must name."""
-    possible = {name: plain_task for name, plain_task in all_tasks().items() if plain_task.models.plain}
-    if task not in possible:
-        kind, tasks = type(model).__name__, ", ".join(possible)
-        raise UnsupportedModelError(
-            f"{kind} is not of transformers, so what it is for must be said: task= one of {tasks}"
-        )
-    return possible[task]
 
 
 def is_bare(model: nn.Module) -> bool:
@@ -136,7 +125,7 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
 
 
-def wrappers() -> list[tuple[type[Task], Wrapper]]:
+def wrappers() -> list[tuple[type[Task], Any]]:
     """Return the tasks of models without a head, whose answer is made of their states, each with how it wraps them."""
     return [(task, task.models.wrapper) for task in all_tasks().values() if task.models.wrapper is not None]
 

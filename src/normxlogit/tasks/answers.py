@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..copies.answers import AnswerForm
-from ..errors import InputError, TargetError, UnsupportedModelError, nearest
+from ..errors import InputError, TargetError, UnsupportedModelError, listed, nearest
 from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
@@ -57,11 +57,7 @@ class Outputs:
             )
 
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Outputs":
-        """Return the outputs of a model that answers in a form.
-
-        Args:
-            logits: The answer of a plain module, (B, C) or (B, T, C), whose outputs are named by it; None of others.
-        """
+        """Return the outputs of a model that answers in a form, by the logits, (B, C) or (B, T, C), of a plain one."""
         return self
 
     def check_contrast(self, contrast: Any) -> None:
@@ -93,8 +89,7 @@ class Outputs:
 
     def _listed(self) -> str:
         """Return the first labels as text, with the number of further ones."""
-        further = len(self.labels) - MAX_LISTED_LABELS
-        return ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + (f" and {further} more" if further > 0 else "")
+        return listed([*map(repr, self.labels)], MAX_LISTED_LABELS)
 
     def name_of(self, index: int) -> str:
         """Return the name of an output."""
@@ -163,11 +158,7 @@ class AnswerPosition:
         raise NotImplementedError
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the position whose prediction is explained, (B,), or start and end, (B, 2); None for whole-text heads.
-
-        Args:
-            logits: The model's answers at every token, (B, T, C); not needed for language models.
-        """
+        """Return the position explained, (B,), or start and end, (B, 2), by logits (B, T, C); None for the text."""
         return None
 
     def known(self, encoding: Encoding) -> int | None:
@@ -195,12 +186,6 @@ def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
     return positions
 
 
-def last_tokens(batch: Batch) -> Tensor:
-    """Return the position of each text's last token, (B,)."""
-    places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
-    return (batch.mask * places).argmax(-1)
-
-
 def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
     """Return the logits, (B, C) of (B, T, C), at positions, (B,), or (B, C) with a position for each output."""
     index = positions if positions.ndim == 2 else positions[:, None].expand(-1, logits.shape[-1])  # (B, C)
@@ -210,14 +195,13 @@ def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
 def _token_index(encoding: Encoding, position: Any) -> int:
     """Return the index of the token at a place; for a span of the text, of its first token."""
     count = len(encoding)
-    place = _as_place(position)
-    if isinstance(place, int):
+    if (place := whole_number(position)) is not None:
         if not -count <= place < count:
             raise InputError(f"position {place} is outside the text's {count} tokens")
         return place % count
     if encoding.offsets is None or encoding.text is None:
         raise InputError("a position in characters needs the text and the character offsets of its tokens")
-    start, end = place if isinstance(place, tuple) else _span_of(encoding.text, place)
+    start, end = _span_of(encoding.text, position)
     if not 0 <= start < end <= len(encoding.text):
         raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")
     for index, (token_start, token_end) in enumerate(encoding.offsets):
@@ -227,23 +211,15 @@ def _token_index(encoding: Encoding, position: Any) -> int:
     raise InputError(f"no token at characters {start} to {end} of the text")
 
 
-def _as_place(position: Any) -> int | str | tuple[int, int]:
-    """Return the caller's place with plain integers, or raise an error if it is not a place."""
+def _span_of(text: str, position: Any) -> tuple[int, int]:
+    """Return the span of a string that stands once in the text, or the caller's own with plain integers."""
     if isinstance(position, str):
-        return position
-    if isinstance(position, tuple) and len(position) == 2:
-        start, end = map(whole_number, position)
-        if start is not None and end is not None:
-            return start, end
-    elif (index := whole_number(position)) is not None:
-        return index
-    expected = "a token's index, a piece of the text, or its characters as (start, end)"
-    raise InputError(f"a position is {expected}, not {position!r}")
-
-
-def _span_of(text: str, piece: str) -> tuple[int, int]:
-    """Return the span of a string that stands once in the text."""
-    count = text.count(piece) if piece else 0
-    if count != 1:
-        raise InputError(f"the text must hold {piece!r} once; it stands there {count} times: give (start, end)")
-    return text.index(piece), text.index(piece) + len(piece)
+        count = text.count(position) if position else 0
+        if count != 1:
+            raise InputError(f"the text must hold {position!r} once; it stands there {count} times: give (start, end)")
+        return text.index(position), text.index(position) + len(position)
+    span = list(map(whole_number, position)) if isinstance(position, tuple) else []
+    if len(span) != 2 or span[0] is None or span[1] is None:
+        expected = "a token's index, a piece of the text, or its characters as (start, end)"
+        raise InputError(f"a position is {expected}, not {position!r}")
+    return span[0], span[1]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.pool import Pool
-from ..errors import InputError, UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.alignment import append_tokens
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.encoder import LongText
@@ -42,22 +42,6 @@ NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
 
 
-class Wrapper(Protocol):
-    """How a task makes a task model of a model without a head."""
-
-    def claims(self, module: nn.Module) -> bool:
-        """Return whether a module that no class of transformers tells is for the task."""
-        ...
-
-    def claims_files(self, source: str) -> bool:
-        """Return whether the files of a model, in a folder or of a hub name, say that it is for the task."""
-        ...
-
-    def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
-        """Return the task model; `previous` is what was returned when the model was read last."""
-        ...
-
-
 @dataclass(frozen=True)
 class ModelClasses:
     """The classes of models that a task has, and how they are loaded; none of transformers' by default.
@@ -68,18 +52,19 @@ class ModelClasses:
         plain: Whether a module that is not of transformers may have it.
         needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
         decoders_among: Tasks' classes, of which those without such an encoder are for this one.
-        wrapper: How models without a head become task models; None if they do not.
+        wrapper: How models without a head become task models, None if they do not: an object that `claims` modules of
+            its own, `claims_files` of a folder or hub name, and makes a `task_model` of a model, a pooling and what it
+            made when the model was read last.
     """
 
     mapping: str = ""
-    ending: str = ""
     auto_class: str = "AutoModel"
     processor_class: Any = AutoTokenizer
     peft_type: str = ""
     plain: bool = False
     needs_encoder: bool = False
     decoders_among: tuple["ModelClasses", ...] = ()
-    wrapper: Wrapper | None = None
+    wrapper: Any = None
 
     def have(self, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
         """Return whether a class of models is among them, by transformers' mapping or by the ending of its name."""
@@ -88,7 +73,8 @@ class ModelClasses:
         if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
             return True
         if by_ending:
-            return bool(self.ending) and class_name.endswith(self.ending)
+            ending = self.auto_class.removeprefix("AutoModel")
+            return bool(ending) and class_name.endswith(ending)
         return bool(self.mapping) and class_name in getattr(auto, self.mapping).values()
 
 
@@ -188,10 +174,7 @@ class Task:
     def encode(
         self, model: "TaskModel", inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
-        """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
-
-        Messages are written by the chat template.
-        """
+        """Encode whatever the caller gave, and return whether that was a single input rather than a collection."""
         continues = self.position.left_to_right
         chats = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues)
         if chats is None:
@@ -235,10 +218,7 @@ def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None 
 
 def summary(name: str, labels: Sequence[str]) -> str:
     """Return a line that says what a task is, with its first labels."""
-    shown = [*map(repr, labels[:MAX_SUMMARY_LABELS])]
-    if len(labels) > MAX_SUMMARY_LABELS:
-        shown.append(f"... {len(labels) - MAX_SUMMARY_LABELS} more")
-    return f"task={name!r}" + (f", labels=[{', '.join(shown)}]" if shown else "")
+    return f"task={name!r}" + (f", labels=[{listed([*map(repr, labels)], MAX_SUMMARY_LABELS)}]" if labels else "")
 
 
 def message_spans(contents: Sequence[Content] | None) -> tuple[MessageSpan, ...] | None:
@@ -308,11 +288,7 @@ class Generates:
     def read_completion(
         self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
-        """Encode a prompt with a completion; `before` is the prompt as `read_prompt` encoded it.
-
-        Returns:
-            Both, and how many of the tokens are the prompt's.
-        """
+        """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens."""
         raise NotImplementedError
 
     def appended(self, model: "TaskModel", before: Encoding, ids: list[int]) -> Encoding:
@@ -320,11 +296,7 @@ class Generates:
         return append_tokens(model.tokenizer, before, ids)
 
     def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
-        """Return an encoding of a prompt, or of some of its tokens, whose media lack some places.
-
-        Args:
-            places: Boxes or spans of each of the encoding's media.
-        """
+        """Return an encoding of a prompt, or of some of its tokens, whose media lack some boxes or spans each."""
         raise NotImplementedError
 
 

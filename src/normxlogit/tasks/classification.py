@@ -59,7 +59,6 @@ class Classification(Task):
     name: ClassVar[TaskName] = "sequence-classification"
     models = ModelClasses(
         mapping="MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
-        ending="ForSequenceClassification",
         auto_class="AutoModelForSequenceClassification",
         peft_type="SEQ_CLS",
         plain=True,
@@ -77,9 +76,7 @@ def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
         is_id2label = all(isinstance(name, str) for name in labels.values())
         pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
         by_index: Any = {str(index): name for index, name in pairs}
-        labels = [
-            by_index.get(str(index)) for index in range(len(by_index) or 1)
-        ]  # None where they do not count from 0
+        labels = [by_index.get(str(index)) for index in range(len(by_index) or 1)]  # None if not counted from 0
     is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)
     names = () if labels is None or not is_ordered else tuple(labels)
     if not is_ordered or not all(isinstance(name, str) for name in names):

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
-from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, with_chosen_positions
+from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, with_chosen_positions
 from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 
 if TYPE_CHECKING:
@@ -75,29 +76,33 @@ class AtLastToken(AnswerPosition):
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the last token, (B,)."""
-        return with_chosen_positions(batch, last_tokens(batch))
+        places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
+        return with_chosen_positions(batch, (batch.mask * places).argmax(-1))  # (B,)
 
     def known(self, encoding: Encoding) -> int | None:
         """Return the last token."""
         return len(encoding) - 1 if encoding.position is None else encoding.position
 
 
-class CausalLM(Generates, Task):
+class OverVocabulary(Task):
+    """Tasks whose outputs are the tokens of a vocabulary."""
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
+        self.outputs = Vocabulary(self.tokenizer)
+
+
+class CausalLM(Generates, OverVocabulary):
     """Causal language models: the last token's prediction is explained, and they generate."""
 
     name: ClassVar[TaskName] = "causal-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
-        ending="ForCausalLM",
         auto_class="AutoModelForCausalLM",
         peft_type="CAUSAL_LM",
         plain=True,
     )
     position = AtLastToken(left_to_right=True)
-
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer)
 
     def _encode_chat(self, model: "TaskModel", prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages whose next token is explained."""
@@ -128,20 +133,19 @@ class CausalLM(Generates, Task):
         return of_prompt(self.tokenizer, encoding, prompt)
 
 
-class MaskedLM(Task):
+class MaskedLM(OverVocabulary):
     """Masked language models: the prediction at the mask is explained."""
 
     name = "masked-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_MASKED_LM_MAPPING_NAMES",
-        ending="ForMaskedLM",
         auto_class="AutoModelForMaskedLM",
         plain=True,
     )
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs, self.position = Vocabulary(self.tokenizer), AtMask(self.tokenizer)
+        self.position = AtMask(self.tokenizer)
 
     def example_input(self, model: "TaskModel") -> Any:
         """Return a text with a mask."""

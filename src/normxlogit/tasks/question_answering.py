@@ -94,7 +94,6 @@ class QuestionAnswering(Task):
     name = "question-answering"
     models = ModelClasses(
         mapping="MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES",
-        ending="ForQuestionAnswering",
         auto_class="AutoModelForQuestionAnswering",
         peft_type="QUESTION_ANS",
         plain=True,

@@ -16,8 +16,8 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.alignment import append_tokens
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
-from .base import Generates, ModelClasses, Task, TaskName, of_prompt
-from .language import AtLastToken, Vocabulary
+from .base import Generates, ModelClasses, TaskName, of_prompt
+from .language import AtLastToken, OverVocabulary
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel
@@ -32,7 +32,7 @@ class EncoderOutput(BaseModelOutput):
     router_probs: Any = None
 
 
-class Seq2Seq(Generates, Task):
+class Seq2Seq(Generates, OverVocabulary):
     """An encoder-decoder model whose decoder is explained like a causal language model.
 
     The paper's scores are read by the head, and the head reads the decoder's states alone. So the source counts as a
@@ -42,7 +42,6 @@ class Seq2Seq(Generates, Task):
     name: ClassVar[TaskName] = "seq2seq-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
-        ending="ForSeq2SeqLM",
         auto_class="AutoModelForSeq2SeqLM",
         peft_type="SEQ_2_SEQ_LM",
         needs_encoder=True,
@@ -51,10 +50,6 @@ class Seq2Seq(Generates, Task):
 
     _cached_source: tuple[tuple[int, ...], Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
-
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""
@@ -160,19 +155,12 @@ def _call_as_decoder(
     original: Callable[..., Any],
     input_ids: Any = None,
     encoder_states: Any = None,
-    source: Any = None,
-    source_mask: Any = None,
-    frames_mask: Any = None,
+    source: Any = None,  # if the encoder has not run: token ids, (B, S, 1), or a sound
+    source_mask: Any = None,  # (B, S, 1); of a sound the encoder's states
+    frames_mask: Any = None,  # (B, F, 1); of a sound with padding
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder, with the encoder's states or with the source for the encoder.
-
-    Args:
-        input_ids: The decoder's tokens, if not their embeddings.
-        source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
-        source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder's states.
-        frames_mask: Frames of a sound that are not padding, (B, F, 1); None where none is.
-    """
+    """Call a model as a decoder, with the encoder's states, or a source and the masks of its tokens or frames."""
     model: Any = original.__self__  # type: ignore[attr-defined]
     name = str(model.main_input_name)
     reads_tokens = name == "input_ids"

@@ -25,7 +25,6 @@ class TokenClassification(Classification):
     name = "token-classification"
     models = ModelClasses(
         mapping="MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES",
-        ending="ForTokenClassification",
         auto_class="AutoModelForTokenClassification",
         peft_type="TOKEN_CLS",
         plain=True,

@@ -82,8 +82,6 @@ class BatchTargets:
     def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return what methods other than NormXLogit and LogAt explain, (N, K), of all outputs, (N, C).
 
-        It is that of `select`; for language models, the mean logit over the vocabulary is subtracted.
-
         A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
         vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted.
         """
@@ -186,13 +184,7 @@ def is_choice(value: object) -> TypeGuard[Choice]:
 def describe_targets(
     target: BatchTargets, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
 ) -> list[tuple[Target, ...]]:
-    """Return the target information for the results of the texts of a batch.
-
-    Args:
-        ids: `target.ids`, (B, K), on the host.
-        contrast: `target.contrast`, (B,), on the host.
-        places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
-    """
+    """Return the target information for results; places, (B,) or (B, 2), count in each text's own tokens."""
     outputs, ids_by_text = target.task.outputs, ids.astype(int).tolist()
     names = {output_id: outputs.name_of(output_id) for text_ids in ids_by_text for output_id in text_ids}
     contrast_id = None if contrast is None else int(contrast[0])

@@ -35,7 +35,6 @@ class ImageClassification(SignalTask):
     name = "image-classification"
     models = ModelClasses(
         mapping="MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
-        ending="ForImageClassification",
         auto_class="AutoModelForImageClassification",
         processor_class=AutoImageProcessor,
     )
@@ -78,7 +77,6 @@ class AudioClassification(SignalTask):
     name: ClassVar[TaskName] = "audio-classification"
     models = ModelClasses(
         mapping="MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
-        ending="ForAudioClassification",
         auto_class="AutoModelForAudioClassification",
         processor_class=AutoFeatureExtractor,
     )

@@ -300,7 +300,6 @@ class ImageText(MultimodalLM):
     name: ClassVar[TaskName] = "image-text-to-text"
     models = ModelClasses(
         mapping="MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
-        ending="ForImageTextToText",
         auto_class="AutoModelForImageTextToText",
         processor_class=AutoProcessor,
     )
@@ -313,7 +312,6 @@ class AudioText(MultimodalLM):
     name: ClassVar[TaskName] = "audio-text-to-text"
     models = ModelClasses(
         mapping="MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
-        ending="ForMultimodalLM",
         auto_class="AutoModelForMultimodalLM",
         processor_class=AutoProcessor,
         # Transformers lists language models that read sounds among their words with encoder-decoder models, too.

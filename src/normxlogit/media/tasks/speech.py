@@ -71,7 +71,6 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
     name: ClassVar[TaskName] = "speech-seq2seq"
     models = ModelClasses(
         mapping="MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
-        ending="ForSpeechSeq2Seq",
         auto_class="AutoModelForSpeechSeq2Seq",
         processor_class=AutoProcessor,
         needs_encoder=True,
@@ -125,7 +124,6 @@ class CTC(SpeechTask, AudioClassification):
     name: ClassVar[TaskName] = "ctc"
     models = ModelClasses(
         mapping="MODEL_FOR_CTC_MAPPING_NAMES",
-        ending="ForCTC",
         auto_class="AutoModelForCTC",
         processor_class=AutoProcessor,
     )

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import InputError
 from ...inputs.alignment import with_decoded_text
 from ...inputs.chat import read_prompts
-from ...inputs.texts import arrow_value, rows_of_texts
+from ...inputs.texts import arrow_value, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
@@ -114,7 +114,7 @@ def _options_of_each(options: Options, count: int) -> list[Options]:
 
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
     """Return a list of values after checking that there is one for each prompt."""
-    values = rows_of_texts(values)
+    values = text_column(values) if is_table(values) else values
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"of several prompts {name} is a list with one for each")
     rows = [arrow_value(value) for value in values]

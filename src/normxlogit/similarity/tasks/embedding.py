@@ -12,12 +12,12 @@ from ...inputs.encoding import Encoding
 from ...inputs.texts import read_texts
 from ...model.task_model import TaskModel
 from ...tasks.answers import Outputs
-from ...tasks.base import ModelClasses, Task, Wrapper
+from ...tasks.base import ModelClasses, Task
 from ...tasks.targets import BatchTargets
 from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
 
 
-class SentenceTransformers(Wrapper):
+class SentenceTransformers:
     """Models that embed texts: a trunk with its pooling, or a `SentenceTransformer`."""
 
     def claims(self, module: nn.Module) -> bool:
