@@ -20,8 +20,7 @@ Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Instead = Callable[..., Any]
 """Called instead of a module, with the module's own call (with the owner's hooks) and the arguments."""
 
-RUNNING = "_normxlogit_running"
-"""Marks a copy while it runs."""
+RUNNING = "_normxlogit_running"  # marks a copy while it runs
 
 
 @dataclass(frozen=True)
@@ -61,21 +60,13 @@ def run(
     copy: nn.Module,
     inputs: Mapping[str, Any],
     *,
-    record: Iterable[Site] = (),
+    record: Iterable[Site] = (),  # a value that is replaced is recorded after its replacement
     replace: Mapping[Site, Replace] | None = None,
-    instead: Mapping[str, Instead] | None = None,
-    stop: Site | None = None,
-    call: Callable[..., Any] | None = None,
+    instead: Mapping[str, Instead] | None = None,  # by path; the module runs only if the function calls it
+    stop: Site | None = None,  # where the pass ends; that, too, is recorded
+    call: Callable[..., Any] | None = None,  # a function to call instead of the copy, such as one of its layers
 ) -> Pass:
-    """Run one forward pass of a copy, which nothing else runs meanwhile.
-
-    Args:
-        record: The sites to record. A value that is replaced is recorded after its replacement.
-        replace: Functions that replace a module's output, by its site.
-        instead: By path, a function that is called instead of a module. The module runs only if the function calls it.
-        stop: Where the pass ends; that, too, is recorded.
-        call: A function to call with the inputs instead of the copy, such as one of its layers.
-    """
+    """Run one forward pass of a copy, which nothing else runs meanwhile."""
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
     result = Pass()

@@ -1,13 +1,9 @@
 """The rules of the frozen network: what each operation passes back with its non-linear factors held constant.
 
 At the given input every operation of the forward pass is A z + b, z what flows through it; A and b keep their value.
-The forward pass is the model's own. The backward pass walks its autograd graph (`backward`), and by the name of each
-node finds its row here: which of its inputs are held, so that nothing flows back to them, and what takes the place of
-torch's gradient for the others (`slopes`). An operation without a row is refused, if a gradient arrives. Of a product
-of two factors that depend on the input `CRITERIA`, below the table, choose the one that is held.
-
-Each rule is removed, doubled and turned round in tests/frozen/test_rule_mutations.py, which must fail; the test named
-in a row says what it is, in tests/frozen.
+The backward pass walks the model's own graph (`backward`), and by the name of each node finds its row here: which of
+its inputs are held, and what takes the place of torch's gradient for the others (`slopes`). An operation without a row
+is refused, if a gradient arrives. The test named in a row, of tests/frozen, says what the rule is.
 """
 
 from collections import deque
@@ -201,8 +197,7 @@ def transposed_kernel(left: Edge, right: Edge, matrices: bool, input_edges: Inpu
 def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
     """Hold the factor that an activation returned, silu(gate) * up, and a gate rather than another activation.
 
-    A gate does not vanish at zero: sigmoid(i) * tanh(g) lets the tanh flow. In a product of matrices only gates count:
-    there, activated values are mixed by weights.
+    Sigmoid(i) * tanh(g) lets the tanh flow. Of matrices only gates count: there, weights mix activated values.
     """
     ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
     of_left, of_right = (0 if matrices and rank < 2 else rank for rank in ranks)

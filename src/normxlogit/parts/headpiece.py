@@ -68,12 +68,9 @@ class Head:
         return self._call(hidden, inputs, {})
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
-        """Return the head's logits at each token as a sequence of its own, (N, C), or (N, R) for chosen rows.
+        """Return the head's logits at each token, (N, H), as a sequence of its own, (N, C), or (N, R) for rows, (R,).
 
-        Args:
-            hidden: Final representations, (N, H).
-            rows: Vocabulary rows to compute, (R,); None for all of the head's outputs.
-            inputs: The inputs of the text of each, (N, ...), with those beside the text.
+        The inputs are those of the text of each, (N, ...), with those beside the text.
         """
         if rows is None:
             return self.tokens_with(hidden, inputs=inputs)

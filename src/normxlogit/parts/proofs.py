@@ -73,17 +73,14 @@ def tolerance_for_given(logits: Tensor) -> float:
 
 
 def largest_difference(actual: Tensor, expected: Tensor) -> float:
-    """Return the largest difference between two tensors, infinite if their shapes differ.
-
-    Values beyond EXCLUDED, as of a regression, count relative to their own size; the same infinity does not differ.
-    """
+    """Return the largest difference between two tensors, of values beyond EXCLUDED relative to their size."""
     if actual.shape != expected.shape:
         return float("inf")
     difference = (actual - expected).abs()
     size, largest = expected.abs(), difference.max().item()
     if isfinite(largest) and size.max().item() < EXCLUDED:
         return largest
-    difference = difference.masked_fill(actual == expected, 0.0)
+    difference = difference.masked_fill(actual == expected, 0.0)  # the same infinity does not differ
     return (difference / torch.where(size < EXCLUDED, 1.0, size / _largest_logit(expected))).max().item()
 
 
