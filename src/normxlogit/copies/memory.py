@@ -77,8 +77,7 @@ def enough_memory(purpose: str) -> Iterator[None]:
 
 # --- how many tokens a forward pass can have ------------------------------------------------------------------------
 
-GRAPH_MEMORY = 4
-"""How many times the memory of a plain pass one takes whose graph is kept for a backward pass."""
+GRAPH_MEMORY = 4  # how many times the memory of a plain pass one takes whose graph is kept for a backward pass
 
 MOST_TOKENS = 8192  # of a plain pass by default on a CPU, where more are no faster
 MOST_TOKENS_ON_ACCELERATORS = 65_536  # the more tokens, the fewer kernels are launched for each

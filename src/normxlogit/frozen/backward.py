@@ -13,8 +13,7 @@ from ..errors import UnsupportedModelError
 from .rules import LEAF, PRODUCTS, RULES, UNKNOWN, Edge, Row, held_factor
 from .slopes import INPUT, INVERSE, Constant, Gradients, stem
 
-MODULE_PATH = "normxlogit_place"
-"""Key in a node's `metadata` for the module that created it, in a pass that is proved."""
+MODULE_PATH = "normxlogit_place"  # key in a node's `metadata` for the module that created it, in a pass that is proved
 
 NO_GRADIENT = (
     "the model cannot be frozen: no gradient flows through {}, as where weights and activations are quantised; load it "

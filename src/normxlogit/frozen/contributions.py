@@ -18,8 +18,7 @@ from .conservation import Conservation
 from .forward import Recording
 from .places import Place, Readout, detach_sinks, lowest_of_sides, masks_of, only_token
 
-BACKPROPAGATED_AT_ONCE = 8
-"""Quantities that are backpropagated together; each needs memory for its own gradients."""
+BACKPROPAGATED_AT_ONCE = 8  # quantities that are backpropagated together; each needs memory for its own gradients
 
 Head = Callable[[Tensor], Tensor]
 """The head of a language model, a function of states, (N, H), that returns logits, (N, V)."""

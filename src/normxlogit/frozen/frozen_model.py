@@ -29,8 +29,7 @@ from .contributions import FrozenPass, answer_at, proved_by_random_sum
 from .forward import Recording, call_recorded, recorded
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
-PROOF_TOKENS = 512
-"""Most tokens of the text for the proof of a language model, which is not checkpointed."""
+PROOF_TOKENS = 512  # most tokens of the text for the proof of a language model, which is not checkpointed
 
 
 class FrozenModel:

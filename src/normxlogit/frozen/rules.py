@@ -15,8 +15,7 @@ import torch
 from . import slopes
 from .slopes import ACTIVATIONS, Slope, is_natural_power, stem
 
-LEAF = "AccumulateGrad"
-"""The name of the node of a leaf."""
+LEAF = "AccumulateGrad"  # the name of the node of a leaf
 
 
 class Row(NamedTuple):
@@ -123,8 +122,7 @@ TABLE = (
         "torch's own", "linear", "test_rules.py::test_what_is_linear_is_as_it_was"),
 )  # fmt: skip
 
-RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}
-"""The row of each operation."""
+RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}  # the row of each operation
 
 PRODUCTS = {name for name, row in RULES.items() if row.operations.startswith("Mul ")}
 """Products, whose factors are the last two inputs; all but the first two of the row are of matrices."""
@@ -140,8 +138,7 @@ UNKNOWN = Row("", "refused", "", "test_backward.py::test_what_has_no_rule_is_nam
 # of `CRITERIA` that applies; if none does, held is the left factor, where one writes weights: weights @ values. Both
 # choices conserve the answer, so that no sum can tell them apart: this is a convention, tested against plain loops.
 
-Edge = tuple[Any, int]
-"""A node of the graph and the index of one of its outputs: a tensor of the forward pass."""
+Edge = tuple[Any, int]  # a node of the graph and the index of one of its outputs: a tensor of the forward pass
 
 InputEdges = Mapping[Any, list[Edge]]
 """By node that the input reaches, the edges over which it does; none where it enters the graph."""

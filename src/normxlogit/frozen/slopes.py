@@ -21,11 +21,8 @@ Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None] | None
 Slope = Callable[[Any, Tensor, Gradients, Constant], Tensor | Gradients]
 
-INPUT = "normxlogit_input"
-"""Key in a node's `metadata` for a node that saves its input, if torch saves only its output."""
-
-VALUE = "normxlogit_value"
-"""Key in a node's `metadata` for its held output, in a pass that is proved."""
+INPUT = "normxlogit_input"  # key in a node's `metadata` for a node that saves its input, if torch saves only its output
+VALUE = "normxlogit_value"  # key in a node's `metadata` for its held output, in a pass that is proved
 
 ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Asinh": lambda node, x: torch.asinh(x),
@@ -65,8 +62,7 @@ _LIMITS = {
 }  # fmt: skip
 """Limits of f(x) / x at zero, for smooth activations with f(0) = 0; for others, zero passes no gradient on."""
 
-_NAMES: dict[type, str] = {}
-"""Names of operations by the class of a node, which is cheaper to get than its name."""
+_NAMES: dict[type, str] = {}  # names of operations by the class of a node, which is cheaper to get than its name
 
 
 def stem(node: Any) -> str:

@@ -15,8 +15,7 @@ from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 
-GROWS_AFTER = 16
-"""So many consecutive batches must fit into memory before a larger one is tried again."""
+GROWS_AFTER = 16  # so many consecutive batches must fit into memory before a larger one is tried again
 
 
 class BatchAttempt:

@@ -13,11 +13,8 @@ from .forward_pass import ForwardPass
 from .model_copy import ProvedLengths
 from .task_model import TaskModel
 
-PREFIX_TOKENS = 64
-"""Most tokens of a prefix that is run again, unless states differ only for longer prefixes."""
-
-SHARED_LENGTH = 128
-"""Up to this many tokens all lengths are proved together; beyond it each longer text costs one pass."""
+PREFIX_TOKENS = 64  # most tokens of a prefix that is run again, unless states differ only for longer prefixes
+SHARED_LENGTH = 128  # up to this many tokens all lengths are proved together; beyond it each longer text costs one pass
 
 
 @torch.inference_mode()

@@ -29,8 +29,7 @@ NEUTRAL_AT_ONE = {
 }
 """Settings that have no effect at 1; all others have none if they are unset, false or 0."""
 
-TRIAL_STEPS = 2
-"""Tokens that a trial generates: one after the prompt, and one with the cache."""
+TRIAL_STEPS = 2  # tokens that a trial generates: one after the prompt, and one with the cache
 
 
 def generated_ids(

@@ -139,8 +139,7 @@ def input_errors(
         raise InputError(f"{type(model).__name__} cannot {doing} {what}: {reason}") from error
 
 
-MAX_TOKENS = 64
-"""Most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary."""
+MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:

@@ -27,8 +27,7 @@ from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy
 
-PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
-"""Token ids that any model can read, to see what it returns."""
+PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])  # token ids that any model can read, to see what it returns
 
 
 def read_model(

@@ -60,23 +60,14 @@ class Lookup:
         if self.placeholder_mask is not None and indices.shape == ids.shape:
             indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
         if torch.equal(indices, ids):
-            return self._checked_change(output)
+            return self.change(output)
         if torch.equal(indices, ids.T):  # time first, as in XLNet
-            return self._checked_change(output.transpose(0, 1)).transpose(0, 1)
+            return self.change(output.transpose(0, 1)).transpose(0, 1)
         if torch.equal(indices[..., :width], ids):  # padded by the model itself
-            return torch.cat((self._checked_change(output[:, :width]), output[:, width:]), 1)
+            return torch.cat((self.change(output[:, :width]), output[:, width:]), 1)
         if torch.equal(indices[..., -width:], ids):  # after a prompt of the model's own
-            return torch.cat((output[:, :-width], self._checked_change(output[:, -width:])), 1)
+            return torch.cat((output[:, :-width], self.change(output[:, -width:])), 1)
         return None
-
-    def _checked_change(self, rows: Tensor) -> Tensor:
-        """Return the replacement of rows, (B, T, H), after checking its shape."""
-        vectors = self.change(rows)
-        if vectors.shape != rows.shape:
-            raise UnsupportedModelError(
-                f"the table {self.path} gives vectors of width {rows.shape[-1]} for each token, not {vectors.shape[-1]}"
-            )
-        return vectors
 
 
 @contextmanager

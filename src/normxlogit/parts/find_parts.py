@@ -108,13 +108,11 @@ def _first_lookup(model: nn.Module, calls: list[Call], ids: Tensor) -> str | Non
     """Return the path of the first module without children of a plain module that returns a vector for each id."""
     if isinstance(model, PreTrainedModel):
         return None
-    leaves = {path for path, module in model.named_modules() if not any(True for _ in module.children())}
     for call in calls:
-        output = tensor_of(call.returned)
-        looked_up = output is not None and output.is_floating_point() and output.ndim == 3
+        output, is_leaf = tensor_of(call.returned), not any(model.get_submodule(call.path).children())
         # The model may have put the axis of tokens first.
         read_ids = same_ids(call.main_input, ids) or same_ids(call.main_input, ids.T)
-        if looked_up and read_ids and call.path in leaves:
+        if is_leaf and read_ids and output is not None and output.is_floating_point() and output.ndim == 3:
             return call.path
     return None
 
