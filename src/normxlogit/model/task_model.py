@@ -75,10 +75,11 @@ class TaskModel:
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.batches_fitted = 0
-        self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
+        self.pipeline = pipeline = pipeline or PipelineSettings()
+        self.forward = forward = forward or ForwardSettings()
         self.extra_inputs = forward.extra_inputs  # beside the text, (1, ...) each, of texts without
         # Reads the caller's model as it is when this is called.
-        self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward)
+        self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, pipeline, forward)
         self._lock = threading.RLock()
         self._sides: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
         self._thread = threading.local()  # with the copy that its call began with
