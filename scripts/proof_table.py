@@ -2,6 +2,7 @@
 
 from normxlogit.decompositions import decompx, value_zeroing  # noqa: F401
 from normxlogit.frozen import frozen_model  # noqa: F401  # enters its proofs, as the others do
+from normxlogit.media.tasks import signals  # noqa: F401
 from normxlogit.parts import model_proofs  # noqa: F401
 from normxlogit.parts.proofs import PROOFS
 from normxlogit.similarity.tasks import sentence_embedding  # noqa: F401

@@ -1,9 +1,9 @@
-"""What a module returns: the field that holds its answer, and the logits of which it made this answer.
+"""How a module is called, what it returns, and the logits of which a softmax or sigmoid made its answer.
 
-A forward pass may end in a softmax or a sigmoid. The logits are then the input of that operation, which is found by
-recording a pass; where it is not an operation of torch, they are computed from the probabilities.
+They are the input of that operation, found by recording a pass, or computed from the probabilities.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -11,10 +11,13 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
 
 from ..errors import InputError, UnsupportedModelError
+from .clone import override_forward
 
 Outputs = Literal["logits", "probabilities", "log-probabilities", "values"]
 """What the numbers that a module returns are."""
@@ -33,10 +36,7 @@ SHAPE_ONLY = frozenset([
 
 
 class _LogitsOfProbabilities(torch.autograd.Function):
-    """The logits of probabilities: their logarithms, minus those of the complements where each is by itself.
-
-    A node of its own, so that the frozen network, which holds a softmax as a constant, refuses it by name.
-    """
+    """The logits of probabilities; a node of its own, so that the frozen network refuses it by name."""
 
     @staticmethod
     def forward(ctx: Any, probabilities: Tensor, independent: bool) -> Tensor:
@@ -87,7 +87,6 @@ class _RecordedLogits(TorchFunctionMode):
         self._recorded: dict[int, tuple[Tensor, Tensor, str]] = {}  # by the id of the result, which is kept alive
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """Call a function of torch, and record its input if it is a normaliser."""
         options = kwargs or {}
         result = func(*args, **options)
         name, source = getattr(func, "__name__", ""), args[0] if args else options.get("input")
@@ -140,7 +139,6 @@ class AnswerForm:
         return logits if self.normaliser is None else self.normaliser.apply(logits)
 
     def _logits(self, answer: Tensor, recorded: _RecordedLogits | None) -> Tensor:
-        """Return the logits of an answer."""
         if self.normaliser is None:
             return answer
         found = None if recorded is None else recorded.of(answer)
@@ -174,11 +172,7 @@ def fields_of(output: Any) -> Mapping[FieldKey, Any]:
 def answer_keys(
     output: Any, named: FieldKey, name: str, *, extractive: bool, fits: Callable[[Tensor], bool]
 ) -> tuple[FieldKey, ...]:
-    """Return which field of a module's output is the answer, or which two of an extractive model.
-
-    It is the one that the caller names, `logits`, or the only one of (B, C) or (B, T, C) that the task can read, by
-    `fits`.
-    """
+    """Return which field of a module's output is the answer, or which two; `fits`: the task can read it."""
     fields = {  # which may be the answer
         key: value
         for key, value in fields_of(output).items()
@@ -215,8 +209,7 @@ def answer_form(
 ) -> AnswerForm:
     """Return what a module returns: found by the operation that its answer comes from, or by the numbers.
 
-    Numbers are taken for probabilities if they lie within 0 and 1 and their sum is one, for all of several inputs; for
-    their logarithms if the exponentials do so. Of a single number, or of several of any sum, only the operation tells.
+    Probabilities are within 0 and 1 and sum to one. Of a single number, or another sum, only the operation tells.
     """
     if declared in ("logits", "values"):
         return AnswerForm(keys, declared=declared)
@@ -265,3 +258,63 @@ def _described(output: Any) -> str:
     if isinstance(output, Tensor):
         return f"a tensor of shape {tuple(output.shape)} and type {str(output.dtype).removeprefix('torch.')}"
     return f"a {type(output).__name__}"
+
+
+# --- how a module is called -------------------------------------------------------------------------------------------
+
+Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Returns the arguments of a forward for the inputs of a transformers model."""
+
+
+def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
+    """Return what makes the arguments of a forward: token ids under its own name, and what else it has names for."""
+    names, takes_any = forward_arguments(model)
+    class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
+    said = {*settings.input_names.values(), *settings.extra_inputs}
+    if (unknown := sorted(said - set(names))) and not takes_any:
+        raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
+    first = next((name for name in names if name not in said), "input_ids")
+    name_of = {"input_ids": "input_ids" if "input_ids" in names else first, **settings.input_names}
+    parameters = inspect.signature(model.forward).parameters
+    needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
+    missing = sorted(needed - said - {name_of["input_ids"], "attention_mask", "token_type_ids", "position_ids"})
+    if missing and is_plain:
+        raise UnsupportedModelError(
+            f"the forward of {class_name} needs {', '.join(missing)}: input_names={{'attention_mask': {missing[0]!r}}} "
+            f"says that it is what the tokenizer calls so, extra_inputs={{{missing[0]!r}: ...}} gives something else"
+        )
+
+    def arguments(inputs: Mapping[str, Any]) -> dict[str, Any]:
+        if absent := sorted(settings.extra_inputs.keys() - inputs.keys()):
+            raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
+        renamed = {name_of.get(name, name): value for name, value in inputs.items()}
+        any_value = takes_any and not is_plain  # settings, too
+        return {
+            name: value
+            for name, value in renamed.items()
+            if name in names or any_value or (takes_any and isinstance(value, Tensor))
+        }
+
+    return arguments
+
+
+def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> None:
+    """Give a clone named inputs and an output with logits, as a transformers model has them."""
+    is_plain = not isinstance(model, PreTrainedModel)
+
+    def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:
+        named = {"input_ids": args[0], **inputs} if args else inputs
+        output, logits = form.call(original, **arguments(named))
+        return ModelOutput(
+            {"logits": logits} if is_plain or not isinstance(output, Mapping) else {**output, "logits": logits}
+        )
+
+    override_forward(model, forward)
+
+
+def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
+    """Return the names of a forward's arguments, and whether it takes any others."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    argument_names = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
+    return argument_names, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

@@ -14,12 +14,9 @@ import torch
 EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "high": 2.0**-10, "medium": 2.0**-10, True: 2.0**-10}
 """The relative rounding of a factor, by the value of a setting that reduces the precision."""
 
-Setting = tuple[Callable[[Any], None], Any, Any]
-"""How a setting is changed, its value, and the value for full precision."""
-
 _lock = threading.Lock()
 _blocks = 0  # blocks of all threads that compute in full precision now
-_changed: list[Setting] = []
+_changed: list[tuple[Callable[[Any], None], Any, Any]] = []  # as `_reduced_settings` returns them
 
 
 @contextmanager
@@ -47,13 +44,10 @@ def float32_eps() -> float:
     return max((EPS[value] for _, value, _ in _reduced_settings()), default=torch.finfo(torch.float32).eps)
 
 
-def _reduced_settings(*, convolutions: bool = False) -> list[Setting]:
-    """Return the settings that reduce the precision of matrix products, and of convolutions and recurrent layers.
-
-    The older one comes first: it changes the newer ones, and torch refuses to read it where they contradict it.
-    """
-    settings: list[Setting] = []
-    with suppress(RuntimeError):
+def _reduced_settings(*, convolutions: bool = False) -> list[tuple[Callable[[Any], None], Any, Any]]:
+    """Return the settings that reduce precision, each how it is changed, its value, and that for full precision."""
+    settings: list[tuple[Callable[[Any], None], Any, Any]] = []
+    with suppress(RuntimeError):  # the older one first: it changes the newer ones; refused where they contradict it
         settings.append((torch.set_float32_matmul_precision, torch.get_float32_matmul_precision(), "highest"))
     cudnn, mkldnn = torch.backends.cudnn, torch.backends.mkldnn
     owners = [(torch.backends.cuda, "matmul"), (mkldnn, "matmul")]

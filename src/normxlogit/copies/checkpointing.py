@@ -15,14 +15,13 @@ from torch.autograd.graph import saved_tensors_hooks
 Model = TypeVar("Model", bound=nn.Module)
 
 Around = Callable[[], AbstractContextManager[Any]]
-"""What is entered around a module that runs again."""
 
 
 @contextmanager
 def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcontext) -> Iterator[None]:
-    """Let modules, none inside another, save nothing in the block, and run again when their nodes need what they saved.
+    """Let modules, none inside another, save nothing in the block, and run again, each in `around`, when needed.
 
-    The copy is used by no other pass while the graph is there; `around` is entered around each module that runs again.
+    The copy is used by no other pass while the graph is there.
     """
     latest: dict[Any, list[Tensor]] = {}
     with ExitStack() as stack:

@@ -17,13 +17,8 @@ from transformers.utils import output_capturing
 from ..errors import UnsupportedModelError
 from .snapshot import INSTALLED_MARK, RECORDING, TABLES
 
-REFERENCE_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
-"""Types of attributes that may refer to modules."""
-
 MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
 """Containers that a forward pass may change; a copy has its own."""
-
-FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -63,18 +58,20 @@ def is_wrapped(model: nn.Module) -> bool:
 
 
 def clone(model: nn.Module) -> nn.Module:
-    """Return a structural copy of a model: its modules are copied, its tensors are shared.
+    """Return a structural copy of a model, in evaluation mode: its modules are copied, its tensors are shared.
 
-    The copy has hook tables, configuration and mode (evaluation) of its own. What was compiled is plain again, for
-    hooks to be seen. Weights that were made in inference mode, which autograd refuses, are other tensors on the same
-    storage.
+    What was compiled is plain again, for hooks to be seen.
     """
     copies: dict[int, Any] = {}  # by the id of the original
     configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
     # A compiled module and the one inside it have the same copy.
     module_and_uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
     for original in {id(inner): inner for _, inner in module_and_uncompiled}.values():
-        copies[id(original)] = shallow_copy(original)
+        copied = copies[id(original)] = original.__class__.__new__(original.__class__)
+        copied.__dict__.update(
+            (name, value.copy() if name in TABLES and isinstance(value, dict) else value)
+            for name, value in original.__dict__.items()
+        )
     copied_modules = list(copies.values())
     for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
@@ -91,11 +88,13 @@ def clone(model: nn.Module) -> nn.Module:
         for name, value in attributes.items():
             if isinstance(value, PretrainedConfig):
                 attributes[name] = _copy_config(value, attributes, configs, from_transformers)
-            elif name in FORWARD_HOOKS and value:
+            elif name in ("_forward_hooks", "_forward_pre_hooks") and value:
                 attributes[name] = type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
             elif name in TABLES:
                 continue  # it refers to no module of the original
-            elif id(value) in copies or isinstance(value, REFERENCE_TYPES):
+            elif id(value) in copies or isinstance(
+                value, (types.FunctionType, types.MethodType, functools.partial, tuple)
+            ):
                 attributes[name] = _rebind_container(value, copies)
     model_copy: nn.Module = copies[id(model)]
     return model_copy
@@ -145,16 +144,6 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
     model.__dict__[name] = types.MethodType(overriding, model)
 
 
-def shallow_copy(module: nn.Module) -> nn.Module:
-    """Return a second object for a module, with the same parameters and children in tables of its own."""
-    copied: nn.Module = module.__class__.__new__(module.__class__)
-    copied.__dict__.update(
-        (name, value.copy() if name in TABLES and isinstance(value, dict) else value)
-        for name, value in module.__dict__.items()
-    )
-    return copied
-
-
 def _uncompiled(module: nn.Module) -> nn.Module:
     """Return the module inside the wrapper of `torch.compile`."""
     inner = module.__dict__.get("_modules", {}).get("_orig_mod")
@@ -169,10 +158,7 @@ def _uncompiled(module: nn.Module) -> nn.Module:
 
 
 def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
-    """Return a value with references to copied modules replaced by references to their copies.
-
-    For example, accelerate stores bound methods on instances. A compiled function becomes the original function.
-    """
+    """Return a value, such as a bound method, with copies for modules; a compiled function is plain again."""
     if isinstance(value, types.FunctionType) and "_torchdynamo_orig_callable" in value.__dict__:
         while isinstance(value, types.FunctionType):  # down to the method that was compiled
             inner = value.__dict__.get("_torchdynamo_orig_callable") or value.__dict__.get("__wrapped__")
@@ -205,11 +191,8 @@ def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> typ
     closure = tuple(new_cells.get(id(cell), cell) for cell in function.__closure__ or ())
     defaults = tuple(_rebind(part, copies) for part in function.__defaults__ or ()) or None
     copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, defaults, closure)
-    copied.__kwdefaults__, copied.__qualname__, copied.__module__ = (
-        function.__kwdefaults__,
-        function.__qualname__,
-        function.__module__,
-    )
+    copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, function.__qualname__
+    copied.__module__ = function.__module__
     copied.__dict__.update(function.__dict__)
     return copied
 
@@ -243,13 +226,8 @@ def _rebind_container(value: Any, copies: dict[int, Any]) -> Any:
 
 
 def register_recorders(model: nn.Module) -> None:
-    """Register a model's classes in transformers' registry of modules that return hidden states.
-
-    Constructors do that, but a process that unpickled the model has not called one.
-    """
-    registry = getattr(output_capturing, "_CAN_RECORD_REGISTRY", None)
-    if registry is None:
-        return
+    """Register the classes of an unpickled model in transformers' registry of what returns hidden states."""
+    registry: dict[str, Any] = getattr(output_capturing, "_CAN_RECORD_REGISTRY", {})
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
             dict.setdefault(registry, str(type(module)), getattr(module, "_can_record_outputs", None))

@@ -12,8 +12,7 @@ from ..errors import InputError
 
 Result = TypeVar("Result")
 
-PHRASES = ("DefaultCPUAllocator", "can't allocate memory")
-"""Phrases in torch's out-of-memory errors that have no class of their own."""
+PHRASES = ("DefaultCPUAllocator", "can't allocate memory")  # in torch's errors that have no class of their own
 
 
 def out_of_memory(error: BaseException | None) -> bool:
@@ -36,15 +35,12 @@ def empty_cache() -> None:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Return how many bytes of memory are free on a device; None if nothing cheap tells."""
+    """Return how many bytes are free on a device, of a host as Linux and its container tell; None if unknown."""
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return _free_host_memory() if device.type == "cpu" else None
-
-
-def _free_host_memory() -> int | None:
-    """Return how many bytes of the host's memory are free, and within the limit of a container, as Linux tells."""
+        unused, _ = torch.cuda.mem_get_info(device)
+        return unused + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    if device.type != "cpu":
+        return None
     free = []
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -81,23 +77,13 @@ def enough_memory(purpose: str) -> Iterator[None]:
 
 # --- how many tokens a forward pass can have ------------------------------------------------------------------------
 
-GRAPH_MEMORY = 4
-"""How many times the memory of a plain pass one takes whose graph is kept for a backward pass."""
+GRAPH_MEMORY = 4  # how many times the memory of a plain pass one takes whose graph is kept for a backward pass
 
-MOST_TOKENS = 8192
-"""Most tokens of a plain pass by default on a CPU, where more are no faster."""
-
-MOST_TOKENS_ON_ACCELERATORS = 65_536
-"""The same on accelerators: the more tokens, the fewer kernels are launched for each."""
-
-FEWEST_TOKENS = 1024
-"""Fewest tokens of a plain pass by default: the estimate is a rough one, and too large a batch is split."""
-
-SHARE_OF_MEMORY = 0.5
-"""Share of the free memory that the states of a pass may take by the estimate."""
-
-KEPT_OF_LAYER = 1.5
-"""What a graph keeps for a token, as a multiple of the widths of all linear maps: BERT and Llama keep 1.4 of them."""
+MOST_TOKENS = 8192  # of a plain pass by default on a CPU, where more are no faster
+MOST_TOKENS_ON_ACCELERATORS = 65_536  # the more tokens, the fewer kernels are launched for each
+FEWEST_TOKENS = 1024  # the estimate is a rough one, and too large a batch is split
+SHARE_OF_MEMORY = 0.5  # of the free memory, for the states of a pass by the estimate
+KEPT_OF_LAYER = 1.5  # by a graph for a token, times the widths of all linear maps: BERT and Llama keep 1.4 of them
 
 
 def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) -> int:

@@ -24,12 +24,9 @@ def is_finite(values: Tensor) -> bool:
 
 
 def mean_logit(logits: Tensor) -> Tensor:
-    """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes.
-
-    An accelerator leaves them out unasked: to ask whether there are any would cost more.
-    """
+    """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes."""
     included = logits > -EXCLUDED
-    if logits.device.type == "cpu" and bool(included.all()):
+    if logits.device.type == "cpu" and bool(included.all()):  # to ask an accelerator would cost more
         return logits.mean(-1, keepdim=True)
     included = included | ~included.any(-1, keepdim=True)
     return logits.masked_fill(~included, 0).sum(-1, keepdim=True) / included.sum(-1, keepdim=True)

@@ -14,11 +14,8 @@ from torch import Tensor, nn
 from .clone import clone
 from .snapshot import Snapshot
 
-MAX_PRIVATE_ELEMENTS = 1_000_000
-"""Most elements of a buffer that a private clone copies; larger ones are quantised weights, and shared."""
-
+MAX_PRIVATE_ELEMENTS = 1_000_000  # of a buffer that a private clone copies; larger ones are quantised weights
 MAX_IDLE_COPIES = 8
-"""Most idle copies."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -80,10 +77,7 @@ class Pool(Generic[Model]):
 
 
 def constant_clone(model: Model) -> Model:
-    """Return a private clone whose weights are constants of its passes: no graph is built for them.
-
-    They share the storage of the model's own, see `PooledCopy.refresh`.
-    """
+    """Return a private clone whose weights, on the model's own storage, are constants: no graph is built for them."""
     copied, constants = private_clone(model), dict[int, nn.Parameter]()
     for module in copied.modules():
         weights = module.__dict__["_parameters"]

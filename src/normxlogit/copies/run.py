@@ -20,8 +20,7 @@ Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Instead = Callable[..., Any]
 """Called instead of a module, with the module's own call (with the owner's hooks) and the arguments."""
 
-RUNNING = "_normxlogit_running"
-"""Marks a copy while it runs."""
+RUNNING = "_normxlogit_running"  # marks a copy while it runs
 
 
 @dataclass(frozen=True)
@@ -61,55 +60,37 @@ def run(
     copy: nn.Module,
     inputs: Mapping[str, Any],
     *,
-    record: Iterable[Site] = (),
+    record: Iterable[Site] = (),  # a value that is replaced is recorded after its replacement
     replace: Mapping[Site, Replace] | None = None,
-    instead: Mapping[str, Instead] | None = None,
-    stop: Site | None = None,
-    call: Callable[..., Any] | None = None,
+    instead: Mapping[str, Instead] | None = None,  # by path; the module runs only if the function calls it
+    stop: Site | None = None,  # where the pass ends; that, too, is recorded
+    call: Callable[..., Any] | None = None,  # a function to call instead of the copy, such as one of its layers
 ) -> Pass:
-    """Run one forward pass of a copy, which nothing else runs meanwhile.
-
-    Args:
-        record: The sites to record. A value that is replaced is recorded after its replacement.
-        replace: Functions that replace a module's output, by its site.
-        instead: By path, a function that is called instead of a module. The module runs only if the function calls it.
-        stop: Where the pass ends; that, too, is recorded.
-        call: A function to call with the inputs instead of the copy, such as one of its layers.
-    """
+    """Run one forward pass of a copy, which nothing else runs meanwhile."""
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
-    result = Pass()
-    handles: list[Any] = []
-    replaced: list[nn.Module] = []
-    gradients = torch.is_grad_enabled()
-    copy.__dict__[RUNNING] = True
-    try:
-        replace, instead = replace or {}, instead or {}
+    result, replace, instead = Pass(), replace or {}, instead or {}
+    with contextlib.ExitStack() as stack, contextlib.suppress(_Stop):
+        stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())  # a model that failed may have left it switched
+        copy.__dict__[RUNNING] = True
+        stack.callback(copy.__dict__.pop, RUNNING)
         sites = list(dict.fromkeys(record if stop is None else (*record, stop)))
         hooked = dict.fromkeys(site.path for site in (*replace, *sites))
         modules = {path: copy.get_submodule(path) for path in {*hooked, *instead}}
         for path in hooked:
             module_sites = [site for site in sites if site.path == path]
             replacements = [(site.call, function) for site, function in replace.items() if site.path == path]
-            handles += _register_hooks(modules[path], module_sites, replacements, stop, result)
+            for handle in _register_hooks(modules[path], module_sites, replacements, stop, result):
+                stack.callback(handle.remove)
         for path, function in instead.items():
             module = modules[path]
             if "_call_impl" in module.__dict__:
                 raise RuntimeError(f"something is called instead of {path} under another path already")
             # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
             module.__dict__["_call_impl"] = partial(function, module._call_impl)
-            replaced.append(module)
+            stack.callback(module.__dict__.pop, "_call_impl")
         with without_autocast(inputs):
             result.output = (copy if call is None else call)(**inputs)
-    except _Stop:
-        pass
-    finally:
-        for handle in handles:
-            handle.remove()
-        for module in replaced:
-            del module.__dict__["_call_impl"]
-        del copy.__dict__[RUNNING]
-        torch.set_grad_enabled(gradients)  # a model that failed may have left it switched
     return result
 
 

@@ -12,7 +12,6 @@ RECORDING = "transformers.utils.output_capturing"
 """The module of the hooks that transformers adds for `output_hidden_states` and leaves on the model."""
 INSTALLED_MARK = "_output_capturing_hooks_installed"
 
-
 TABLES = frozenset(nn.Module().__dict__)
 """Names of torch's own attributes of a module: its parameters, children and hooks."""
 
@@ -20,18 +19,13 @@ CONTAINERS = (dict, list, set, tuple)
 
 PLAIN_TYPES = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
 
-NOT_COMPARED = (Tensor, nn.Module, types.ModuleType)
-"""Types that are compared by identity."""
-
+NOT_COMPARED = (Tensor, nn.Module, types.ModuleType)  # but by identity
 NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "torch.", "transformers.cache_utils")
 """Packages whose objects change themselves in passes, or do not affect outputs."""
 
 
 class Snapshot:
-    """The attributes of every module of a tree at one moment, with configurations if `configs`, to be compared.
-
-    Weights are compared by identity: what shares them follows their values. It is one comparison of dictionaries, in C.
-    """
+    """The attributes of every module of a tree at one moment, with configurations if `configs`; weights by identity."""
 
     def __init__(self, model: nn.Module, *, configs: bool = True) -> None:
         self._modules = list(model.modules())
@@ -56,7 +50,7 @@ class Snapshot:
             return False
         if _equal_contents(self._containers, self._before):
             return all(table.get(name) is value for table, name, value in self._single_elements)
-        # The fast comparison of whole dictionaries counts what is harmless as a change.
+        # The fast comparison of whole dictionaries, in C, counts what is harmless as a change.
         current, earlier = (list(map(_without_harmless, each)) for each in (self._containers, self._before))
         singles = (named for named in self._single_elements if not named[2].is_meta)
         if not _equal_contents(current, earlier) or any(table.get(name) is not value for table, name, value in singles):

@@ -13,9 +13,7 @@ from ..errors import UnsupportedModelError
 from .rules import LEAF, PRODUCTS, RULES, UNKNOWN, Edge, Row, held_factor
 from .slopes import INPUT, INVERSE, Constant, Gradients, stem
 
-MODULE_PATH = "normxlogit_place"
-"""Key in a node's `metadata` for the module that created it, in a pass that is proved."""
-
+MODULE_PATH = "normxlogit_place"  # key in a node's `metadata` for the module that created it, in a pass that is proved
 
 NO_GRADIENT = (
     "the model cannot be frozen: no gradient flows through {}, as where weights and activations are quantised; load it "
@@ -31,10 +29,7 @@ class NotRecordedError(Exception):
 def frozen_backward(
     output: Tensor, entries: Sequence[Tensor | GradientEdge], constant: Constant = None, *, is_recorded: bool = True
 ) -> Iterator[None]:
-    """Backpropagate by the rules of the frozen network in the block, from a tensor to where the input enters.
-
-    With `constant`, each backward pass calls it with the products of held values and their gradients.
-    """
+    """Backpropagate by the rules of the frozen network in the block; `constant` gets held values times gradients."""
     if not output.requires_grad:
         raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))
     handles: list[Any] = []
@@ -63,12 +58,7 @@ def _apply(
     """Return what a node passes back: what its slope gives, and nothing to its held inputs."""
     gradient, slope = outputs[0], row.slope
     if slope is not None and gradient is not None:
-        try:
-            found = slope(node, gradient, inputs, constant)
-        except AttributeError as error:  # another version of torch, or another device
-            raise UnsupportedModelError(
-                f"the model cannot be frozen: {stem(node)} does not save what its rule reads"
-            ) from error
+        found = slope(node, gradient, inputs, constant)
         inputs = (found.to(gradient.dtype), *inputs[1:]) if isinstance(found, Tensor) else found
     return tuple([None if index in held else part for index, part in enumerate(inputs)]) if held else inputs
 

@@ -1,8 +1,7 @@
 """The proof of a frozen pass: what its input and all that the model adds contribute sums to its answer.
 
-The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, table of positions and
-vector that the model adds. In a pass that is proved these are leaves, with gradients from the explanation's own
-backward pass. A rule that is wrong, or an operation that hides what is not linear, shows as a difference.
+The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for all that the model adds, leaves of a
+pass that is proved. A rule that is wrong, or an operation that hides what is not linear, shows as a difference.
 """
 
 import sys
@@ -49,11 +48,7 @@ class Conservation:
         self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
-        """Make the biases of a copy's modules that are not torch's leaves until an exit stack is closed.
-
-        Autograd functions of other packages may add them. Of a bias that is a leaf twice, the later leaf gets the
-        gradient.
-        """
+        """Make biases that autograd functions of other packages may add leaves until an exit stack is closed."""
         self._paths = {id(module): path for path, module in copy.named_modules()}
         for module in copy.modules():
             if type(module).__module__.startswith("torch."):

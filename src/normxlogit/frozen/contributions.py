@@ -18,8 +18,7 @@ from .conservation import Conservation
 from .forward import Recording
 from .places import Place, Readout, detach_sinks, lowest_of_sides, masks_of, only_token
 
-BACKPROPAGATED_AT_ONCE = 8
-"""Quantities that are backpropagated together; each needs memory for its own gradients."""
+BACKPROPAGATED_AT_ONCE = 8  # quantities that are backpropagated together; each needs memory for its own gradients
 
 Head = Callable[[Tensor], Tensor]
 """The head of a language model, a function of states, (N, H), that returns logits, (N, V)."""
@@ -49,19 +48,12 @@ class Contributions:
 
 def contributions(
     run: FrozenPass,
-    target: BatchTargets,
+    target: BatchTargets,  # K for each of B texts; of a vocabulary, each logit minus the contrast's, or the mean
     places: Sequence[Place],
-    read_positions: Tensor | None = None,
-    weights: Tensor | None = None,
+    read_positions: Tensor | None = None,  # where G targets are answered, (B, G), negative for none; None for `run`'s
+    weights: Tensor | None = None,  # of sums of the G quantities, which are explained instead of each, (B, K, G)
 ) -> Contributions:
-    """Return the contributions of a frozen pass to each target, from a backward pass for each.
-
-    Args:
-        run: The pass over B texts, which can be backpropagated through once.
-        target: K targets for each text; of a vocabulary, each logit minus the contrast's, or minus the mean.
-        read_positions: Where a language model answers each of G targets, (B, G), negative for none; None for `run`'s.
-        weights: Sums of the G quantities that are explained instead of each, (B, K, G).
-    """
+    """Return the contributions of a frozen pass, backpropagated through only once, to each target."""
     positions = run.positions if read_positions is None else read_positions
     with without_autocast(run.batch.inputs):
         if run.head is not None and positions is not None:
@@ -81,10 +73,7 @@ def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
 
 
 def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool = False) -> Contributions:
-    """Return each token's contributions to K quantities of a frozen pass, (B, K), from a backward pass for each.
-
-    A pass that has a proof has one quantity, which proves it. With `retain` the graph is kept.
-    """
+    """Return each token's contributions to K quantities of a pass, (B, K), one if it is to prove the pass."""
     sums, proof, entries = answer.sum(0), run.proof, lowest_of_sides(run.readouts)  # (K,)
     last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
     needed: set[Place] = {*places, *with_sinks, *([last] if with_sinks else [])}
@@ -159,10 +148,7 @@ def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
 def vocabulary_quantities(
     head: Head, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None = None
 ) -> Tensor:
-    """Return a language model's quantities, (B, K), from what its head reads, (B, T, H).
-
-    All targets of a text are read at its position, (B,), or each of G at its own, (B, G), negative for none.
-    """
+    """Return a language model's quantities, (B, K), of states (B, T, H) at positions, (B,) or (B, G)."""
     on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
     by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
     found = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
@@ -175,10 +161,7 @@ def vocabulary_quantities(
 
 
 def _contrasted_logits(head: Head, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
-    """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean over all.
-
-    The frozen head is affine in each state alone: its gradients are taken here, and no logits are kept.
-    """
+    """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean; none are kept."""
     values, gradients = [], []
     for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
         leaf = states[rows].detach().requires_grad_()
@@ -186,7 +169,7 @@ def _contrasted_logits(head: Head, states: Tensor, ids: Tensor, contrast: Tensor
             logits = head(leaf).float()  # (n, V)
         subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
         value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
-        values.append(value.detach())
+        values.append(value.detach())  # the frozen head is affine in each state: its gradients are taken here
         if states.requires_grad:
             totals = value.sum(0)  # (K,)
             with frozen_backward(totals, [leaf]):

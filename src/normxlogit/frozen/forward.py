@@ -1,7 +1,6 @@
 """Forward passes for a frozen backward pass: the one place that intercepts what a copy of the model computes.
 
-The answer stays the model's own. Noted on the nodes is what the backward pass needs beside autograd's graph: the inputs
-of functions of which torch saves only the output, and, in a pass that is proved, what is held and the modules' paths.
+Noted on the nodes is what the backward pass needs beside autograd's graph; the answer stays the model's own.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +64,6 @@ class _Saved(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """Save a tensor."""
         ctx.save_for_backward(x)
         return x.new_empty(0)
 
@@ -73,9 +71,7 @@ class _Saved(Function):
 @contextmanager
 def recorded(copy: nn.Module, proof: Conservation | None = None) -> Iterator[None]:
     """Run passes of a copy inside the block with a graph; the constants of one that is proved are leaves of it."""
-    with ExitStack() as stack:
-        stack.enter_context(torch.enable_grad())
-        stack.enter_context(Recording(proof))
+    with ExitStack() as stack, torch.enable_grad(), Recording(proof):
         if proof is not None:
             proof.watch(copy, stack)
         yield

@@ -29,16 +29,11 @@ from .contributions import FrozenPass, answer_at, proved_by_random_sum
 from .forward import Recording, call_recorded, recorded
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
-PROOF_TOKENS = 512
-"""Most tokens of the text for the proof of a language model, which is not checkpointed."""
+PROOF_TOKENS = 512  # most tokens of the text for the proof of a language model, which is not checkpointed
 
 
 class FrozenModel:
-    """A task model and the backward pass of its frozen network.
-
-    Every path from the input to the answer passes through one place of each side, so their contributions and the bias
-    add up.
-    """
+    """A task model and the backward pass of its frozen network; every path to the answer passes one place of a side."""
 
     def __init__(self, model: TaskModel) -> None:
         self.model, self.module, self.name = model, model.module, type(model.module).__name__
@@ -71,12 +66,7 @@ class FrozenModel:
     # --- passes ------------------------------------------------------------------------------------------------------
 
     def run(self, batch: Batch, reading: Reading, *, predict: bool = True) -> FrozenPass:
-        """Run the frozen network once over a batch; its outputs are the model's own.
-
-        A short text alone is proved by the very passes that explain it. For a batch, for a long text, whose layers are
-        checkpointed, and for another point than the text, others prove it, over the beginning of the first text. With
-        `predict` it gives the logits of a language model, see `TaskModel.run`.
-        """
+        """Run the frozen network once over a batch; its outputs are the model's own; see `TaskModel.run`."""
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
@@ -86,10 +76,7 @@ class FrozenModel:
         return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
     def _run_copy(self, batch: Batch, reading: Reading, predict: bool, proof: Conservation | None = None) -> FrozenPass:
-        """Run a recorded copy over a batch, with readouts at places, for a proof if there is one.
-
-        The layers of a long pass keep only their inputs, except in a pass that is proved.
-        """
+        """Run a recorded copy over a batch, with readouts at places; unproved, a long pass keeps its layers' inputs."""
         parts, head, readouts = self.model.parts, self.head, dict[Place, Readout]()
         long = proof is None and self._is_long(batch)
         everywhere = long or proof is not None or "" in self.recorded
@@ -126,9 +113,9 @@ class FrozenModel:
     # --- the proof ---------------------------------------------------------------------------------------------------
 
     def _first_pass(self, batch: Batch, reading: Reading, predict: bool) -> FrozenPass | None:
-        """Prove the first pass of a kind; return it if it is of the whole batch and keeps all that it needs.
+        """Prove the first pass of a kind, over the first text's beginning; return it if it is one that explains.
 
-        What its head has not proved alone, its own backward pass will. A lower place has more of the model in the
+        A short text alone is proved by the very passes that explain it. A lower place has more of the model in the
         graph.
         """
         kind, lowest = (bool(batch.media), batch.has_source), min(set(reading.places) - {MEDIA})
@@ -156,8 +143,7 @@ class FrozenModel:
     def _prove_head(self, run: FrozenPass, conservation: Conservation) -> None:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
         readout = Readout()
-        copy = cast(PreTrainedModel, self._without_cache)
-        pool = Pool(copy, partial(recorded, proof=conservation))
+        pool = Pool(cast(PreTrainedModel, self._without_cache), partial(recorded, proof=conservation))
         head = Head(pool, self.model.parts.head)
         with torch.enable_grad():
             states = readout.read(run.hidden, enters=True)
@@ -165,8 +151,7 @@ class FrozenModel:
                 answer = head.texts(states, run.batch.inputs)
             else:
                 answer = head.tokens(answer_at(states, run.positions), self._first_text.rows)
-        readouts = {WORDS: readout}
-        proved_by_random_sum(replace(run, readouts=readouts, answer=answer, head=None, proof=conservation))
+        proved_by_random_sum(replace(run, readouts={WORDS: readout}, answer=answer, head=None, proof=conservation))
 
     @property
     def _first_text(self) -> FirstText:

@@ -1,8 +1,7 @@
 """Places: where the input enters the graph of a frozen pass, where contributions are read, and what a pass reads there.
 
 At a hidden state h that is on every path from the input to the answer, token i contributes <g_i, h_i>, g the gradient
-that arrives there; with the bias of what follows these sum to the answer. A `Readout` is an edge of the graph with its
-value, in a pass of the library's own as in one that the caller ran.
+that arrives there; with the bias of what follows these sum to the answer.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,15 +30,11 @@ ReadAt = int | Literal["first-half", "middle", "all"]
 
 
 class Side(IntEnum):
-    """A part of the input, in the order in which models read them.
+    """A part of the input, in the order in which models read them."""
 
-    Pictures and sounds beside a text; what an encoder reads for a decoder; a text, the decoder's, or whatever else the
-    layers with the answer read.
-    """
-
-    MEDIA = 0
-    SOURCE = 1
-    TEXT = 2
+    MEDIA = 0  # pictures and sounds beside a text
+    SOURCE = 1  # what an encoder reads for a decoder
+    TEXT = 2  # a text, the decoder's, or whatever else the layers with the answer read
 
 
 class Place(NamedTuple):
@@ -90,15 +85,12 @@ class Readout:
     sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
-        """Read a state, by default as the vector, and return an equal one to go on with, which a model may write on.
-
-        If the input enters the graph here, nothing flows further back.
-        """
+        """Read a state, by default as the vector; return an equal one, from which nothing flows back if `enters`."""
         leaf = enters or not state.requires_grad
         flowing = state.detach().requires_grad_() if leaf else state.clone()
         self.edges.append(get_gradient_edge(flowing))
         self.vectors.append(state.detach() if vector is None else vector)
-        return flowing.clone() if leaf else flowing
+        return flowing.clone() if leaf else flowing  # a model may write on it
 
     @property
     def tokens(self) -> Tensor:
@@ -106,10 +98,7 @@ class Readout:
         return self.by_token(self.vectors[0])
 
     def contributions(self, gradients: Sequence[Tensor | None]) -> Tensor:
-        """Return what each token contributes, (..., B, T), for the gradient of each edge, None for no path.
-
-        Gradients have the shape of the vectors, or one more axis before it, of several that are stacked.
-        """
+        """Return what each token contributes, (..., B, T), by each edge's gradients, one or stacked, or None."""
         total: Tensor | None = None
         for vector, gradient in zip(self.vectors, gradients, strict=True):
             if gradient is not None:
@@ -138,10 +127,7 @@ class Readout:
 
 
 def detach_sinks(readouts: Mapping[Place, Readout]) -> None:
-    """Let no gradient pass attention sinks in backward passes from now on, where they leave a layer.
-
-    A sink that is the only token from which a quantity is read is exempt: all of the answer passes through it.
-    """
+    """Let no gradient pass attention sinks where they leave a layer, but one through which all of the answer passes."""
     last, exempt = max(readouts), None
 
     def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
@@ -171,10 +157,7 @@ def only_token(contributions: Tensor) -> Tensor:
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
-    """Hold the tokens whose state is `threshold` times larger than the median of their text (Sun et al., 2024).
-
-    Their texts' real tokens are in the masks of each side, (B, T).
-    """
+    """Hold the tokens whose state is `threshold` times larger than the median of their text (Sun et al., 2024)."""
     for side, mask in masks.items():
         # Not among embeddings, where a bright patch among dark ones would be a sink.
         of_side = [readout for place, readout in readouts.items() if place.side is side and place.layer > 0]
@@ -210,13 +193,7 @@ class ModelPlaces:
         self._source_layers: tuple[LayerOutput, ...] | None = None
 
     def read(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
-        """Return where the contributions of a batch are read.
-
-        Args:
-            batch: A text to find them with.
-            read_at: As in `FrozenGradient`; for encoder-decoder models, it applies to the source.
-            layers: Requested layers, which are read instead.
-        """
+        """Return where contributions are read: at `read_at`, of an encoder-decoder in its source, or at `layers`."""
         if batch.has_source:
             return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
         text_layers = layers or self._layers(batch, read_at)
@@ -230,7 +207,6 @@ class ModelPlaces:
         places, entries, masks = reading.places, lowest_of_sides(reading.places), masks_of(batch)
 
         def read_layer(place: Place, output: LayerOutput, returned: Any, _: Any, __: Any) -> Any:
-            """Read what a layer returns."""
             if (state := tensor_of(returned)) is None:
                 return None
             with torch._C.DisableTorchFunction():
@@ -252,9 +228,8 @@ class ModelPlaces:
         if WORDS in places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
             path = decoder_table(self.model.module) if batch.has_source else self.model.embeddings.path
-            lookups.append(
-                Lookup(path, ids, partial(read_entry, WORDS, start=reading.baseline, at=reading.point), mask)
-            )
+            at_point = partial(read_entry, WORDS, start=reading.baseline, at=reading.point)
+            lookups.append(Lookup(path, ids, at_point, mask))
             # What further tables hold for the ids of the tokens is the tokens' contribution.
             further = partial(read_entry, WORDS)
             lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]

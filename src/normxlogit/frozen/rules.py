@@ -1,13 +1,9 @@
 """The rules of the frozen network: what each operation passes back with its non-linear factors held constant.
 
 At the given input every operation of the forward pass is A z + b, z what flows through it; A and b keep their value.
-The forward pass is the model's own. The backward pass walks its autograd graph (`backward`), and by the name of each
-node finds its row here: which of its inputs are held, so that nothing flows back to them, and what takes the place of
-torch's gradient for the others (`slopes`). An operation without a row is refused, if a gradient arrives. Of a product
-of two factors that depend on the input `CRITERIA`, below the table, choose the one that is held.
-
-Each rule is removed, doubled and turned round in tests/frozen/test_rule_mutations.py, which must fail; the test named
-in a row says what it is, in tests/frozen.
+The backward pass walks the model's own graph (`backward`), and by the name of each node finds its row here: which of
+its inputs are held, and what takes the place of torch's gradient for the others (`slopes`). An operation without a row
+is refused, if a gradient arrives. The test named in a row, of tests/frozen, says what the rule is.
 """
 
 from collections import deque
@@ -19,8 +15,7 @@ import torch
 from . import slopes
 from .slopes import ACTIVATIONS, Slope, is_natural_power, stem
 
-LEAF = "AccumulateGrad"
-"""The name of the node of a leaf."""
+LEAF = "AccumulateGrad"  # the name of the node of a leaf
 
 
 class Row(NamedTuple):
@@ -127,8 +122,7 @@ TABLE = (
         "torch's own", "linear", "test_rules.py::test_what_is_linear_is_as_it_was"),
 )  # fmt: skip
 
-RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}
-"""The row of each operation."""
+RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}  # the row of each operation
 
 PRODUCTS = {name for name, row in RULES.items() if row.operations.startswith("Mul ")}
 """Products, whose factors are the last two inputs; all but the first two of the row are of matrices."""
@@ -144,8 +138,7 @@ UNKNOWN = Row("", "refused", "", "test_backward.py::test_what_has_no_rule_is_nam
 # of `CRITERIA` that applies; if none does, held is the left factor, where one writes weights: weights @ values. Both
 # choices conserve the answer, so that no sum can tell them apart: this is a convention, tested against plain loops.
 
-Edge = tuple[Any, int]
-"""A node of the graph and the index of one of its outputs: a tensor of the forward pass."""
+Edge = tuple[Any, int]  # a node of the graph and the index of one of its outputs: a tensor of the forward pass
 
 InputEdges = Mapping[Any, list[Edge]]
 """By node that the input reaches, the edges over which it does; none where it enters the graph."""
@@ -201,8 +194,7 @@ def transposed_kernel(left: Edge, right: Edge, matrices: bool, input_edges: Inpu
 def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
     """Hold the factor that an activation returned, silu(gate) * up, and a gate rather than another activation.
 
-    A gate does not vanish at zero: sigmoid(i) * tanh(g) lets the tanh flow. In a product of matrices only gates count:
-    there, activated values are mixed by weights.
+    Sigmoid(i) * tanh(g) lets the tanh flow. Of matrices only gates count: there, weights mix activated values.
     """
     ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
     of_left, of_right = (0 if matrices and rank < 2 else rank for rank in ranks)

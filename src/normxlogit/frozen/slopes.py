@@ -1,12 +1,9 @@
 """What takes the place of torch's gradients for the operations that are not linear: the formulas of the table of rules.
 
 A slope is a function of the node, the gradient of its first output, the gradients that torch computed for its inputs,
-and `constant`. It returns what flows back to the first input, or to all; inputs that the table holds are left to the
-walk. `constant` collects what a slope leaves out of A z, as part of the bias: f(0) where f(x) / x is held, held values.
-It is None where nobody asks for it.
-
-Saved tensors and names of nodes are those of torch's derivatives.yaml. Nothing here asks a tensor for a value: on a GPU
-each would wait for the device.
+and `constant`, which collects what it leaves out of A z: f(0) where f(x) / x is held, and held values. It returns what
+flows back to the first input, or to all. Names are those of torch's derivatives.yaml. No tensor is asked for a value:
+on a GPU each would wait for the device.
 """
 
 import math
@@ -24,11 +21,8 @@ Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None] | None
 Slope = Callable[[Any, Tensor, Gradients, Constant], Tensor | Gradients]
 
-INPUT = "normxlogit_input"
-"""Key in a node's `metadata` for a node that saves its input, if torch saves only its output."""
-
-VALUE = "normxlogit_value"
-"""Key in a node's `metadata` for its held output, in a pass that is proved."""
+INPUT = "normxlogit_input"  # key in a node's `metadata` for a node that saves its input, if torch saves only its output
+VALUE = "normxlogit_value"  # key in a node's `metadata` for its held output, in a pass that is proved
 
 ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Asinh": lambda node, x: torch.asinh(x),
@@ -68,15 +62,11 @@ _LIMITS = {
 }  # fmt: skip
 """Limits of f(x) / x at zero, for smooth activations with f(0) = 0; for others, zero passes no gradient on."""
 
-_NAMES: dict[type, str] = {}
-"""Names of operations by the class of a node, which is cheaper to get than its name."""
+_NAMES: dict[type, str] = {}  # names of operations by the class of a node, which is cheaper to get than its name
 
 
 def stem(node: Any) -> str:
-    """Return the name of a node's operation, `Addmm` of `AddmmBackward0`.
-
-    The names of functions that are written in Python, `_CheckpointBackward`, are returned whole.
-    """
+    """Return the name of a node's operation, `Addmm` of `AddmmBackward0`; of functions in Python the whole name."""
     kind = type(node)
     name = _NAMES.get(kind)
     if name is None:

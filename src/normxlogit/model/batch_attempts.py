@@ -13,11 +13,9 @@ from ..errors import InputError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
-from .model_copy import failed_inside
 from .task_model import TaskModel
 
-GROWS_AFTER = 16
-"""So many consecutive batches must fit into memory before a larger one is tried again."""
+GROWS_AFTER = 16  # so many consecutive batches must fit into memory before a larger one is tried again
 
 
 class BatchAttempt:
@@ -33,20 +31,16 @@ class BatchAttempt:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
         if error is not None:
             self.out_of_memory = out_of_memory(error)
-            self.unreadable = len(self.indices) > 1 and isinstance(error, InputError) and failed_inside(error)
+            self.unreadable = len(self.indices) > 1 and isinstance(error, InputError) and error.__cause__ is not None
         return self.out_of_memory or self.unreadable
 
 
 def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_factor: int = 1) -> Iterator[BatchAttempt]:
-    """Yield batches of encodings, each to be used in a `with` block; when memory runs out, smaller ones follow.
+    """Yield batches of encodings, each to be used in a `with` block, see `forward_passes`.
 
-        for attempt in batch_attempts(model, encodings):
-            with attempt as indices:
-                results.update(zip(indices, work(indices)))
-
-    The model keeps the smaller `batch_tokens`, unless not even a single text fits. Models whose states change with
-    padding get batches without any. Texts that the model cannot read together are read one by one, and so are prompts
-    with media. The work takes `memory_factor` times the memory of a plain pass.
+    When memory runs out, smaller ones follow, and the model keeps the smaller `batch_tokens`, unless not even a single
+    text fits. Texts that the model cannot read together are read one by one, and so are prompts with media. The work
+    takes `memory_factor` times the memory of a plain pass.
     """
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)
@@ -112,11 +106,9 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
 
 
 def lengths_to_try(lengths: Iterable[int]) -> list[int]:
-    """Return the lengths to test in a batch with the longest text, the shortest first, of at least two lengths.
+    """Return the lengths to test in a batch with the longest text, of at least two lengths: each near twice the last.
 
-    A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
-    whose lengths are close to twice each other; whatever the length from which states are others, one of more than half
-    of the tokens that it changes is among them.
+    Whatever the length from which states are others, one of more than half of the tokens that it changes is among them.
     """
     *shorter, longest = sorted(set(lengths))
     bounds = itertools.takewhile(lambda bound: bound < 2 * longest, (shorter[0] << n for n in itertools.count()))
@@ -129,10 +121,8 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     padded_batch = model.batch(encodings, list(range(len(encodings))))
     for index, encoding in enumerate(encodings[:-1]):
         batched = padded_batch.rows(slice(index, index + 1))
-        pairs = zip(
-            _compared_states(model, model.batch([encoding], [0])), _compared_states(model, batched), strict=True
-        )
-        if not all(padding_changes_nothing(alone, padded) for alone, padded in pairs):
+        alone, padded = (_compared_states(model, batch) for batch in (model.batch([encoding], [0]), batched))
+        if not all(map(padding_changes_nothing, alone, padded)):
             return False
     return True
 

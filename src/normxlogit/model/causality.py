@@ -1,5 +1,7 @@
 """Causality: whether a token's hidden state is the same when the text ends at that token."""
 
+import itertools
+
 import torch
 from torch import Tensor
 
@@ -11,19 +13,15 @@ from .forward_pass import ForwardPass
 from .model_copy import ProvedLengths
 from .task_model import TaskModel
 
-PREFIX_TOKENS = 64
-"""Most tokens of a prefix that is run again, unless states differ only for longer prefixes."""
-
-SHARED_LENGTH = 128
-"""Up to this many tokens all lengths are proved together; beyond it each longer text costs one pass."""
+PREFIX_TOKENS = 64  # most tokens of a prefix that is run again, unless states differ only for longer prefixes
+SHARED_LENGTH = 128  # up to this many tokens all lengths are proved together; beyond it each longer text costs one pass
 
 
 @torch.inference_mode()
 def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
-    """Return whether the hidden states from some token on depend neither on later tokens nor on the text's length.
+    """Return whether states from the `shortest` prefix on depend neither on later tokens nor on the text's length.
 
-    Prefixes of the longest text, from the `shortest` whose last state is used, are run by themselves: a causal trunk
-    gives the same states, and a rotary embedding that is rescaled beyond some length others.
+    Prefixes of the longest text are run by themselves: a rotary embedding that is rescaled gives other states.
     """
     proved = model.copy.causal_with_media if run.batch.media else model.copy.causal
     longest = run.batch.mask.shape[1]
@@ -71,15 +69,8 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
 
 
 def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
-    """Return lengths from one to another, each at most twice the one before.
-
-    Whatever the length from which states differ, a prefix of more than half of that length is among these.
-    """
-    counts = []
-    while first < last:
-        counts.append(first)
-        first *= 2
-    return (*counts, last)
+    """Return lengths from one to another, each at most twice the one before, see `lengths_to_try`."""
+    return (*itertools.takewhile(lambda length: length < last, (first << n for n in itertools.count())), last)
 
 
 def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:

@@ -29,17 +29,13 @@ NEUTRAL_AT_ONE = {
 }
 """Settings that have no effect at 1; all others have none if they are unset, false or 0."""
 
-TRIAL_STEPS = 2
-"""Tokens that a trial generates: one after the prompt, and one with the cache."""
+TRIAL_STEPS = 2  # tokens that a trial generates: one after the prompt, and one with the cache
 
 
 def generated_ids(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[list[int]]]:
-    """Return the ids of each sequence generated after each prompt; of an encoder-decoder model, all of the decoder.
-
-    Greedy prompts are batched, padded on the left, if a trial shows that each is continued as alone.
-    """
+    """Return the ids of each sequence generated after each prompt; of an encoder-decoder model, all of the decoder."""
     ends = end_ids(config)
     plain = not options and _is_plain_greedy(config) and all(p.source is None and not p.media for p in prompts)
     if len(prompts) == 1 or not plain:
@@ -148,14 +144,8 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
 @full_float32()
 def _same_beside_longer(model: TaskModel, ids: list[int], length: int) -> bool:
     """Return whether a prompt's next logits are the same alone and in a batch with a text of `length` tokens."""
-    config = GenerationConfig(
-        max_new_tokens=TRIAL_STEPS,
-        min_new_tokens=TRIAL_STEPS,
-        do_sample=False,
-        pad_token_id=model.pad_id,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
+    steps = {"max_new_tokens": TRIAL_STEPS, "min_new_tokens": TRIAL_STEPS, "do_sample": False}
+    config = GenerationConfig(**steps, pad_token_id=model.pad_id, output_logits=True, return_dict_in_generate=True)
     alone, batched = (
         torch.stack([logits[0] for logits in _call_generate(model, texts, config, {}).logits])  # (2, V)
         for texts in ([ids], [ids, [model.filler] * length])

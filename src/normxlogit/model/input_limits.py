@@ -9,24 +9,18 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..copies.answers import ForwardSettings
-from ..copies.plain_module import forward_arguments
+from ..copies.answers import ForwardSettings, forward_arguments
 from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """Names of tables with a row for each position; tables of distances between tokens do not limit a text."""
 _RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
 
-MAX_OFFSET_ROWS = 4
-"""Most rows of a table before its first position, for padding or unused."""
-
 
 def position_limit(model: nn.Module) -> int | None:
-    """Return the maximal number of tokens of the model, None if it has no limit.
+    """Return the maximal number of tokens of the model, by its tables of positions; None if it has no limit.
 
-    A table with a row for each position is a bound, and a number that the model's own forward reads; that in a
-    configuration alone is none: rotary models read on beyond it. Of several models in a module the smallest limit
-    counts.
+    A number in a configuration alone is none: rotary models read on beyond it. Of several models the smallest counts.
     """
     of_transformers = (part for part in model.modules() if isinstance(part, PreTrainedModel))
     of_texts = [part for part in of_transformers if vocabulary_limit(part) is not None]
@@ -53,8 +47,8 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
             if limit is not None and "max_seq_len" in names_read:  # it makes as many distances as the number says
                 yield limit
         for rows, is_certain in _position_counts(name.split(".")[-2:], module):
-            # Rows beyond the configuration's count precede the first position.
-            declared_count = next((count for count in declared if rows - MAX_OFFSET_ROWS <= count <= rows), None)
+            # Up to four rows beyond the configuration's count precede the first position, for padding or unused.
+            declared_count = next((count for count in declared if rows - 4 <= count <= rows), None)
             if declared_count is not None:
                 yield declared_count
             elif is_certain:
@@ -63,12 +57,8 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
 
 def _declared_positions(config: PretrainedConfig) -> list[int]:
     """Return the numbers of positions in a configuration, the largest first."""
-    lengths = {
-        value
-        for name, value in config.to_dict().items()
-        if isinstance(value, int) and value > 1 and re.search(r"position|n_ctx", name)
-    }
-    return sorted(lengths, reverse=True)
+    named = (value for name, value in config.to_dict().items() if re.search(r"position|n_ctx", name))
+    return sorted({value for value in named if isinstance(value, int) and value > 1}, reverse=True)
 
 
 def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
@@ -110,10 +100,7 @@ def vocabulary_limit(model: nn.Module) -> int | None:
 def padding_id(
     module: PreTrainedModel, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[int, bool]:
-    """Return the token id to pad with: the model's own, or any that it can look up.
-
-    Also whether it is the configured one, by which some heads pool; if not, the texts of a batch must be of one length.
-    """
+    """Return the token id to pad with, and whether it is the configured one, by which some heads pool."""
     if not isinstance(module, PreTrainedModel):
         return _first_usable((tokenizer.pad_token_id, 0), None), True
     configured = getattr(config.get_text_config(), "pad_token_id", None)
@@ -132,26 +119,18 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
 
 def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
     """Return the first candidate that is an id within the vocabulary."""
-    return next(
-        int(token_id)
-        for token_id in candidates
-        if token_id is not None and token_id >= 0 and (rows is None or token_id < rows)
-    )
+    given = (int(token_id) for token_id in candidates if token_id is not None)
+    return next(token_id for token_id in given if token_id >= 0 and (rows is None or token_id < rows))
 
 
 def input_names(
     tokenizer: PreTrainedTokenizerBase | None, model: nn.Module, settings: ForwardSettings
 ) -> frozenset[str] | None:
-    """Return the names of a model's inputs, None if its signature does not list them.
-
-    Of a model that takes any others too, only names that a part has, or that the tokenizer gives, are read.
-    """
+    """Return the names of a model's inputs, of its parts or the tokenizer if it takes any; None if they are unknown."""
     names, takes_any = forward_arguments(model)
     if not takes_any:
         return frozenset((*names, *settings.input_names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
-    parts = [
-        name for part in model.modules() if isinstance(part, PreTrainedModel) for name in forward_arguments(part)[0]
-    ]
-    return frozenset((*parts, *getattr(tokenizer, "model_input_names", ())))
+    parts = (forward_arguments(part)[0] for part in model.modules() if isinstance(part, PreTrainedModel))
+    return frozenset().union(*parts, getattr(tokenizer, "model_input_names", ()))

@@ -29,11 +29,7 @@ from ..tasks import Task
 
 
 class ModelCopy:
-    """Structural copies of one model, made at the same time; they share the caller's weights.
-
-    Everything that is learned about a model is kept here, so that it is forgotten together when the model changed, or
-    what holds it, which is `watched`.
-    """
+    """Structural copies of one model, and all that is learned about it, until what is `watched` changes."""
 
     config: PretrainedConfig  # this and the four that follow are set by `version.read_model`
     task: Task  # what it is for, with everything that differs by it, and what makes encodings of texts
@@ -56,6 +52,7 @@ class ModelCopy:
         self.notes: tuple[str, ...] = ()  # for all results on it, and on proofs that could not be run
         self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
         self.pool = Pool(self.module)
+        self.recording_pool = Pool(self.module)  # for passes with all layers: transformers' hooks for them slow others
         self.parts: Parts | None = None  # these two are found with the first batch
         self.first_text: FirstText | None = None
         self.proved_alone = False  # whether the model answers that text alone as beside another
@@ -74,11 +71,6 @@ class ModelCopy:
     def mixes_texts(self) -> bool:
         """Whether activations are quantised by the maximum of a batch, so that texts affect each other's logits."""
         return quantises_by_batch(self.module)
-
-    @cached_property
-    def recording_pool(self) -> Pool[PreTrainedModel]:
-        """A pool of copies for passes that return all layers, as transformers' hooks for them slow other passes."""
-        return Pool(self.module)
 
     def run(
         self,
@@ -108,8 +100,7 @@ class ProvedLengths:
     """Ranges of lengths, at both ends of which a property was proved.
 
     What changes with the length (rotary embeddings that stretch, attention that turns sparse) changes from some length
-    on, so what is alike at the ends of a range is alike within it. It need not be alike beyond it, nor between two
-    ranges, not even where they overlap: small differences would add up.
+    on, so what is alike at the ends of a range is alike within it, but not beyond it, nor between overlapping ranges.
     """
 
     def __init__(self) -> None:
@@ -128,11 +119,6 @@ class ProvedLengths:
 
 # --- errors of the model's own code ---------------------------------------------------------------------------------
 
-FEW_TOKENS = 16
-"""No model fails on so few tokens as they are too many."""
-
-TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
-
 
 @contextmanager
 def input_errors(
@@ -148,19 +134,12 @@ def input_errors(
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
         what = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-        raise InputError(
-            f"{type(model).__name__} cannot {doing} {what}: {type(error).__name__}: {reason_of(error)}"
-            + (TOO_LONG if tokens > FEW_TOKENS else "")
-        ) from error
+        hint = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
+        reason = f"{type(error).__name__}: {reason_of(error)}{hint if tokens > 16 else ''}"
+        raise InputError(f"{type(model).__name__} cannot {doing} {what}: {reason}") from error
 
 
-def failed_inside(error: InputError) -> bool:
-    """Return whether an error was raised by `input_errors`, as the model's own code failed."""
-    return error.__cause__ is not None
-
-
-MAX_TOKENS = 64
-"""Most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary."""
+MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:

@@ -21,11 +21,10 @@ from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
-from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
-from ..parts.layer_to_head import bring_to_head
+from ..parts.layer_to_head import bring_to_head, exit_after
 from ..parts.model_proofs import prove_alone
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
@@ -76,10 +75,11 @@ class TaskModel:
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.batches_fitted = 0
-        self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
-        self.forward = forward
+        self.pipeline = pipeline = pipeline or PipelineSettings()
+        self.forward = forward = forward or ForwardSettings()
+        self.extra_inputs = forward.extra_inputs  # beside the text, (1, ...) each, of texts without
         # Reads the caller's model as it is when this is called.
-        self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward)
+        self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, pipeline, forward)
         self._lock = threading.RLock()
         self._sides: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
         self._thread = threading.local()  # with the copy that its call began with
@@ -140,11 +140,6 @@ class TaskModel:
         return self.vocabulary_size if self.task.outputs.vocabulary else len(self.task.outputs.labels)
 
     @property
-    def extra_inputs(self) -> Mapping[str, Tensor]:
-        """The inputs beside the text, (1, ...) each, of texts that have none of their own."""
-        return self.forward.extra_inputs
-
-    @property
     def parts(self) -> Parts:
         """The parts of the model; they are found on the first batch."""
         if self.copy.parts is None:
@@ -153,7 +148,7 @@ class TaskModel:
 
     @property
     def head(self) -> Head:
-        """The proved head, known after the first batch: `tokens` applies it to single tokens, `texts` to texts."""
+        """The proved head, known after the first batch."""
         return Head(self.copy.pool, self.parts.head)
 
     def refresh(self) -> bool:
@@ -168,10 +163,7 @@ class TaskModel:
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        """Return encodings as tensors for this model, with their indices in the caller's list.
-
-        Of encoder-decoder models the encoder runs now, or with the decoder where `encode_sources` is False.
-        """
+        """Return encodings, with their indices in the caller's list, as tensors; `encode_sources`: encoders run now."""
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
             self.prepare(self._collate(encodings, indices))  # parts that were found earlier belong to the earlier copy
@@ -203,8 +195,8 @@ class TaskModel:
             try:
                 parts, copy.first_text = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
             except (TypeError, ValueError):  # it reads no words without their pictures
-                sample = dict(batch.inputs)
-                parts, copy.first_text = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
+                whole = dict(batch.inputs)
+                parts, copy.first_text = find_parts(copy.pool, whole, self.filler, tuple(self.extra_inputs))
         copy.parts = self.task.finalise_parts(parts, copy.pool, self)
         copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
 
@@ -218,10 +210,7 @@ class TaskModel:
             copy.proved_alone = True
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
-        """Run the trunk once over a batch, and keep every layer's output with `layers`.
-
-        Without `predict`, what a language model says is not computed: `logits` has no columns.
-        """
+        """Run the trunk over a batch, with all layers' outputs if `layers`, what a language model says if `predict`."""
         copy = self.prepare(batch)
         parts = self.parts
         layers = layers and parts.early_exit is None and parts.trunk is not None
@@ -264,19 +253,13 @@ class TaskModel:
         self,
         target: BatchTargets,
         inputs: Mapping[str, Tensor],
-        positions: Tensor | None,
-        texts: Tensor,
+        positions: Tensor | None,  # where a head that answers at every token is read, (N,) or (N, 2)
+        texts: Tensor,  # which of the B texts each of the N belongs to, (N,)
         *,
         replace: Mapping[Site, Replace] | None = None,
-        log_probability: bool = False,
+        log_probability: bool = False,  # instead of `BatchTargets.quantity`
     ) -> Tensor:
-        """Return the explained quantity of targets for inputs, (N, K), differentiable where gradients are on.
-
-        Args:
-            positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
-            texts: Which of the B texts each of the N belongs to, (N,).
-            log_probability: Return the log-probability of the target instead of `BatchTargets.quantity`.
-        """
+        """Return the explained quantity of targets for inputs, (N, K), differentiable where gradients are on."""
         quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
         if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
             logits = self.answer(inputs, positions, replace=replace)  # (N, C)
@@ -307,19 +290,13 @@ class TaskModel:
     def finish(
         self,
         batch: Batch,
-        hidden: Tensor | None,
-        embedded: Tensor | NormXLogitError,
+        hidden: Tensor | None,  # the head's input, (B, T, H); None if there is no head
+        embedded: Tensor | NormXLogitError,  # the embedding layer's output, (B, T, H), or why there is none
         states: tuple[Tensor, ...] | None,
-        logits: Tensor | None,
+        logits: Tensor | None,  # the model's answer; None if the head has not run
         predict: bool = True,
     ) -> ForwardPass:
-        """Return a `ForwardPass` made from the output of a run of the model.
-
-        Args:
-            hidden: The head's input, (B, T, H); None if there is no head.
-            embedded: The embedding layer's output, (B, T, H), or why there is none.
-            logits: The model's answer; None if the head has not run.
-        """
+        """Return a `ForwardPass` made from the output of a run of the model."""
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.outputs.vocabulary
         if hidden is not None and logits is None and not vocabulary:
             logits = self.head.texts(hidden, batch.inputs)  # (B, C) or (B, T, C)
@@ -349,10 +326,7 @@ class TaskModel:
             raise non_finite_error(self.module, batch.inputs)
 
     def head_logits(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
-        """Return the head's logits at every real token, HoT(x_i): (N, C), or (N, R) for rows of a vocabulary, (R,).
-
-        The N tokens are in the order of `batch.mask`; `hidden` is what the head reads, (B, T, H).
-        """
+        """Return the head's logits at the N real tokens of states (B, T, H): (N, C), or (N, R) for rows (R,)."""
         head = self.head
         if self.parts.tokenwise:
             inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}

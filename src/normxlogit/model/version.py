@@ -7,10 +7,17 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answers import AnswerForm, ForwardSettings, answer_form, answer_keys
+from ..copies.answers import (
+    AnswerForm,
+    Arguments,
+    ForwardSettings,
+    adapt_forward,
+    answer_form,
+    answer_keys,
+    arguments_of,
+)
 from ..copies.clone import unwrapped
 from ..copies.memory import reraise_out_of_memory
-from ..copies.plain_module import Arguments, adapt_forward, arguments_of
 from ..copies.pool import private_clone
 from ..errors import NormXLogitError, UnsupportedModelError, reason_of
 from ..inputs.encoder import Encoder
@@ -20,11 +27,7 @@ from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy
 
-OWN_CLASSES = ("transformers.", "normxlogit.")
-"""Where classes are from that return logits."""
-
-PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
-"""Token ids that any model can read, to see what it returns."""
+PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])  # token ids that any model can read, to see what it returns
 
 
 def read_model(
@@ -70,8 +73,7 @@ def _adapt_copy(
 ) -> Task:
     """Make a copy of the model callable with token ids, check that its head fits the task, and return the task.
 
-    A module that is not of transformers is called a few times, to see what it returns. So is a model of a user's own
-    class, whose forward may end in a softmax, and one that is declared to have another task than its class.
+    Plain modules, a user's own classes, whose forward may end in a softmax, and those with another task are tried.
     """
     name, module = type(unwrapped_model).__name__, copy.module
     is_plain = not isinstance(module, PreTrainedModel)
@@ -79,7 +81,7 @@ def _adapt_copy(
         copy.is_adapted |= task.adapt(module)
     other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
     classifies = task.models.plain and not task.outputs.vocabulary
-    of_owner = classifies and not type(unwrapped_model).__module__.startswith(OWN_CLASSES)
+    of_owner = classifies and not type(unwrapped_model).__module__.startswith(("transformers.", "normxlogit."))
     if not (is_plain or other_task or of_owner or settings.given or settings.extra_inputs):
         return task
     arguments = arguments_of(module, settings)

@@ -16,11 +16,7 @@ from ..errors import UnsupportedModelError
 
 
 class WordEmbeddings:
-    """The embedding table of a model; one that names none has the only one in which it looked ids up.
-
-    Vectors take the place of what the table returns: positions, types and all else that derives from ids stay as they
-    are.
-    """
+    """The embedding table of a model; one that names none has the only one in which it looked ids up."""
 
     def __init__(self, model: nn.Module, lookup_tables: Sequence[str] = ()) -> None:
         self._name = type(model).__name__
@@ -37,8 +33,7 @@ class WordEmbeddings:
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
-        vectors = tensor_of(self.table(ids))
-        if vectors is None:
+        if (vectors := tensor_of(self.table(ids))) is None:
             raise UnsupportedModelError(f"the word embeddings of {self._name} are not returned as a tensor")
         return vectors
 
@@ -65,39 +60,26 @@ class Lookup:
         if self.placeholder_mask is not None and indices.shape == ids.shape:
             indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
         if torch.equal(indices, ids):
-            return self._checked_change(output)
+            return self.change(output)
         if torch.equal(indices, ids.T):  # time first, as in XLNet
-            return self._checked_change(output.transpose(0, 1)).transpose(0, 1)
+            return self.change(output.transpose(0, 1)).transpose(0, 1)
         if torch.equal(indices[..., :width], ids):  # padded by the model itself
-            return torch.cat((self._checked_change(output[:, :width]), output[:, width:]), 1)
+            return torch.cat((self.change(output[:, :width]), output[:, width:]), 1)
         if torch.equal(indices[..., -width:], ids):  # after a prompt of the model's own
-            return torch.cat((output[:, :-width], self._checked_change(output[:, -width:])), 1)
+            return torch.cat((output[:, :-width], self.change(output[:, -width:])), 1)
         return None
-
-    def _checked_change(self, rows: Tensor) -> Tensor:
-        """Return the replacement of rows, (B, T, H), after checking its shape."""
-        vectors = self.change(rows)
-        if vectors.shape != rows.shape:
-            raise UnsupportedModelError(
-                f"the table {self.path} gives vectors of width {rows.shape[-1]} for each token, not {vectors.shape[-1]}"
-            )
-        return vectors
 
 
 @contextmanager
 def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site, Replace]]:
-    """Change the rows of several lookups in one pass of a model of class `name`; yield what `run` is to replace.
-
-    Of several lookups of the same ids in a table, it is the turn of the one that was changed least often.
-    """
+    """Change the rows of several lookups in one pass of a model of class `name`; yield what `run` is to replace."""
     times_changed = [0] * len(lookups)
 
     def replace_rows(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what the table at a path returned, with changed rows; None if no lookup is of these ids."""
         output, indices = tensor_of(returned), main_input(args, kwargs)
         if output is None or not isinstance(indices, Tensor):
             return None
-        for index in sorted(range(len(lookups)), key=times_changed.__getitem__):
+        for index in sorted(range(len(lookups)), key=times_changed.__getitem__):  # several of one table take turns
             replacement = lookups[index].replacement(output, indices) if lookups[index].path == path else None
             if replacement is not None:
                 times_changed[index] += 1

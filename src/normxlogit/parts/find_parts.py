@@ -15,11 +15,10 @@ from ..copies.pool import Pool
 from ..copies.run import Form, Site, embedded_of, states_of, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError, reason_of
-from .early_exit import chained_layers, find_early_exit
 from .embeddings import table_of
 from .headpiece import Head, Headpiece, output_embedding_path
 from .layer_outputs import embedding_output, layer_outputs
-from .layer_to_head import find_tail, first_layer_input
+from .layer_to_head import chained_layers, find_early_exit, find_tail, first_layer_input
 from .model_proofs import FirstText, rows_are_of_the_vocabulary, same_ids, spread_rows, trace_beside_another
 from .parts import Parts
 from .proofs import (
@@ -35,10 +34,7 @@ from .proofs import (
 def find_parts(
     pool: Pool[PreTrainedModel], text: Mapping[str, Any], filler: int, further: tuple[str, ...] = ()
 ) -> tuple[Parts, FirstText]:
-    """Record a copy's pass over a text beside another, and find its trunk, head, embeddings and final norm.
-
-    A model without a head that reproduces its logits has parts, too. Also return what the model answered to the text.
-    """
+    """Record a copy's pass over a text beside another; return the parts, head or not, and what the model answered."""
     model = pool.model
     is_plain_module = not isinstance(model, PreTrainedModel)  # whose trunk has no name
     traced, unverified = trace_beside_another(model, text, filler)
@@ -112,13 +108,11 @@ def _first_lookup(model: nn.Module, calls: list[Call], ids: Tensor) -> str | Non
     """Return the path of the first module without children of a plain module that returns a vector for each id."""
     if isinstance(model, PreTrainedModel):
         return None
-    leaves = {path for path, module in model.named_modules() if not any(True for _ in module.children())}
     for call in calls:
-        output = tensor_of(call.returned)
-        looked_up = output is not None and output.is_floating_point() and output.ndim == 3
+        output, is_leaf = tensor_of(call.returned), not any(model.get_submodule(call.path).children())
         # The model may have put the axis of tokens first.
         read_ids = same_ids(call.main_input, ids) or same_ids(call.main_input, ids.T)
-        if looked_up and read_ids and call.path in leaves:
+        if is_leaf and read_ids and output is not None and output.is_floating_point() and output.ndim == 3:
             return call.path
     return None
 
@@ -143,11 +137,9 @@ def _with_layer_access(
 
 def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
     """Return whether the model itself pads texts, as BigBird does to fill its last block."""
-    integers = (
-        call.main_input for call in calls if call.main_input is not None and not call.main_input.is_floating_point()
-    )
-    longer = (values for values in integers if values.ndim == 2 and values.shape[1] > ids.shape[1])
-    return any(torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
+    read = (call.main_input for call in calls if call.main_input is not None)
+    longer = (values for values in read if values.ndim == 2 and values.shape[1] > ids.shape[1])
+    return any(values.dtype == ids.dtype and torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
 
 
 def _check_states_of_tokens(model: nn.Module, head: Head, trunk: Call, token_count: int | None) -> None:
@@ -181,10 +173,8 @@ def _embedding_site(
 
 
 def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
-    """Yield the calls whose output could be the head's input, likely ones first.
-
-    They end after the last layer: the proof would succeed with any earlier module too, even with the embeddings.
-    """
+    """Yield the calls after the last layer whose output could be the head's input, likely ones first."""
+    # The proof would succeed with any earlier module too, even with the embeddings.
     last_layer_input = states[-2] if states and len(states) > 1 else None
     last_layer_calls = [call for call in calls if last_layer_input is not None and call.main_input is last_layer_input]
     last_layer_end = max((call.end for call in last_layer_calls), default=-1)
@@ -202,10 +192,7 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
 def _plain_trunk_candidates(
     model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
 ) -> Iterator[Call]:
-    """Yield the calls of a plain module that could be the trunk, the last ones first.
-
-    A call whose output is the answer itself comes last: what is found then is a head that does nothing.
-    """
+    """Yield calls of a plain module that could be the trunk, the last first; after them those that give the answer."""
     start = layers[-1].end if layers else -1
     with_hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
     candidates: list[tuple[Call, Tensor]] = []
@@ -232,10 +219,7 @@ def _find_head(
     logits: Tensor,
     piece: Headpiece,
 ) -> tuple[Head, Call, bool]:
-    """Return the head behind the first candidate for the trunk with which the model's logits are reproduced.
-
-    Also the trunk's call, and whether the head answers at single tokens.
-    """
+    """Return the head behind the first candidate with which it is proved, its trunk, and whether it reads tokens."""
     failures = []
     for trunk in candidates:
         try:

@@ -20,8 +20,7 @@ from ..errors import UnsupportedModelError
 
 Inputs = Mapping[str, Any]
 
-TOKENS_AT_ONCE = 256
-"""Tokens whose logits of the whole vocabulary are in memory at once."""
+TOKENS_AT_ONCE = 256  # tokens whose logits of the whole vocabulary are in memory at once
 
 LOGITS_AT_ONCE = 65_536_000
 """Most logits computed at once if single rows of the output embedding cannot be computed alone."""
@@ -68,12 +67,9 @@ class Head:
         return self._call(hidden, inputs, {})
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
-        """Return the head's logits at each token as a sequence of its own, (N, C), or (N, R) for chosen rows.
+        """Return the head's logits at each token, (N, H), as a sequence of its own, (N, C), or (N, R) for rows, (R,).
 
-        Args:
-            hidden: Final representations, (N, H).
-            rows: Vocabulary rows to compute, (R,); None for all of the head's outputs.
-            inputs: The inputs of the text of each, (N, ...), with those beside the text.
+        The inputs are those of the text of each, (N, ...), with those beside the text.
         """
         if rows is None:
             return self.tokens_with(hidden, inputs=inputs)

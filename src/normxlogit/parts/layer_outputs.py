@@ -23,10 +23,9 @@ class LayerOutput:
 
 
 def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
-    """Find the modules that return the layers' outputs, L; None if no kind of module returns them all in turn.
+    """Find the modules that return L layers' outputs, whose states are L + 1 of (B, T, H); None if no kind does.
 
-    Nor where they are not of the text's tokens, as in trunks that pool, or a layer returns more than one state. The
-    states are the embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way.
+    Nor where they are not of the text's tokens, as in trunks that pool. The last state may be further on its way.
     """
     inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
     found = (_outputs_of_family(family, states) for family in families(inside).values())
@@ -97,10 +96,7 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
 
 
 def _tokens_first(state: Tensor, text_state: Tensor | None) -> Axes | None:
-    """Return an order of a state's axes that puts texts and tokens first, None if it is ambiguous.
-
-    A layer's state is (B, T, H), or has an axis of streams before or after the first two, which are `text_state`'s.
-    """
+    """Return an order of a state's axes, maybe with one of streams, with texts and tokens first; None if unclear."""
     if text_state is None:
         return None
     shape = text_state.shape[:2]

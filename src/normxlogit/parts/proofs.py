@@ -18,8 +18,7 @@ from ..copies.non_finite import EXCLUDED
 SUM_ERROR = 10
 """Sums in another order, as in a larger batch, may differ by this multiple of the rounding of a single sum."""
 
-STATES_AGREE = 1e-4
-"""Tolerance of the effect of padding, or of later tokens, on a state, relative to the largest value."""
+STATES_AGREE = 1e-4  # tolerance of the effect of padding, or of later tokens, on a state, relative to the largest value
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,17 +72,14 @@ def tolerance_for_given(logits: Tensor) -> float:
 
 
 def largest_difference(actual: Tensor, expected: Tensor) -> float:
-    """Return the largest difference between two tensors, infinite if their shapes differ.
-
-    Values beyond EXCLUDED, as of a regression, count relative to their own size; the same infinity does not differ.
-    """
+    """Return the largest difference between two tensors, of values beyond EXCLUDED relative to their size."""
     if actual.shape != expected.shape:
         return float("inf")
     difference = (actual - expected).abs()
     size, largest = expected.abs(), difference.max().item()
     if isfinite(largest) and size.max().item() < EXCLUDED:
         return largest
-    difference = difference.masked_fill(actual == expected, 0.0)
+    difference = difference.masked_fill(actual == expected, 0.0)  # the same infinity does not differ
     return (difference / torch.where(size < EXCLUDED, 1.0, size / _largest_logit(expected))).max().item()
 
 

@@ -10,12 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from ..copies.run import Replace, Site, run
-from ..errors import UnsupportedModelError
-from .headpiece import answer_of
-from .layer_outputs import LayerOutput
-from .proofs import proof
-
-ENTRY_CLASSES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,6 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     entries: list[SignalEntry] = []
 
     def record_entry(path: str, module: Any, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record a call of a module, if it is the first that reads a signal."""
         entry_input = args[0] if args else next(iter(kwargs.values()), None)
         if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
             return
@@ -83,40 +76,8 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     candidates = {
         Site(path, call=0): partial(record_entry, path, module)
         for path, module in model.named_modules()
-        if isinstance(module, ENTRY_CLASSES)
+        if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear))
     }
     with torch.no_grad():
         run(model, inputs, replace=candidates)
     return entries[0] if entries else None
-
-
-def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
-    """Return the patch embeddings of a signal, after proving that it affects the output through them alone."""
-    entry = find_signal_entry(model, inputs)
-    if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
-        positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
-        if nothing_bypasses(model, inputs, signal, entry):
-            axes = (0, *positions, entry.channels)
-            return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
-    raise UnsupportedModelError(
-        f"{type(model).__name__} does not read its {signal} through one patch embedding or first convolution, whose "
-        "parts could be scored"
-    )
-
-
-@proof(
-    compares="the gradient of the answer by a picture or sound whose map of vectors is detached, with none",
-    tolerance="no path at all",
-    why="what reached the answer past the patches would be counted as bias",
-    when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
-)
-def nothing_bypasses(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> bool:
-    """Return whether a signal affects the output only through its entry: no gradient arrives where that is detached."""
-    with torch.inference_mode(False), torch.enable_grad():
-        values = inputs[signal].detach().clone().requires_grad_()
-        result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
-        answer = answer_of(result.output)
-        if answer is None or not answer.requires_grad:
-            return True
-        (gradient,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
-        return gradient is None
