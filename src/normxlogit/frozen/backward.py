@@ -58,7 +58,12 @@ def _apply(
     """Return what a node passes back: what its slope gives, and nothing to its held inputs."""
     gradient, slope = outputs[0], row.slope
     if slope is not None and gradient is not None:
-        found = slope(node, gradient, inputs, constant)
+        try:
+            found = slope(node, gradient, inputs, constant)
+        except AttributeError as error:  # another version of torch, or another device
+            raise UnsupportedModelError(
+                f"the model cannot be frozen: {stem(node)} does not save what its rule reads"
+            ) from error
         inputs = (found.to(gradient.dtype), *inputs[1:]) if isinstance(found, Tensor) else found
     return tuple([None if index in held else part for index, part in enumerate(inputs)]) if held else inputs
 
