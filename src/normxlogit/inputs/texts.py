@@ -159,7 +159,9 @@ def text_column(inputs: Any) -> Any:
     given = f"a {type(inputs).__name__} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
         raise InputError(f"{given}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
-    raise InputError(f"{given}, several of texts; pass one of them, as data[{texts[0]!r}], or pairs (tuples) of two")
+    first, second = (f"data[{name!r}]" for name in texts[:2])
+    pairs = f"({first}, {second})" if _is_text(columns[texts[0]]) else f"list(zip({first}, {second}))"
+    raise InputError(f"{given}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
 
 
 def repeatable(inputs: Any) -> Any:
