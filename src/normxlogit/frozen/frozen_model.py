@@ -25,8 +25,7 @@ from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
-from .contributions import FrozenPass, answer_at, proved_by_random_sum
-from .forward import Recording, call_recorded, recorded
+from .contributions import FrozenPass, Recording, answer_at, call_recorded, proved_by_random_sum, recorded
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
 PROOF_TOKENS = 512  # most tokens of the text for the proof of a language model, which is not checkpointed
