@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..copies.non_finite import EXCLUDED, mean_logit
 from ..copies.run import without_autocast
-from ..model.forward_pass import ForwardPass
+from ..model.task_model import ForwardPass
 from ..tasks.answers import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import frozen_backward

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding, Indices, text_to_cut
-from ..model.forward_pass import ForwardPass, to_host
-from ..model.task_model import TaskModel
+from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from .outcomes import Outcomes, Progress, in_batches, no_progress

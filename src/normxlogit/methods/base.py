@@ -17,8 +17,7 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..inputs.encoding import Batch
-from ..model.forward_pass import ForwardPass, to_host
-from ..model.task_model import TaskModel
+from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..results.storage.schema import setting_text
 from ..results.targets import Quantity
 from ..tasks import Task

@@ -13,8 +13,7 @@ from ..frozen.contributions import Contributions, FrozenPass, contributions, voc
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, WORDS, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
-from ..model.forward_pass import ForwardPass, check_same_pass
-from ..model.task_model import TaskModel
+from ..model.task_model import ForwardPass, TaskModel, check_same_pass
 from ..tasks.targets import Layers
 from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register

@@ -12,8 +12,7 @@ from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import padding_changes_nothing
-from .forward_pass import ForwardPass
-from .task_model import TaskModel
+from .task_model import ForwardPass, TaskModel
 
 GROWS_AFTER = 16  # so many consecutive batches must fit into memory before a larger one is tried again
 

@@ -9,9 +9,8 @@ from ..copies.arithmetic import full_float32
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import later_tokens_change_nothing
-from .forward_pass import ForwardPass
 from .model_copy import ProvedLengths
-from .task_model import TaskModel
+from .task_model import ForwardPass, TaskModel
 
 PREFIX_TOKENS = 64  # most tokens of a prefix that is run again, unless states differ only for longer prefixes
 SHARED_LENGTH = 128  # up to this many tokens all lengths are proved together; beyond it each longer text costs one pass

@@ -22,8 +22,7 @@ from ..methods.base import sink_note
 from ..methods.defaults import DEFAULTS, use_of
 from ..methods.registry import alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes
-from ..model.forward_pass import ForwardPass, to_host
-from ..model.task_model import TaskModel
+from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

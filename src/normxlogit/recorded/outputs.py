@@ -14,9 +14,8 @@ from ..copies.run import embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, MethodError, UnsupportedModelError
 from ..inputs.alignment import append_tokens, with_decoded_text
 from ..inputs.encoding import Batch
-from ..model.forward_pass import ForwardPass
 from ..model.generation import end_ids, until_end
-from ..model.task_model import TaskModel
+from ..model.task_model import ForwardPass, TaskModel
 from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
 from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given

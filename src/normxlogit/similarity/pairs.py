@@ -19,8 +19,7 @@ from ..leave_out.units import Verify, picked, removable
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
-from ..model.forward_pass import ForwardPass
-from ..model.task_model import TaskModel
+from ..model.task_model import ForwardPass, TaskModel
 from ..pipeline.media_scores import Placed, appended, split_media_scores
 from ..pipeline.options import provenance
 from ..results.collection import Attributions

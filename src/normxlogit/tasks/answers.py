@@ -16,7 +16,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 
 if TYPE_CHECKING:
-    from ..model.forward_pass import ForwardPass
+    from ..model.task_model import ForwardPass
 
 MAX_LISTED_LABELS = 20
 """Most labels that an error lists."""

@@ -13,7 +13,7 @@ from .answers import AnswerPosition, Outputs
 from .base import ModelClasses, Task
 
 if TYPE_CHECKING:
-    from ..model.forward_pass import ForwardPass
+    from ..model.task_model import ForwardPass
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""

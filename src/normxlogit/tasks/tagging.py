@@ -13,7 +13,7 @@ from .base import ModelClasses, Task
 from .classification import Classification, Labels
 
 if TYPE_CHECKING:
-    from ..model.forward_pass import ForwardPass
+    from ..model.task_model import ForwardPass
 
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""

@@ -18,7 +18,7 @@ from ..results.targets import Target
 from .base import Task
 
 if TYPE_CHECKING:
-    from ..model.forward_pass import ForwardPass
+    from ..model.task_model import ForwardPass
 
 
 class All(enum.Enum):

@@ -16,8 +16,7 @@ from ...methods import FrozenGradient, Request, Scores, check_finite, run_method
 from ...methods.base import sink_note
 from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
-from ...model.forward_pass import ForwardPass, to_host
-from ...model.task_model import TaskModel
+from ...model.task_model import ForwardPass, TaskModel, to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import Prediction

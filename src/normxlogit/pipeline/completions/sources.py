@@ -20,8 +20,7 @@ from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
-from ...model.forward_pass import to_host
-from ...model.task_model import TaskModel
+from ...model.task_model import TaskModel, to_host
 from ...results.attribution import Attribution
 from ...results.targets import Quantity, Target
 from ...results.units.spans import (
