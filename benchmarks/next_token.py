@@ -16,7 +16,7 @@ from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, with_pr
 from normxlogit.explainer import Explainer
 from normxlogit.grounding.citations.cite import leave_one_out
 from normxlogit.methods import Method, method_named
-from normxlogit.methods.defaults import default_methods
+from normxlogit.methods.registry import default_methods
 from normxlogit.pipeline.completions.completed_prompts import Completed, read_completion
 from normxlogit.pipeline.completions.leave_out import Ablations, Array
 from normxlogit.results.units.spans import NamedSpan

@@ -21,7 +21,7 @@ from .leave_out.units import Together, Verify
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
-from .methods.defaults import named_or_default
+from .methods.registry import named_or_default
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods

@@ -10,7 +10,7 @@ from gradio.themes import Base
 
 from ..errors import NormXLogitError
 from ..methods import list_methods
-from ..methods.defaults import DEFAULTS
+from ..methods.registry import DEFAULTS
 from ..render.describe import model_text
 from ..results.units.characters import safe
 from .answers import SMALL, App, Shown

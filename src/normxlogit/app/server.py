@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
-from ..methods.defaults import default_methods, use_of
+from ..methods.registry import default_methods, use_of
 from .answers import App, Limits
 from .frame import CSS, HEAD
 

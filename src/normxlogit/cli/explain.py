@@ -106,8 +106,7 @@ def methods() -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ..methods.defaults import DEFAULTS
-    from ..methods.registry import list_methods
+    from ..methods.registry import DEFAULTS, list_methods
 
     tables = [Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0)) for _ in range(2)]
     for table, first, second in ((tables[0], "method", "what it is"), (tables[1], "default", "of")):

@@ -15,7 +15,7 @@ from ..inputs.encoding import EncodedMedium, Encoding
 from ..inputs.texts import plain_cell, positive_integer, whole_number
 from ..leave_out.units import Group, Verify
 from ..methods import Method
-from ..methods.defaults import completion_methods, default_methods
+from ..methods.registry import completion_methods, default_methods
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

@@ -19,8 +19,7 @@ from ..leave_out.search import run_searches
 from ..leave_out.units import removable_for_task
 from ..methods import Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
-from ..methods.defaults import DEFAULTS, use_of
-from ..methods.registry import alternatives
+from ..methods.registry import DEFAULTS, alternatives, use_of
 from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..parts.headpiece import TOKENS_AT_ONCE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.chat import ChatTemplateError
 from ...methods import Method
-from ...methods.defaults import completion_methods
+from ...methods.registry import completion_methods
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
 from ...results.base import Record

@@ -13,7 +13,7 @@ from ...inputs.encoder import LongText
 from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
 from ...methods import Method, method_named
-from ...methods.defaults import default_methods, use_of
+from ...methods.registry import default_methods, use_of
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
