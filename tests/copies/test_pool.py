@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from normxlogit.copies.clone import clone
-from normxlogit.copies.pool import Pool
-from normxlogit.copies.run import run
+from normxlogit.copies.run import Pool, run
 
 
 class Growing(nn.Module):

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from normxlogit.copies.clone import clone
-from normxlogit.copies.pool import Pool
-from normxlogit.copies.run import run
+from normxlogit.copies.run import Pool, run
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.find_parts import find_parts
 from tests import plain, tiny

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from .memory import reraise_out_of_memory
-from .pool import private_clone
-from .run import tensor_of
+from .run import private_clone, tensor_of
 from .trace import Call, trace
 
 EXCLUDED = 1e4

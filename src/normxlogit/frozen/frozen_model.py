@@ -14,8 +14,7 @@ from ..copies.arithmetic import full_float32
 from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
 from ..copies.memory import GRAPH_MEMORY
-from ..copies.pool import Pool, constant_clone
-from ..copies.run import run, without_autocast
+from ..copies.run import Pool, constant_clone, run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.model_copy import MAX_TOKENS, input_errors

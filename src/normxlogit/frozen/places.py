@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from ..copies.pool import private_clone
-from ..copies.run import Replace, Site, tensor_of, with_tensor
+from ..copies.run import Replace, Site, private_clone, tensor_of, with_tensor
 from ..copies.trace import BATCH_FIRST, Axes
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Batch

@@ -9,7 +9,7 @@ from transformers import GenerationConfig
 
 from ..copies.arithmetic import full_float32
 from ..copies.memory import result_or_none
-from ..copies.pool import private_clone
+from ..copies.run import private_clone
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import prompts_are_continued_as_alone

@@ -14,8 +14,7 @@ from ..copies.answers import AnswerForm
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import out_of_memory
 from ..copies.non_finite import is_finite
-from ..copies.pool import Pool, private_clone
-from ..copies.run import Pass, Replace, Site, run
+from ..copies.run import Pass, Pool, Replace, Site, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
 from ..inputs.encoder import Encoder

@@ -18,7 +18,7 @@ from ..copies.answers import (
 )
 from ..copies.clone import unwrapped
 from ..copies.memory import reraise_out_of_memory
-from ..copies.pool import private_clone
+from ..copies.run import private_clone
 from ..errors import NormXLogitError, UnsupportedModelError, reason_of
 from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings

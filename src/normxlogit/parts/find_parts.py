@@ -11,8 +11,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite, non_finite_error
-from ..copies.pool import Pool
-from ..copies.run import Form, Site, embedded_of, states_of, tensor_of
+from ..copies.run import Form, Pool, Site, embedded_of, states_of, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError, reason_of
 from .embeddings import table_of

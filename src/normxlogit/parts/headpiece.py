@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.pool import Pool
-from ..copies.run import Form, Instead, run
+from ..copies.run import Form, Instead, Pool, run
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 

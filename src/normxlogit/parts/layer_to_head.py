@@ -15,8 +15,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.answers import fields_of
 from ..copies.memory import reraise_out_of_memory
-from ..copies.pool import Pool
-from ..copies.run import Form, Instead, Site, hidden_of, main_input, run, tensor_of
+from ..copies.run import Form, Instead, Pool, Site, hidden_of, main_input, run, tensor_of
 from ..copies.trace import Axes, Call, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import beyond_rounding, proof, tolerance_for

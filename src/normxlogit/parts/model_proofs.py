@@ -14,8 +14,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite
-from ..copies.pool import Pool, private_clone
-from ..copies.run import run
+from ..copies.run import Pool, private_clone, run
 from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of

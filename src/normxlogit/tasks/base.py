@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 from transformers.models.auto import modeling_auto as auto
 
-from ..copies.pool import Pool
+from ..copies.run import Pool
 from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.alignment import append_tokens
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..copies.clone import override_forward
-from ..copies.pool import private_clone
-from ..copies.run import without_autocast
+from ..copies.run import private_clone, without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.alignment import append_tokens
 from ..inputs.chat import ReadPrompt

@@ -11,8 +11,7 @@ import torch
 from torch.nn import functional
 
 from ...copies.memory import enough_memory
-from ...copies.pool import private_clone
-from ...copies.run import Site, run
+from ...copies.run import Site, private_clone, run
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.alignment import append_tokens
 from ...inputs.encoding import Encoding, readable_tokens

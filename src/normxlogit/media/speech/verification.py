@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...copies.pool import private_clone
+from ...copies.run import private_clone
 from ...leave_out.answers import Answer
 from ...leave_out.outcomes import Outcomes
 from ...leave_out.removal import TextRemoval

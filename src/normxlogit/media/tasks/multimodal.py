@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AutoProcessor
 from transformers.utils.generic import ModelOutput
 
-from ...copies.pool import private_clone
+from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens

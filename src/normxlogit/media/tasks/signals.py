@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 
 from ...copies.clone import override_forward
 from ...copies.memory import reraise_out_of_memory
-from ...copies.pool import Pool, private_clone
-from ...copies.run import Site, run, tensor_of
+from ...copies.run import Pool, Site, private_clone, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.encoder import LongText
 from ...inputs.encoding import Batch, EncodedMedium, EncodedSignal, Encoding

@@ -9,7 +9,7 @@ from torch import nn
 from transformers import AutoProcessor, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from ...copies.pool import private_clone
+from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.texts import collected, named_columns, text_column
