@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from ..inputs.text_files import decoded, is_file_name
+from ..inputs.texts import decoded, is_file_name
 from . import options
 from .console import check_output, deliver_result, format_for, layers_of, quiet, write
 

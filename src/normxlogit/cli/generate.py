@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from ..inputs.text_files import decoded
+from ..inputs.texts import decoded
 from ..results.units.kinds import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status

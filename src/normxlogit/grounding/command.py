@@ -9,7 +9,7 @@ import typer
 from ..cli import options
 from ..cli.console import check_output, deliver_result, format_for, quiet, status, write
 from ..errors import DataError, InputError
-from ..inputs.text_files import decoded, is_existing_path
+from ..inputs.texts import decoded, is_existing_path
 from ..results.units.characters import one_line
 from .documents.documents import READERS, files_in, read_file
 

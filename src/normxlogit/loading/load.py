@@ -18,7 +18,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
-from ..inputs.text_files import is_existing_path
+from ..inputs.texts import is_existing_path
 from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
 from .model_files import converted_folder, download_options, save_converted

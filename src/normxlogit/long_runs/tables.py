@@ -18,8 +18,7 @@ from itertools import chain, islice
 from typing import Any, Literal
 
 from ..errors import DataError, reason_of
-from ..inputs.text_files import UTF16, encoding_of
-from ..inputs.texts import collected, is_column
+from ..inputs.texts import UTF16, collected, encoding_of, is_column
 
 BLOCK = 4096
 """Rows read at a time."""

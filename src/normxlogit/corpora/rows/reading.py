@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from ...errors import DataError, reason_of
-from ...inputs.text_files import visible_files
-from ...inputs.texts import collected
+from ...inputs.texts import collected, visible_files
 from ...long_runs.tables import (
     BLOCK,
     SUFFIXES,

@@ -12,8 +12,17 @@ from typing import Any
 
 from ...errors import DataError, InputError
 from ...inputs.message_parts import part_readers, part_type
-from ...inputs.text_files import decoded, encoding_of, is_file_name, visible_files
-from ...inputs.texts import collected, is_missing, named_columns, numbered, plain_cell
+from ...inputs.texts import (
+    collected,
+    decoded,
+    encoding_of,
+    is_file_name,
+    is_missing,
+    named_columns,
+    numbered,
+    plain_cell,
+    visible_files,
+)
 
 TEXT_KEYS = ("page_content", "text", "content")
 """Names of a document's text, as a key of a mapping or an attribute of an object."""
