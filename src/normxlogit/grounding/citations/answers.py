@@ -11,8 +11,17 @@ from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed_prompts import Completed, generate_each, read_completion
-from ...pipeline.completions.reasoning import ReasoningSpec, Spans, are_marks, opens_reasoning, reasoning_marks, shifted
+from ...pipeline.completions.completed_prompts import (
+    Completed,
+    ReasoningSpec,
+    Spans,
+    are_marks,
+    generate_each,
+    opens_reasoning,
+    read_completion,
+    reasoning_marks,
+    shifted,
+)
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task

@@ -15,10 +15,9 @@ from ...results.units.spans import SourceSpec
 from ...tasks.base import generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
-from .completed_prompts import Completed, generate_each, read_completion
+from .completed_prompts import Completed, are_marks, generate_each, read_completion
 from .completion import explain_completions
 from .leave_out import with_completion_verification
-from .reasoning import are_marks
 from .sources import explain_answer, explain_sources
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
