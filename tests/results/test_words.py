@@ -1,6 +1,6 @@
 import pytest
 
-from normxlogit.results.units.words import word_groups
+from normxlogit.results.units.units import word_groups
 
 
 def groups_of(text: str, spans: list[tuple[int, int]], boundary: int = 0):

@@ -12,7 +12,7 @@ from itertools import combinations, product
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.units.words import UnitScore
+from ..results.units.units import UnitScore
 from ..results.verification import Removal, Verification
 from .answers import Answer
 from .removal import TextRemoval, Tokens

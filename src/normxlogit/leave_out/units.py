@@ -9,7 +9,7 @@ from ..model.task_model import TaskModel
 from ..results.attribution import Attribution, representative_layer
 from ..results.units.media import Medium
 from ..results.units.spans import check_coarser, groups_of
-from ..results.units.words import UnitScore
+from ..results.units.units import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit
 
 SHOWN = 5

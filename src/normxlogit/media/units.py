@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..results.storage.schema import FloatArray, Index, Number
 from ..results.units.media import Medium, Place
-from ..results.units.words import UnitScore
+from ..results.units.units import UnitScore
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
 from ..results.units.characters import quoted, visible
-from ..results.units.words import merge_scores
+from ..results.units.units import merge_scores
 from .blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import answer_number, header, meanings, removals_table, verdict

@@ -6,7 +6,7 @@ from ..extending import lazy_names
 
 if TYPE_CHECKING:
     from .targets import Prediction, Target
-    from .units.words import UnitScore
+    from .units.units import UnitScore
     from .verification import Verification
 
 __all__ = ["Prediction", "Target", "UnitScore", "Verification"]

@@ -17,8 +17,7 @@ from .units.kinds import Merge
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec, grouped, grouped_targets
 from .units.through import passed_through
-from .units.units import Units
-from .units.words import UnitScore, merge_scores, word_groups
+from .units.units import Units, UnitScore, merge_scores, word_groups
 from .verification import Verification
 
 if TYPE_CHECKING:

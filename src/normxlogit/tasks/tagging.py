@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Batch, Encoding
-from ..results.units.words import word_groups
+from ..results.units.units import word_groups
 from .answers import AnswerPosition, with_chosen_positions
 from .base import ModelClasses, Task
 from .classification import Classification, Labels

@@ -12,7 +12,7 @@ from ...inputs.texts import SplitText, Text
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...long_runs.model_identity import identity_of
 from ...model.task_model import TaskModel
-from ...results.units.words import word_groups
+from ...results.units.units import word_groups
 from .run_tables import RunTables
 from .units import Reason, Z, share_of
 

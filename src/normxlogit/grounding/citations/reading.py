@@ -25,7 +25,7 @@ from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import Ablations, Array
 from ...pipeline.completions.sources import sources_and_parts
 from ...results.units.spans import PartSpec, answer_parts
-from ...results.units.words import word_groups
+from ...results.units.units import word_groups
 from ..verdicts import Clause, Reading, WordEdit, WordReading
 from .continuations import Continuation, ContinuedText, Ids, Predictions
 

@@ -21,7 +21,7 @@ from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.units.media import media_places
 from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
-from ...results.units.words import UnitScore
+from ...results.units.units import UnitScore
 from ...tasks.base import generating_task
 from ..progress import progress_bar
 from .completed_prompts import Completed

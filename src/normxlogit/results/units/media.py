@@ -12,8 +12,7 @@ from ...errors import InputError
 from ...extending import registered
 from ..storage.schema import FloatArray, Index, freeze, record_check, require
 from ..verification import RemovedBy, RemovedUnit
-from .units import UnitKind, Units
-from .words import UnitScore
+from .units import UnitKind, Units, UnitScore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,7 @@ from .characters import trimmed
 from .kinds import Merge, PartKind, SourceKind
 from .media import is_region, media_places
 from .sentences import paragraph_spans, sentence_spans
-from .units import APART, UnitKind, Units
-from .words import merge_scores, word_groups
+from .units import APART, UnitKind, Units, merge_scores, word_groups
 
 if TYPE_CHECKING:
     from ..attribution import Attribution

@@ -1,10 +1,17 @@
 """Units, the parts of an input that have scores, as columns."""
 
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from ...errors import InputError
 from ..storage.schema import Index, require
+from .characters import trimmed
 
 UnitKind = Literal[
     "token", "word", "sentence", "paragraph", "message", "span", "patch", "moment", "region", "medium", "rest", "answer"
@@ -79,3 +86,115 @@ class Units:
         for name, values in vars(self).items():
             fits = len(values or ()) == len(self) or (not values and name in NOTHING)
             require(fits, f"units, {name}: not one for each text, of which there are {len(self)}")
+
+
+class UnitScore(NamedTuple):
+    """A unit with its score: a word, a token, a source of an answer, a region of a picture or a moment of a sound.
+
+    Attributes:
+        text: Its text; of a word as it stands in the original text.
+        tokens: Indices of the result's units that it is made of.
+        score: A float; of words of a result with several targets or layers an array of the leading axes of its scores.
+        start: First character, in the text of its `sequence`; 0 where it has none, like `end`.
+        end: One past the last character.
+        sequence: 0 for the text, 1 for the second text of a pair, None for neither.
+        name: Its name, if that is not its text.
+        share: Its share of the sum of the positive scores; 0 where there are several targets or layers.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    score: Any
+    start: int = 0
+    end: int = 0
+    sequence: int | None = 0
+    name: str = ""
+    share: float = 0.0
+
+    @property
+    def position(self) -> int:
+        """The index of its first unit."""
+        return self.tokens[0]
+
+
+def word_groups(
+    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
+) -> list[tuple[int, int, list[int]]]:
+    """Return the span and the tokens of each word that has tokens; every token is in exactly one word.
+
+    A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
+    ("don't", "state-of-the-art", "3.14"); any other character is a word. Scripts written without spaces have
+    a word for each character. A token, (index, start, end), that reaches over several of these makes one word of them.
+
+    Args:
+        boundary: The character at which a word ends, and another begins.
+        split: The characters of the word of each token; None to find words in the text.
+    """
+    if split is not None:
+        members_of: dict[tuple[int, int], list[int]] = {}
+        for index, *_ in tokens:
+            members_of.setdefault(split[index], []).append(index)
+        return [(*span, members) for span, members in members_of.items()]
+    classes, parts = text.translate(_CLASSES), ((0, boundary), (boundary, len(text)))
+    matches = [match for part in parts for match in _WORD.finditer(classes, *part)]
+    starts, ends = [match.start() for match in matches], [match.end() for match in matches]
+    groups: list[tuple[int, int, list[int]]] = []
+    waiting: list[int] = []  # tokens without characters, and a space of its own before a number, go with the next
+    for index, start, end in sorted(tokens, key=lambda token: token[1:]):
+        if not text[start:end].strip(" ") and not start < end == boundary:
+            waiting.append(index)
+            continue
+        start, end = trimmed(text, start, end)  # byte-level tokens begin with the space
+        reached = slice(bisect_right(ends, start), bisect_left(starts, end))
+        first, last = min([start, *starts[reached]]), max([end, *ends[reached]])
+        if groups and first < groups[-1][1]:
+            previous = groups.pop()
+            first, last = previous[0], max(previous[1], last)
+            waiting = previous[2] + waiting
+        groups.append((first, last, [*waiting, index]))
+        waiting = []
+    if waiting and groups:
+        groups[-1][2].extend(waiting)
+    return [(start, end, sorted(members)) for start, end, members in groups]
+
+
+def merge_scores(scores: Any, merge: str) -> Any:
+    """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
+    match merge:
+        case "sum" | "mean":
+            score = getattr(scores, merge)(-1)
+        case "first":
+            score = scores[..., 0]
+        case "max":
+            score = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+        case _:
+            raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
+    return float(score) if score.ndim == 0 else score
+
+
+class _Classes(dict[int, int]):
+    """A mapping of characters to classes for the word pattern: accents are one class, scripts without spaces one."""
+
+    def __missing__(self, code: int) -> int:
+        if any(first <= code <= last for first, last in _NO_SPACES) and chr(code).isalnum():
+            self[code] = ord(_ALONE)
+        else:
+            is_accent = unicodedata.category(chr(code)).startswith("M") and not 0xFE00 <= code <= 0xFE0F
+            self[code] = ord(_ACCENT) if is_accent else code
+        return self[code]
+
+
+_ALONE, _ACCENT = "\ue000", "ª"
+_NO_SPACES = (
+    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF)),  # Thai, Lao, Myanmar, Khmer
+    *((0x3040, 0x30FF), (0x31F0, 0x31FF)),  # kana
+    *((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),  # Han
+)
+_CLASSES = _Classes()
+_LETTERS = r"[\w\ufe00-\ufe0f]+"
+_WORD = re.compile(
+    rf"{_ALONE}[{_ACCENT}\ufe00-\ufe0f]*"
+    rf"|{_LETTERS}(?:(?:['’\-‐‑]|(?<=\d)[.,:](?=\d)){_LETTERS})*"
+    # An emoji with its modifiers: skin tones, variants, joined signs.
+    r"|[^\w\s](?:[\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[^\w\s])*"
+)
