@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from normxlogit import ALL, Attribution, Explainer
-from normxlogit.copies.non_finite import EXCLUDED
+from normxlogit.copies.arithmetic import EXCLUDED
 from normxlogit.inputs.encoding import Batch
 from normxlogit.methods import NormXLogit, Request
 from normxlogit.parts.headpiece import answer_of

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..copies.non_finite import mean_logit
+from ..copies.arithmetic import mean_logit
 from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..methods.base import Method, Request, Scores

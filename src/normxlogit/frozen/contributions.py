@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.graph import GradientEdge
 from torch.overrides import TorchFunctionMode
 
-from ..copies.non_finite import EXCLUDED, mean_logit
+from ..copies.arithmetic import EXCLUDED, mean_logit
 from ..copies.run import without_autocast
 from ..model.task_model import ForwardPass
 from ..tasks.answers import logits_at

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import ForwardSettings
-from ..copies.arithmetic import full_float32
+from ..copies.arithmetic import full_float32, is_finite, non_finite_error
 from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
-from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Pass, Replace, Site, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, InputError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder

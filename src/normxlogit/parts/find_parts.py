@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from ..copies.arithmetic import is_finite, non_finite_error
 from ..copies.memory import reraise_out_of_memory
-from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Form, Pool, Site, embedded_of, states_of, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError, reason_of

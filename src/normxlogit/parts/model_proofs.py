@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from ..copies.arithmetic import is_finite
 from ..copies.memory import reraise_out_of_memory
-from ..copies.non_finite import is_finite
 from ..copies.run import Pool, private_clone, run
 from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard
 import torch
 from torch import Tensor
 
-from ..copies.non_finite import mean_logit
+from ..copies.arithmetic import mean_logit
 from ..errors import TargetError
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray

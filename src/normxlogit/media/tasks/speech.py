@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoProcessor
 
-from ...copies.non_finite import mean_logit
+from ...copies.arithmetic import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
