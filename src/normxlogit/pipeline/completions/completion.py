@@ -14,8 +14,7 @@ from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
-from ...model.batch_attempts import batch_attempts
-from ...model.causality import is_causal
+from ...model.batch_attempts import batch_attempts, is_causal
 from ...model.task_model import ForwardPass, TaskModel, to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
