@@ -22,7 +22,7 @@ from ...pipeline.completions.completed_prompts import (
     reasoning_marks,
     shifted,
 )
-from ...results.units.sentences import sentence_spans
+from ...results.units.characters import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ..documents.conversations import UNREAD, Conversation, Message, read_conversation

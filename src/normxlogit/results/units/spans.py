@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ...errors import DataError, InputError
 from ..storage.schema import FloatArray, Index
 from ..targets import Target
-from .characters import trimmed
+from .characters import paragraph_spans, sentence_spans, trimmed
 from .kinds import Merge, PartKind, SourceKind
 from .media import is_region, media_places
-from .sentences import paragraph_spans, sentence_spans
 from .units import APART, UnitKind, Units, merge_scores, word_groups
 
 if TYPE_CHECKING:
