@@ -10,7 +10,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import ModelOutput
 
 from normxlogit import Explainer
-from normxlogit.grounding.citations.continuations import Continuation, ContinuedText
+from normxlogit.grounding.citations.reading import Continuation, ContinuedText
 from tests import tiny
 
 PARAMETERS = inspect.signature(LlamaForCausalLM.forward).parameters
