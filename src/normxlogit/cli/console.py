@@ -155,7 +155,7 @@ def quiet() -> Iterator[None]:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging
 
-    from ..pipeline.progress import no_bars
+    from ..pipeline.options import no_bars
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -14,7 +14,7 @@ from ..inputs.texts import positive_integer
 from ..long_runs.model_identity import identity_of
 from ..methods import Method
 from ..pipeline.arguments import checked_arguments
-from ..pipeline.progress import progress_bar
+from ..pipeline.options import progress_bar
 from ..results.storage.schema import check
 from .columns import CORPUS
 from .folder import Folder, Manifest

@@ -16,7 +16,7 @@ from ...leave_out.removal import TextRemoval
 from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked
 from ...model.task_model import TaskModel
-from ...pipeline.progress import progress_bar
+from ...pipeline.options import progress_bar
 from ...results.attribution import Attribution
 from ..inputs.sounds import Sound
 from .long_sounds import Window

@@ -23,7 +23,7 @@ from ...results.units.media import media_places
 from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
 from ...results.units.units import UnitScore
 from ...tasks.base import generating_task
-from ..progress import progress_bar
+from ..options import progress_bar
 from .completed_prompts import Completed
 
 Array = npt.NDArray[np.float64]
