@@ -23,10 +23,9 @@ from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
-from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
+from ..parts.headpiece import TOKENS_AT_ONCE, Head, Parts, answer_of
 from ..parts.layer_to_head import bring_to_head, exit_after
 from ..parts.model_proofs import prove_alone
-from ..parts.parts import Parts
 from ..parts.proofs import outputs_beyond_rounding
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks

@@ -15,11 +15,10 @@ from ..copies.run import Form, Pool, Site, embedded_of, states_of, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError, reason_of
 from .embeddings import table_of
-from .headpiece import Head, Headpiece, output_embedding_path
+from .headpiece import Head, Headpiece, Parts, output_embedding_path
 from .layer_outputs import embedding_output, layer_outputs
 from .layer_to_head import chained_layers, find_early_exit, find_tail, first_layer_input
 from .model_proofs import FirstText, rows_are_of_the_vocabulary, same_ids, spread_rows, trace_beside_another
-from .parts import Parts
 from .proofs import (
     batch_tolerance,
     beyond_rounding,

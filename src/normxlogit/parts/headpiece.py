@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.run import Form, Instead, Pool, run
-from ..copies.trace import path_of
-from ..errors import UnsupportedModelError
+from ..copies.run import Form, Instead, Pool, Site, hidden_of, run, tensor_of
+from ..copies.trace import Axes, path_of
+from ..errors import HeadMismatchError, UnsupportedModelError
+from .layer_outputs import LayerOutput
+from .layer_to_head import Tail
 
 Inputs = Mapping[str, Any]
 
@@ -136,3 +138,65 @@ def _project_on_rows(rows: Tensor, embedding: Any, hidden: Tensor) -> Tensor:
     module: nn.Module = embedding.__self__
     weight, bias = module.weight, getattr(module, "bias", None)  # now: a parametrised weight is made anew each time
     return nn.functional.linear(hidden, weight[rows], None if bias is None else bias[rows])  # type: ignore[index]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a model, as module paths."""
+
+    headpiece: Headpiece | None = None  # the proved head; None if none reproduces the model's logits
+    head_error: str = ""  # why there is none, said to what needs one
+    tokenwise: bool = False  # whether the head on one token gives what it gives there in the text (Splinter's does not)
+    trunk: str | None = None  # the module whose output the head reads; None without a head
+    trunk_gives_states: bool = False  # whether its output holds the layers' outputs: the head need not run
+    embedding_site: Site | None = None  # of the embedding layer's output; None if it is in `hidden_states` alone
+    embedding_axes: Axes = (0, 1, 2)  # how the module there holds what is (B, T, H)
+    states_lack_embeddings: bool = False  # whether `hidden_states` begins with the first layer's output, as Mamba's
+    tail: Tail | None = None  # the modules between the layers and the head; None if the last layer's output is final
+    early_exit: tuple[str, ...] | None = None  # layers to skip where `hidden_states` cannot be brought to the head
+    layers: int | None = None  # number of layers; None when they cannot be read either way
+    outputs: tuple[LayerOutput, ...] | None = None  # where each layer's output is returned, if all are
+    embedding_output: LayerOutput | None = None  # where the embedding layer's output is returned, if it is
+    tables: tuple[str, ...] = ()  # tables in which token ids were looked up, the word embeddings among them
+    unverified: tuple[str, ...] = ()  # notes on proofs that could not be run, for results
+
+    @property
+    def head(self) -> Headpiece:
+        """The proved head."""
+        if self.headpiece is None:
+            raise self.head_mismatch
+        return self.headpiece
+
+    @property
+    def head_mismatch(self) -> HeadMismatchError:
+        """A new error for a model without a proved head; errors are not reused, as they keep their traceback."""
+        return HeadMismatchError(self.head_error)
+
+    @property
+    def trunk_site(self) -> Site | None:
+        """The site of the trunk for `run`: its output at every call."""
+        return None if self.trunk is None else Site(self.trunk, call=0)
+
+    @property
+    def sites(self) -> list[Site]:
+        """The sites of the trunk and of the embedding layer's output, if they are known."""
+        return [site for site in (self.trunk_site, self.embedding_site) if site is not None]
+
+    def hidden(self, model: nn.Module, returned: Any) -> Tensor:
+        """Return the hidden states in the trunk's output, (B, T, H)."""
+        if (hidden := hidden_of(returned)) is None:
+            raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
+        return self.head.swap_if_time_first(hidden)
+
+    def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
+        """Return the embedding layer's output, (B, T, H), from what was recorded; an error for fewer positions."""
+        tensor = tensor_of(recorded)
+        if tensor is None or self.embedding_site is None:
+            return None
+        states = tensor.permute(self.embedding_axes)[:, :length]  # (B, T, H)
+        if states.shape[1] == length:
+            return states
+        return UnsupportedModelError(
+            f"the layers read {states.shape[1]} positions for {length} tokens, so a token has no embedding of its own; "
+            "models that squeeze the input before their layers cannot be explained token by token"
+        )

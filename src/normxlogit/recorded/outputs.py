@@ -16,8 +16,7 @@ from ..inputs.alignment import append_tokens, with_decoded_text
 from ..inputs.encoding import Batch
 from ..model.generation import end_ids, until_end
 from ..model.task_model import ForwardPass, TaskModel
-from ..parts.headpiece import answer_of
-from ..parts.parts import Parts
+from ..parts.headpiece import Parts, answer_of
 from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given
 from ..pipeline.completions.completed_prompts import Completed
 from ..pipeline.completions.completion import CompletionRequest, completion_request, explain_run

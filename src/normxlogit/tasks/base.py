@@ -15,7 +15,7 @@ from ..inputs.alignment import append_tokens
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Batch, Encoding
-from ..parts.parts import Parts
+from ..parts.headpiece import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
 from ..results.units.units import UnitKind, Units

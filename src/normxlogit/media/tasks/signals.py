@@ -19,9 +19,8 @@ from ...inputs.encoder import LongText
 from ...inputs.encoding import Batch, EncodedMedium, EncodedSignal, Encoding
 from ...inputs.texts import collected, is_table, named_columns
 from ...model.task_model import TaskModel
-from ...parts.headpiece import Head, answer_of
+from ...parts.headpiece import Head, Parts, answer_of
 from ...parts.layer_outputs import LayerOutput
-from ...parts.parts import Parts
 from ...parts.proofs import proof
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...results.units.units import UnitKind, Units
