@@ -16,7 +16,7 @@ from ...evaluation.report import markdown_table
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...explainer import Explainer
 from ...results.storage.schema import Number
-from ..citations.answers import read_answered
+from ..citations.cite import read_answered
 from ..citations.reading import SentencesAfterPrompt
 from ..verdicts import Judgement, Reading, Verdict
 
