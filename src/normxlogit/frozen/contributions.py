@@ -85,7 +85,7 @@ def recorded(copy: nn.Module, proof: Conservation | None = None) -> Iterator[Non
 
 BACKPROPAGATED_AT_ONCE = 8  # quantities that are backpropagated together; each needs memory for its own gradients
 
-Head = Callable[[Tensor], Tensor]
+HeadCall = Callable[[Tensor], Tensor]
 """The head of a language model, a function of states, (N, H), that returns logits, (N, V)."""
 
 
@@ -96,7 +96,7 @@ class FrozenPass(ForwardPass):
     readouts: dict[Place, Readout]  # by place; at the lowest of each side the input enters the graph
     # What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H)
     answer: Tensor
-    head: Head | None = None  # the head of such a language model, at which the pass ended; None for other models
+    head: HeadCall | None = None  # the head of such a language model, at which the pass ended; None for other models
     is_recorded: bool = True  # whether all of its operations were recorded
     proof: Conservation | None = None  # proves the pass, over one text, when it is backpropagated through
 
@@ -211,7 +211,7 @@ def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
 
 
 def vocabulary_quantities(
-    head: Head, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None = None
+    head: HeadCall, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None = None
 ) -> Tensor:
     """Return a language model's quantities, (B, K), of states (B, T, H) at positions, (B,) or (B, G)."""
     on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
@@ -225,7 +225,7 @@ def vocabulary_quantities(
     return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
 
-def _contrasted_logits(head: Head, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
+def _contrasted_logits(head: HeadCall, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
     """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean; none are kept."""
     values, gradients = [], []
     for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
