@@ -1,16 +1,19 @@
 """`FrozenModel`: passes of a task model through its frozen network; the first pass of each kind is proved."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.graph import GradientEdge
+from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-from ..copies.arithmetic import full_float32
+from ..copies.arithmetic import EXCLUDED, full_float32, mean_logit
 from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
 from ..copies.memory import GRAPH_MEMORY
@@ -18,13 +21,251 @@ from ..copies.run import Pool, constant_clone, run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.model_copy import MAX_TOKENS, input_errors
-from ..model.task_model import TaskModel, no_states
+from ..model.task_model import ForwardPass, TaskModel, no_states
 from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
+from ..tasks.answers import logits_at
+from ..tasks.targets import BatchTargets
+from .backward import frozen_backward
 from .conservation import Conservation
-from .contributions import FrozenPass, Recording, answer_at, call_recorded, proved_by_random_sum, recorded
-from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
+from .places import (
+    MEDIA,
+    WORDS,
+    ModelPlaces,
+    Place,
+    Reading,
+    Readout,
+    detach_sinks,
+    hold_sinks,
+    lowest_of_sides,
+    masks_of,
+    only_token,
+)
+from .slopes import INPUT
+
+_SAVING_OUTPUTS = frozenset(
+    getattr(namespace, name)
+    for namespace in (torch, Tensor, torch.special)
+    for name in ("tanh", "sigmoid", "expm1", "expit", "log_softmax", "tanh_", "sigmoid_", "expm1_")
+    if hasattr(namespace, name)
+) | {torch.nn.functional.log_softmax}
+"""Functions of which torch saves only the output."""
+
+
+class Recording(TorchFunctionMode):
+    """Notes on the nodes of a pass what the rules read and autograd does not save; constants are leaves of a proof."""
+
+    def __init__(self, proof: Conservation | None = None) -> None:
+        super().__init__()
+        self.proof = proof
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, proof, x = kwargs or {}, self.proof, None
+        noted = func in _SAVING_OUTPUTS or func is torch._C._set_grad_enabled
+        if noted and proof is not None and (path := proof.path()) is not None:
+            proof.recorded.add(path)
+        if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
+            return None
+        if proof is not None:
+            args, kwargs = proof.as_leaves(getattr(func, "__name__", ""), args, kwargs)
+        if func in _SAVING_OUTPUTS:
+            x = args[0] if args else kwargs["input"]
+            x = _Saved.apply(x.clone() if func.__name__.endswith("_") else x)  # type: ignore[no-untyped-call]
+        result = func(*args, **kwargs)
+        if (x is not None or proof is not None) and isinstance(result, Tensor) and result.grad_fn is not None:
+            node: Any = result.grad_fn
+            if x is not None:
+                node.metadata[INPUT] = x.grad_fn
+            if proof is not None:
+                proof.note(node, result)
+        return result
+
+
+def call_recorded(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module with a `Recording`, which elsewhere would cost every operation some time."""
+    with Recording():
+        return call(*args, **kwargs)
+
+
+class _Saved(Function):
+    """Saves a tensor as autograd does, so that hooks of saved tensors see it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.new_empty(0)
+
+
+@contextmanager
+def recorded(copy: nn.Module, proof: Conservation | None = None) -> Iterator[None]:
+    """Run passes of a copy inside the block with a graph; the constants of one that is proved are leaves of it."""
+    with ExitStack() as stack, torch.enable_grad(), Recording(proof):
+        if proof is not None:
+            proof.watch(copy, stack)
+        yield
+
+
+BACKPROPAGATED_AT_ONCE = 8  # quantities that are backpropagated together; each needs memory for its own gradients
+
+HeadCall = Callable[[Tensor], Tensor]
+"""The head of a language model, a function of states, (N, H), that returns logits, (N, V)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenPass(ForwardPass):
+    """A frozen forward pass with its graph, which ends when the pass does."""
+
+    readouts: dict[Place, Readout]  # by place; at the lowest of each side the input enters the graph
+    # What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H)
+    answer: Tensor
+    head: HeadCall | None = None  # the head of such a language model, at which the pass ended; None for other models
+    is_recorded: bool = True  # whether all of its operations were recorded
+    proof: Conservation | None = None  # proves the pass, over one text, when it is backpropagated through
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """The contributions from backward passes through a frozen pass."""
+
+    answer: Tensor  # the explained quantities, (B, K)
+    values: dict[Place, Tensor]  # by place, what each token contributes there, (B, K, T)
+    sink: dict[Place, Tensor]  # by place, what attention sinks contribute from there on, (B, K)
+    sinks: Tensor | None  # which tokens are attention sinks at any place, (B, S + T), the source's first; None if none
+
+
+def contributions(
+    run: FrozenPass,
+    target: BatchTargets,  # K for each of B texts; of a vocabulary, each logit minus the contrast's, or the mean
+    places: Sequence[Place],
+    read_positions: Tensor | None = None,  # where G targets are answered, (B, G), negative for none; None for `run`'s
+    weights: Tensor | None = None,  # of sums of the G quantities, which are explained instead of each, (B, K, G)
+) -> Contributions:
+    """Return the contributions of a frozen pass, backpropagated through only once, to each target."""
+    positions = run.positions if read_positions is None else read_positions
+    with without_autocast(run.batch.inputs):
+        if run.head is not None and positions is not None:
+            answer = vocabulary_quantities(run.head, run.answer, target, positions, weights)  # (B, K)
+        else:
+            _ = None if read_positions is None else run.hidden  # without a head, its error says why
+            answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
+        # A single quantity proves the pass, unless a head excludes it.
+        if run.proof is not None and (answer.shape[1] > 1 or not answer.isfinite().all()):
+            run = proved_by_random_sum(run)
+        return backpropagated(answer, run, places)
+
+
+def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
+    """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode."""
+    return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
+
+
+def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool = False) -> Contributions:
+    """Return each token's contributions to K quantities of a pass, (B, K), one if it is to prove the pass."""
+    sums, proof, entries = answer.sum(0), run.proof, lowest_of_sides(run.readouts)  # (K,)
+    last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
+    needed: set[Place] = {*places, *with_sinks, *([last] if with_sinks else [])}
+    places_read = sorted(needed, reverse=True)
+    readouts = [run.readouts[place] for place in places_read]
+    entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
+    groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
+    proved: Sequence[Any] = () if proof is None else (run.answer, *entry_edges, *proof.leaves)
+    gradients: list[Tensor | None] = []
+    found: list[list[Tensor]] = []  # by group and place, (k, B, T)
+    constant = None if proof is None else proof.hold
+    with frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded):
+        if with_sinks:
+            detach_sinks(run.readouts)
+        for group in groups:
+            keep = retain or group is not groups[-1]
+            of_group, gradients = _gradients(sums, group.tolist(), readouts, proved, keep)
+            found.append(of_group)
+    values = {place: torch.cat(each) for place, each in zip(places_read, zip(*found, strict=True), strict=True)}
+    total, sink = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
+    sinks = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
+    exempt = only_token(values[last]) if with_sinks else None
+    for place, readout in zip(places_read, readouts, strict=True):  # the last first
+        if (held := readout.held(place.side, exempt)) is not None:
+            held = held.expand_as(values[place])  # (K, B, T)
+            of_sinks = values[place] * held
+            total = total + of_sinks.sum(-1).T
+            values[place] = values[place].masked_fill(held, 0.0)
+            sinks[place.side] |= held.any(0).to(sinks[place.side].device)
+            if proof is not None and place not in entries:  # there they are among the inputs
+                proof.hold(of_sinks[-1])
+        sink[place] = total
+    if proof is not None:
+        proof.check([run.answer, *(vector for place in entries for vector in run.readouts[place].vectors)], gradients)
+    any_sinks = torch.cat([*sinks.values()], -1)  # (B, S + T)
+    return Contributions(
+        answer.detach(),
+        {place: values[place].transpose(0, 1) for place in places},
+        {place: sink[place] for place in places},
+        any_sinks if with_sinks and any_sinks.any() else None,
+    )
+
+
+def _gradients(
+    sums: Tensor, group: list[int], readouts: Sequence[Readout], proved: Sequence[Tensor | GradientEdge], retain: bool
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Return the contributions at each readout to a group of k of the sums, (k, B, T) each, and further gradients."""
+    edges: list[Any] = [*(edge for readout in readouts for edge in readout.edges), *proved]
+    several, weights = len(group) > 1, torch.eye(len(sums), dtype=sums.dtype, device=sums.device)[group]  # (k, K)
+    gradients = iter(
+        torch.autograd.grad(
+            sums, edges, weights if several else weights[0], retain, allow_unused=True, is_grads_batched=several
+        )
+    )
+    values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
+    return [each.expand(len(group), *each.shape[-2:]) for each in values], list(gradients)
+
+
+def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
+    """Prove a pass by a random sum of its logits, or of the states that its head reads; return it, with its graph."""
+    answer = (run.answer if run.head is None else answer_at(run.answer, run.positions)).float()
+    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
+    finite = answer.isfinite() & (answer.abs() < EXCLUDED)
+    finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
+    backpropagated((answer.masked_fill(~finite, 0.0) * weights).sum()[None, None], run, (), retain=True)
+    return replace(run, proof=None)
+
+
+# --- what a vocabulary head answers ----------------------------------------------------------------------------------
+
+
+def vocabulary_quantities(
+    head: HeadCall, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """Return a language model's quantities, (B, K), of states (B, T, H) at positions, (B,) or (B, G)."""
+    on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
+    by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
+    found = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
+    rows = torch.cat([found, by_position[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
+    texts, columns, places = rows.T  # (N,) each
+    contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
+    values = _contrasted_logits(head, states[texts, places], ids[texts, columns], contrast)  # (N, K) or (N, 1)
+    answer = values.new_zeros(*by_position.shape, values.shape[1]).index_put((texts, columns), values).flatten(1)
+    return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
+
+
+def _contrasted_logits(head: HeadCall, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
+    """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean; none are kept."""
+    values, gradients = [], []
+    for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
+        leaf = states[rows].detach().requires_grad_()
+        with torch.enable_grad(), Recording():
+            logits = head(leaf).float()  # (n, V)
+        subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
+        value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
+        values.append(value.detach())  # the frozen head is affine in each state: its gradients are taken here
+        if states.requires_grad:
+            totals = value.sum(0)  # (K,)
+            with frozen_backward(totals, [leaf]):
+                by_target = [torch.autograd.grad(each, leaf, retain_graph=True)[0] for each in totals]  # (n, H)
+            gradients.append(torch.stack(by_target, 1))
+    answer = torch.cat(values)
+    return answer + ((states - states.detach())[:, None] * torch.cat(gradients)).sum(-1) if gradients else answer
+
 
 PROOF_TOKENS = 512  # most tokens of the text for the proof of a language model, which is not checkpointed
 
