@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,22 +11,12 @@ from ..inputs.encoding import Encoding, Indices, text_to_cut
 from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
-from .outcomes import Outcomes, Progress, in_batches, no_progress
+from .outcomes import Answer, Outcomes, Progress, in_batches, no_progress
 from .removal import TextRemoval, Tokens, tokens_removed
 from .units import ranked_scores
 
 HOLDS = 0.5
 """The probability from which on a label holds, where labels do not exclude each other."""
-
-
-class Answer(NamedTuple):
-    """The model's answer to an input; the prediction changed if the outcome did, which is None of values."""
-
-    prediction: Prediction | None
-    value: float
-    outcome: Hashable
-    logits: Tensor | None = None  # (C,), of a text that is classified as a whole, or of a window
-    values: tuple[float, ...] = ()
 
 
 class TextAnswers:

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 
 from ..inputs.encoding import Encoding
 from ..model.batch_attempts import batch_attempts
 from ..model.task_model import TaskModel
+from ..results.targets import Prediction
 
 Key = TypeVar("Key", bound=Hashable)
 Outcome = TypeVar("Outcome")
@@ -23,6 +25,16 @@ Progress = Callable[[int], AbstractContextManager[Callable[[float], Any]]]
 def no_progress(total: int) -> AbstractContextManager[Callable[[float], Any]]:
     """Show nothing."""
     return nullcontext(lambda advance: None)
+
+
+class Answer(NamedTuple):
+    """The model's answer to an input; the prediction changed if the outcome did, which is None of values."""
+
+    prediction: Prediction | None
+    value: float
+    outcome: Hashable
+    logits: Tensor | None = None  # (C,), of a text that is classified as a whole, or of a window
+    values: tuple[float, ...] = ()
 
 
 class Outcomes(Generic[Key, Outcome]):

@@ -14,7 +14,7 @@ import numpy as np
 from ..results.attribution import Attribution
 from ..results.units.units import UnitScore
 from ..results.verification import Removal, Verification
-from .answers import Answer
+from .outcomes import Answer
 from .removal import TextRemoval, Tokens
 from .units import Removable
 

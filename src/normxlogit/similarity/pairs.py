@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from ..copies.clone import unwrapped
 from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..leave_out.answers import Answer
-from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.outcomes import Answer, Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import run_searches
 from ..leave_out.units import Verify, picked, removable
