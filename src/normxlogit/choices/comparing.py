@@ -14,9 +14,8 @@ from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
 from ..errors import InputError, TargetError
 from ..inputs.encoding import Batch, Encoding
-from ..leave_out.outcomes import Answer, Outcomes, Progress, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
-from ..leave_out.search import run_searches
+from ..leave_out.search import Answer, Outcomes, Progress, in_batches, run_searches
 from ..leave_out.units import removable_for_task
 from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel

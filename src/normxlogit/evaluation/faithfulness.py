@@ -18,8 +18,8 @@ from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelErr
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
-from ..leave_out.outcomes import Answer
 from ..leave_out.removal import TextRemoval, masks
+from ..leave_out.search import Answer
 from ..leave_out.units import removable_for_task
 from ..long_runs.gold import read_gold
 from ..methods import Method, method_named

@@ -5,18 +5,98 @@ through Representation Erasure"); the smallest set whose removal changes the pre
 parts in the order of their measured effects, and made irreducible by putting parts back.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from ..inputs.encoding import Encoding
+from ..model.batch_attempts import batch_attempts
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
+from ..results.targets import Prediction
 from ..results.units.units import UnitScore
 from ..results.verification import Removal, Verification
-from .outcomes import Answer
 from .removal import TextRemoval, Tokens
 from .units import Removable
+
+Key = TypeVar("Key", bound=Hashable)
+Outcome = TypeVar("Outcome")
+
+INPUTS_AT_ONCE = 2048
+"""Most inputs in memory."""
+
+Progress = Callable[[int], AbstractContextManager[Callable[[float], Any]]]
+"""Shows the progress of a number of steps; the function that it yields adds some."""
+
+
+def no_progress(total: int) -> AbstractContextManager[Callable[[float], Any]]:
+    """Show nothing."""
+    return nullcontext(lambda advance: None)
+
+
+class Answer(NamedTuple):
+    """The model's answer to an input; the prediction changed if the outcome did, which is None of values."""
+
+    prediction: Prediction | None
+    value: float
+    outcome: Hashable
+    logits: Tensor | None = None  # (C,), of a text that is classified as a whole, or of a window
+    values: tuple[float, ...] = ()
+
+
+class Outcomes(Generic[Key, Outcome]):
+    """A table from what is removed of an input to what is measured without it; each is asked about once."""
+
+    def __init__(
+        self,
+        ask: Callable[[list[Key]], Iterable[tuple[Key, Outcome]]],
+        progress: Progress = no_progress,
+        known: Mapping[Key, Outcome] | None = None,
+    ) -> None:
+        self._ask, self._progress, self._known = ask, progress, dict(known or {})
+
+    def __call__(self, removals: Iterable[Key]) -> list[Outcome]:
+        """Return the outcomes of removals, in their order."""
+        removals = list(removals)
+        unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._known]
+        with self._progress(len(unknown)) as advance:
+            for removal, outcome in self._ask(unknown) if unknown else ():
+                self._known[removal] = outcome
+                advance(1)
+        return [self._known[removal] for removal in removals]
+
+
+def in_batches(
+    model: TaskModel,
+    without: Callable[[Key], Encoding],
+    measure: Callable[[list[Encoding], list[Key]], Iterable[Outcome]],
+) -> Callable[[list[Key]], Iterator[tuple[Key, Outcome]]]:
+    """Return a function that measures, in batches, the inputs that are left after removals, for `Outcomes`."""
+
+    def ask(removals: list[Key]) -> Iterator[tuple[Key, Outcome]]:
+        for start in range(0, len(removals), INPUTS_AT_ONCE):
+            some = removals[start : start + INPUTS_AT_ONCE]
+            inputs = [without(removal) for removal in some]
+            groups: dict[Hashable, list[int]] = {}  # signals of one shape are read together; texts are padded
+            for place, encoding in enumerate(inputs):
+                groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
+            for group in groups.values():
+                for attempt in batch_attempts(model, [inputs[place] for place in group]):
+                    measured: list[tuple[Key, Outcome]] = []
+                    with attempt as members, torch.inference_mode():
+                        places = [group[member] for member in members]
+                        batch = [some[place] for place in places]
+                        measured += zip(batch, measure([inputs[place] for place in places], batch), strict=True)
+                    yield from measured  # outside inference mode, which would reach the caller
+
+    return ask
+
 
 PAIRED = 20
 """Units of the highest scores among which a pair is searched for, in at most 20 + 29 + 20 passes, see `_pair`."""

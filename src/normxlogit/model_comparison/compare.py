@@ -13,9 +13,8 @@ from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
 from ..leave_out.answers import TextAnswers
-from ..leave_out.outcomes import Answer, Outcomes, in_batches
 from ..leave_out.removal import TextRemoval
-from ..leave_out.search import run_searches
+from ..leave_out.search import Answer, Outcomes, in_batches, run_searches
 from ..leave_out.units import Removable, Verify, picked, removable
 from ..methods import Method
 from ..model.task_model import TaskModel

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from ..copies.clone import unwrapped
 from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..leave_out.outcomes import Answer, Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
-from ..leave_out.search import run_searches
+from ..leave_out.search import Answer, Outcomes, in_batches, run_searches
 from ..leave_out.units import Verify, picked, removable
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient

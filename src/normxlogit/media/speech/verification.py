@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...copies.run import private_clone
-from ...leave_out.outcomes import Answer, Outcomes
 from ...leave_out.removal import TextRemoval
-from ...leave_out.search import run_searches
+from ...leave_out.search import Answer, Outcomes, run_searches
 from ...leave_out.units import Removable, Verify, picked
 from ...model.task_model import TaskModel
 from ...pipeline.options import progress_bar

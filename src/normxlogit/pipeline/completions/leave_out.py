@@ -11,9 +11,8 @@ import torch
 
 from ...errors import InputError
 from ...inputs.encoding import Encoding
-from ...leave_out.outcomes import Answer, Outcomes, Progress, in_batches, no_progress
 from ...leave_out.removal import TextRemoval, Tokens
-from ...leave_out.search import run_searches
+from ...leave_out.search import Answer, Outcomes, Progress, in_batches, no_progress, run_searches
 from ...leave_out.units import Removable, Verify, picked, removable
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
