@@ -15,8 +15,7 @@ from ..copies.memory import enough_memory
 from ..errors import InputError, TargetError
 from ..inputs.encoding import Batch, Encoding
 from ..leave_out.removal import TextRemoval, tokens_removed
-from ..leave_out.search import Answer, Outcomes, Progress, in_batches, run_searches
-from ..leave_out.units import removable_for_task
+from ..leave_out.search import Answer, Outcomes, Progress, in_batches, removable_for_task, run_searches
 from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options, Results, progress_bar

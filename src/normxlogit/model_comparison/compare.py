@@ -14,8 +14,7 @@ from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
 from ..leave_out.answers import TextAnswers
 from ..leave_out.removal import TextRemoval
-from ..leave_out.search import Answer, Outcomes, in_batches, run_searches
-from ..leave_out.units import Removable, Verify, picked, removable
+from ..leave_out.search import Answer, Outcomes, Removable, Verify, in_batches, picked, removable, run_searches
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_arguments

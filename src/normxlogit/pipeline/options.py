@@ -19,7 +19,7 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding
 from ..inputs.texts import plain_cell, positive_integer, whole_number
-from ..leave_out.units import Group, Verify
+from ..leave_out.search import Group, Verify
 from ..methods import Method
 from ..methods.registry import completion_methods, default_methods
 from ..model.task_model import TaskModel

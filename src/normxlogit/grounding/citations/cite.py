@@ -19,8 +19,7 @@ from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.texts import numbered
-from ...leave_out.search import run_searches
-from ...leave_out.units import Together, Verify, picked
+from ...leave_out.search import Together, Verify, picked, run_searches
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import (

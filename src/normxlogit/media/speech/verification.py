@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from ...copies.run import private_clone
 from ...leave_out.removal import TextRemoval
-from ...leave_out.search import Answer, Outcomes, run_searches
-from ...leave_out.units import Removable, Verify, picked
+from ...leave_out.search import Answer, Outcomes, Removable, Verify, picked, run_searches
 from ...model.task_model import TaskModel
 from ...pipeline.options import progress_bar
 from ...results.attribution import Attribution

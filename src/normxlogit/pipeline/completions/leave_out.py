@@ -12,8 +12,18 @@ import torch
 from ...errors import InputError
 from ...inputs.encoding import Encoding
 from ...leave_out.removal import TextRemoval, Tokens
-from ...leave_out.search import Answer, Outcomes, Progress, in_batches, no_progress, run_searches
-from ...leave_out.units import Removable, Verify, picked, removable
+from ...leave_out.search import (
+    Answer,
+    Outcomes,
+    Progress,
+    Removable,
+    Verify,
+    in_batches,
+    no_progress,
+    picked,
+    removable,
+    run_searches,
+)
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
