@@ -81,7 +81,7 @@ def test_a_bare_encoder_has_no_head(tmp_path):
     encoder, tokenizer = tiny.model("bert").bert, tiny.tokenizer_for("bert")
     refused(UnsupportedModelError, "BertForSequenceClassification", lambda: Explainer(encoder, tokenizer))
     layer = torch.nn.Linear(2, 2)
-    refused(UnsupportedModelError, "not a transformers model", lambda: Explainer(layer, tokenizer))
+    refused(UnsupportedModelError, "is not of transformers", lambda: Explainer(layer, tokenizer))
 
 
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM")])

@@ -20,7 +20,7 @@ def made(template=None, length=40):
     return tiny.writer(template=template, length=length)
 
 
-def test_an_answer_is_a_completion_explained_by_sources_with_marks_and_footnotes():
+def test_an_answer_is_a_completion_explained_by_sources_with_marks():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
     assert answer.answer.strip() == ANSWER
@@ -33,10 +33,7 @@ def test_an_answer_is_a_completion_explained_by_sources_with_marks_and_footnotes
     assert Citations.from_dict(answer.to_dict()) == answer
     marks = ["".join(f"[{n}]" for n in s.citations) for s in answer.support]
     assert answer.marked().strip() == f"The movie was great.{marks[0]} The keys are here.{marks[1]}"
-    page = answer.to_markdown()
-    assert page.startswith(f"The movie was great.{marks[0].replace('[', '[^')}")
-    for citation in answer.citations():
-        assert f"[^{citation.number}]: {citation.name}: {citation.text}\n" in page
+    assert [citation.number for citation in answer.citations()] == list(range(1, len(answer.citations()) + 1))
 
 
 def test_the_marks_of_an_answer_that_cites_by_itself_are_no_words_of_it():
