@@ -82,6 +82,7 @@ def deliver_result(
         drawings: Lists of blocks for a terminal; by default one for each result.
         page: The result as HTML; by default its own.
     """
+    content = ""  # of a figure, which matplotlib writes
     if kind == "html":
         content = page or result.to_html()
     elif kind == "csv":

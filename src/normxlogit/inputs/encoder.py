@@ -237,7 +237,8 @@ class Encoder:
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
-        count = words.count(self.tokenizer.unk_token_id)
+        unknown: Any = self.tokenizer.unk_token_id
+        count = words.count(unknown)
         if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):
             return encoding
         note = (

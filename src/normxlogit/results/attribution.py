@@ -214,7 +214,7 @@ class Attribution(Record):
         """Each unit's share of the sum of positive scores, of the shape of `scores`; special units have none."""
         positive = np.where(self.units.special, 0, np.maximum(self.scores, 0))  # (..., U)
         total = positive.sum(-1, keepdims=True)
-        return np.asarray(positive / np.where(total > 0, total, 1))
+        return np.asarray(positive / np.where(total > 0, total, 1), np.float32)
 
     def __len__(self) -> int:
         """Return K, the number of targets."""

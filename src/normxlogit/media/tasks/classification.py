@@ -1,7 +1,7 @@
 """Classification of pictures, with scores of patches as a grid, and of sounds, with scores of frames on a time axis."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -67,7 +67,7 @@ class ImageClassification(SignalTask):
         # Grey is repeated for each colour, palettes are looked up, and transparency is dropped, as in pipelines.
         channels = getattr(getattr(model.config, "vision_config", model.config), "num_channels", 0)
         if channels in MODES and hasattr(picture, "convert"):
-            picture = converted(picture, MODES[channels])
+            picture = converted(cast(Any, picture), MODES[channels])
         return picture, {}, None, ()
 
 

@@ -82,6 +82,7 @@ def explain_sources(
                 "contrast or layers; without sources= it leaves out tokens"
             )
         scores, quantity, forward_passes = score_sources(method, Ablations(model, completed, source_pieces), weights)
+        described: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
         sequence = completed.sequenced()
         return Attribution(
             scores=scores.astype(np.float32),
@@ -95,7 +96,7 @@ def explain_sources(
             notes=completed.encoding.notes,
             diagnostics={"forward_passes": forward_passes},
             merge=method.word_merge,
-            **(provenance(model, method) | {"quantity": quantity}),
+            **described,
         )
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out

@@ -46,8 +46,10 @@ def quoted(name: str) -> str:
 
 def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
     """Return the writing direction of a text, that of its first letter with a direction."""
-    directions = (_DIRECTIONS.get(unicodedata.bidirectional(character)) for character in text)
-    return next(filter(None, directions), "auto")
+    for character in text:
+        if known := _DIRECTIONS.get(unicodedata.bidirectional(character)):
+            return known
+    return "auto"
 
 
 _CONTROLS: dict[int, str] = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}

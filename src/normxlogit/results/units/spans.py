@@ -135,8 +135,10 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
     count, length = len(sequence.offsets) - first, len(sequence.text) - shift
     if parts is None or parts == "all":
         return [NamedSpan(sequence.text[shift:], shift, shift + length, tuple(range(first, first + count)))]
-    if parts == "token" or type(parts) is int:
-        parts = list(range(count)) if parts == "token" else [parts]
+    if parts == "token":
+        parts = list(range(count))
+    elif type(parts) is int:
+        parts = [parts]
     if isinstance(parts, list) and parts and all(type(i) is int for i in parts):
         if outside := [i for i in parts if not -count <= i < count]:
             raise InputError(f"no generated token {outside[0]}; there are {count}")
@@ -238,8 +240,11 @@ def _not_in(groups: Sequence[NamedSpan], units: Sequence[int]) -> tuple[int, ...
 def earlier_parts(a: "Attribution") -> dict[tuple[int, int], int]:
     """Return the parts of an answer that are units: the unit of each span."""
     columns = zip(a.units.kind, a.units.sequence, a.units.spans or (), strict=False)
-    answers = [kind == "answer" and sequence is not None and span for kind, sequence, span in columns]
-    return {span: unit for unit, span in enumerate(answers) if span}
+    return {
+        span: unit
+        for unit, (kind, sequence, span) in enumerate(columns)
+        if kind == "answer" and sequence is not None and span
+    }
 
 
 def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
