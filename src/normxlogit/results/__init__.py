@@ -13,5 +13,5 @@ __all__ = ["Prediction", "Target", "UnitScore", "Verification"]
 
 __getattr__ = lazy_names(
     __name__,
-    {"targets": ("Prediction", "Target"), "units.words": ("UnitScore",), "verification": ("Verification",)},
+    {"targets": ("Prediction", "Target"), "units.units": ("UnitScore",), "verification": ("Verification",)},
 )
