@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from normxlogit.grounding.citations import answers
+from normxlogit.grounding.citations import cite as citing
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.completions.completed_prompts import generate_each, read_completion
@@ -81,7 +81,7 @@ def test_the_marks_of_the_models_own_answer_are_no_words_of_it(monkeypatch):
     explainer, written = tiny.writer(length=40), "The movie was great [1]. The keys are here."
     given = explainer.cite("Is it good?", ["The movie is good.", "The keys are here."], answer=written)
     monkeypatch.setattr(
-        answers, "generate_each", lambda model, prompts, *_: [read_completion(model, prompts[0], f" {written}")]
+        citing, "generate_each", lambda model, prompts, *_: [read_completion(model, prompts[0], f" {written}")]
     )
     own = explainer.cite("Is it good?", ["The movie is good.", "The keys are here."])
     assert own.answer.strip() == "The movie was great. The keys are here."
