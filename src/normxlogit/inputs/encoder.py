@@ -184,9 +184,10 @@ class Encoder:
             # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
             special = tuple([sequence is None for sequence in sequences])
             words = spans_of_words(text, sequences, backend.word_ids) if _kind(text)[1] else None
-            starts = [0] * len(ids) if words is None else [start for start, _ in words]  # it counts in each word
-            pairs = zip(backend.offsets, starts, strict=True)
-            offsets = tuple((word + start, word + end) for (start, end), word in pairs)
+            offsets = tuple(backend.offsets)
+            if words is not None:  # it counts in each word
+                in_words = zip(words, offsets, strict=True)
+                offsets = tuple((word + start, word + end) for (word, _), (start, end) in in_words)
         else:
             special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
             sequences, indices = self._count_tokens(special, text)
@@ -236,8 +237,10 @@ class Encoder:
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
-        words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         unknown: Any = self.tokenizer.unk_token_id
+        if unknown not in encoding.ids:
+            return encoding
+        words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = words.count(unknown)
         if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):
             return encoding

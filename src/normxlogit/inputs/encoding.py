@@ -230,10 +230,10 @@ def readable_tokens(
 ) -> tuple[str, ...]:
     """Return tokens with their markers as the characters they stand for; forms once found are kept in `known`."""
     known = {} if known is None else known
-    new_ids = [token_id for token_id in dict.fromkeys(ids) if token_id not in known]
+    new_ids = [token_id for token_id in set(ids) if token_id not in known]
     pieces = tokenizer.convert_ids_to_tokens(new_ids) if new_ids else []
     known |= {token_id: _readable(tokenizer, piece) for token_id, piece in zip(new_ids, pieces, strict=True)}
-    return tuple([known[token_id] for token_id in ids])
+    return tuple(map(known.__getitem__, ids))
 
 
 def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:

@@ -1,8 +1,8 @@
 """What a model answers with, and where in its input the answer is read."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -116,7 +116,7 @@ class Outputs:
         """Return the predictions in a table of `top`, with their names."""
         values, indices = table[:, 0].tolist(), table[:, 1].astype(int).tolist()
         names = {index: self.name_of(index) for index in set(indices)}  # there may be a row for every token
-        probabilities = [None if math.isnan(value) else value for value in table[:, 2].tolist()]
+        probabilities = repeat(None) if self.outcomes is None else table[:, 2].tolist()
         return tuple(map(Prediction, map(names.__getitem__, indices), indices, values, probabilities))
 
 
