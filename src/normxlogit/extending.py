@@ -90,11 +90,11 @@ def extensions() -> tuple[Extension, ...]:
 
 
 @cache
-def registered(what: str) -> dict[str, Any]:
+def registered(field: str) -> dict[str, Any]:
     """Return what extensions name in a field, by its keys, or in a list by the references; what fails is left out."""
-    found: dict[str, Any] = {}
+    registry: dict[str, Any] = {}
     for extension in extensions():
-        references = getattr(extension, what)
+        references = getattr(extension, field)
         references = references if isinstance(references, Mapping) else dict(zip(references, references, strict=True))
-        found |= {key: named_or_none(reference) for key, reference in references.items()}
-    return {key: value for key, value in found.items() if value is not None}
+        registry |= {key: named_or_none(reference) for key, reference in references.items()}
+    return {key: value for key, value in registry.items() if value is not None}

@@ -101,8 +101,8 @@ class _RecordedLogits(TorchFunctionMode):
 
     def of(self, answer: Tensor) -> tuple[Tensor, str] | None:
         """Return the logits of an answer, and the name of its normaliser; None if it was not made by one."""
-        found = self._recorded.get(id(answer))
-        return None if found is None else found[1:]
+        entry = self._recorded.get(id(answer))
+        return None if entry is None else entry[1:]
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class AnswerForm:
     def _logits(self, answer: Tensor, recorded: _RecordedLogits | None) -> Tensor:
         if self.normaliser is None:
             return answer
-        found = None if recorded is None else recorded.of(answer)
-        return self.normaliser.logits(answer) if found is None else found[0]
+        entry = None if recorded is None else recorded.of(answer)
+        return self.normaliser.logits(answer) if entry is None else entry[0]
 
 
 @dataclass(frozen=True)
@@ -270,14 +270,14 @@ def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
     """Return what makes the arguments of a forward: token ids under its own name, and what else it has names for."""
     names, takes_any = forward_arguments(model)
     class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
-    said = {*settings.input_names.values(), *settings.extra_inputs}
-    if (unknown := sorted(said - set(names))) and not takes_any:
+    named_inputs = {*settings.input_names.values(), *settings.extra_inputs}
+    if (unknown := sorted(named_inputs - set(names))) and not takes_any:
         raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
-    first = next((name for name in names if name not in said), "input_ids")
+    first = next((name for name in names if name not in named_inputs), "input_ids")
     name_of = {"input_ids": "input_ids" if "input_ids" in names else first, **settings.input_names}
     parameters = inspect.signature(model.forward).parameters
     needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
-    missing = sorted(needed - said - {name_of["input_ids"], "attention_mask", "token_type_ids", "position_ids"})
+    missing = sorted(needed - named_inputs - {name_of["input_ids"], "attention_mask", "token_type_ids", "position_ids"})
     if missing and is_plain:
         raise UnsupportedModelError(
             f"the forward of {class_name} needs {', '.join(missing)}: input_names={{'attention_mask': {missing[0]!r}}} "

@@ -70,10 +70,10 @@ class Progress:
     def __str__(self) -> str:
         share = self.fraction - self.started
         left = f", {timedelta(seconds=round(self.seconds * (1 - self.fraction) / share))} left" if share > 0 else ""
-        done = f"{self.rows:,} texts" + (f" ({self.fraction:.0%})" if self.fraction else "")
+        rows = f"{self.rows:,} texts" + (f" ({self.fraction:.0%})" if self.fraction else "")
         errors = f", {self.errors:,} errors" if self.errors else ""
         tokens = self.tokens / max(self.seconds, 1e-9)
-        return f"{done}, {self.texts_per_second:,.0f} texts/s, {tokens:,.0f} tokens/s{left}{errors}"
+        return f"{rows}, {self.texts_per_second:,.0f} texts/s, {tokens:,.0f} tokens/s{left}{errors}"
 
 
 def _settings_of_jobs() -> dict[str, str]:
@@ -167,13 +167,13 @@ def attribute(
     folder.create()
     with folder.locked():
         manifest, written = _resumed(folder, manifest)
-        done = Progress.after(written.values())
-        shards = left_shards(source, columns, shard_rows, dict(written), done.skip)
+        totals = Progress.after(written.values())
+        shards = left_shards(source, columns, shard_rows, dict(written), totals.skip)
         if manifest.complete:
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
             if next(shards, None) is not None:
                 raise DataError(f"{folder.location} was made of fewer rows than the input has; give another --output")
-            return done
+            return totals
         folder.write_manifest(manifest)
         if engine == "ray":
             from .ray_engine import Cluster, run_ray
@@ -185,18 +185,18 @@ def attribute(
         with progress_bar(None, progress, reading, times=False) as update, closing(results):  # type: ignore[type-var]
             for shard, fraction in results:
                 written[shard.shard] = shard
-                done.add(shard, fraction)
-                update(completed=done.fraction, description=str(done))
+                totals.add(shard, fraction)
+                update(completed=totals.fraction, description=str(totals))
                 if watch is not None:
-                    watch(done)
-                if max_errors is not None and done.errors > max_errors:
-                    many = f"{done.errors} rows have no result, more than --max-errors {max_errors}"
+                    watch(totals)
+                if max_errors is not None and totals.errors > max_errors:
+                    many = f"{totals.errors} rows have no result, more than --max-errors {max_errors}"
                     raise DataError(f"{many}; see {folder.location}/errors")
         folder.write_manifest(replace(manifest, shards=len(written), complete=True))
-    if done.rows and done.rows == done.errors:  # the settings are at fault, not the rows
+    if totals.rows and totals.rows == totals.errors:  # the settings are at fault, not the rows
         row, _, reason = next(folder.failures(written))
-        raise DataError(f"none of {done.rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
-    return done
+        raise DataError(f"none of {totals.rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
+    return totals
 
 
 def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, WrittenShard]]:

@@ -113,7 +113,7 @@ def evaluate_evidence(
         raise DataError(f"nothing can be measured: {counts}")
     results = [_measured(explainer, judged, method, on_progress) for method in methods]
     for name, baseline in BASELINES.items():
-        ranks = [baseline(one) for one in judged]
+        ranks = [baseline(item) for item in judged]
         if name == RANDOM or any(np.ptp(scores) for scores in ranks):
             results.append(_result(name, judged, ranks))
     return results, counts
@@ -124,9 +124,9 @@ def _measured(
 ) -> EvidenceResult | Refused:
     scores = []
     try:
-        for _, one in with_progress(method.spec, judged, on_progress):
-            by_place = _scores(_explained(explainer, one.case, method, one.case.units), one.case.units)
-            scores.append(np.array([by_place[unit] for unit in one.units]))  # (U,)
+        for _, item in with_progress(method.spec, judged, on_progress):
+            by_place = _scores(_explained(explainer, item.case, method, item.case.units), item.case.units)
+            scores.append(np.array([by_place[unit] for unit in item.units]))  # (U,)
     except UnsupportedModelError as error:
         return Refused(method.spec, str(error))
     return _result(method.spec, judged, scores)
@@ -177,12 +177,12 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
         if isinstance(part, str):
             begin, end = (r"\b" if re.match(r"\w", sign) else "" for sign in (part[:1], part[-1:]))
             pattern = re.compile(begin + re.escape(part) + end)
-            found = [Place(k, *match.span()) for k, text in enumerate(texts) for match in pattern.finditer(text)]
+            matches = [Place(k, *match.span()) for k, text in enumerate(texts) for match in pattern.finditer(text)]
         else:
-            found = [Place(0, *part)] if part[0] < part[1] <= len(texts[0]) else []
-        if not found or not part:
+            matches = [Place(0, *part)] if part[0] < part[1] <= len(texts[0]) else []
+        if not matches or not part:
             raise DataError(f"{part!r} is not in the text, which has {len(texts[0])} characters")
-        places += found
+        places += matches
     return places
 
 
@@ -194,7 +194,7 @@ def _scores(a: Attribution, kind: SourceKind) -> dict[Place, float]:
 
 
 def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> EvidenceResult:
-    pairs = list(zip(scores, (one.is_evidence for one in judged), strict=True))
+    pairs = list(zip(scores, (item.is_evidence for item in judged), strict=True))
     first, first_two = (tuple(found_among(count, *pair) for pair in pairs) for count in (1, 2))
     return EvidenceResult(name, first, first_two, tuple(auroc(*pair) for pair in pairs))
 

@@ -160,8 +160,8 @@ def frontier(points: Sequence[Point]) -> list[Point]:
 
 def measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
     """Return the points that were measured, the cheapest first."""
-    found = [(p, p.cost, p.result) for p in points if p.cost is not None and isinstance(p.result, Faithfulness)]
-    return sorted(found, key=lambda entry: entry[1].passes)
+    entries = [(p, p.cost, p.result) for p in points if p.cost is not None and isinstance(p.result, Faithfulness)]
+    return sorted(entries, key=lambda entry: entry[1].passes)
 
 
 def frontier_table(points: Sequence[Point]) -> str:

@@ -67,4 +67,4 @@ def under(title: str, on_progress: OnProgress | None) -> OnProgress | None:
     """Prefix a title to a progress function's lines; None for None."""
     if on_progress is None:
         return None
-    return lambda method, done, total: on_progress(f"{title} {method}", done, total)
+    return lambda method, count, total: on_progress(f"{title} {method}", count, total)

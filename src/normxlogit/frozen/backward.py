@@ -59,12 +59,12 @@ def _apply(
     gradient, slope = outputs[0], row.slope
     if slope is not None and gradient is not None:
         try:
-            found = slope(node, gradient, inputs, constant)
+            passed = slope(node, gradient, inputs, constant)
         except AttributeError as error:  # another version of torch, or another device
             raise UnsupportedModelError(
                 f"the model cannot be frozen: {stem(node)} does not save what its rule reads"
             ) from error
-        inputs = (found.to(gradient.dtype), *inputs[1:]) if isinstance(found, Tensor) else found
+        inputs = (passed.to(gradient.dtype), *inputs[1:]) if isinstance(passed, Tensor) else passed
     return tuple([None if index in held else part for index, part in enumerate(inputs)]) if held else inputs
 
 

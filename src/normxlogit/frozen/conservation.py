@@ -128,12 +128,12 @@ class Conservation:
     )
     def check(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
         """Refuse the pass if vectors, the answer and what enters, and constants times their gradients do not add up."""
-        answer, given = vectors[0], len(vectors)
-        if all(gradient is None for gradient in gradients[1:given]):
+        answer, vector_count = vectors[0], len(vectors)
+        if all(gradient is None for gradient in gradients[1:vector_count]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
         explained, *products = map(_products, [*vectors, *self.leaves], gradients)
-        by_token = [each.sum(-1) for each in products[: given - 1]]
-        terms = [explained, *self.held, *by_token, *products[given - 1 :]]
+        by_token = [each.sum(-1) for each in products[: vector_count - 1]]
+        terms = [explained, *self.held, *by_token, *products[vector_count - 1 :]]
         sums = [torch.stack((each.sum(), each.abs().sum())).to(answer.device) for each in terms]
         both = torch.stack((sums[0], torch.stack(sums[1:]).sum(0)))
         (value, value_size), (total, size) = both.tolist()  # one transfer

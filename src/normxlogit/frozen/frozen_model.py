@@ -330,20 +330,20 @@ class FrozenModel:
                 if not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
                     stack.enter_context(checkpointed(copy, layers, Recording))
             stop = None if head is None else parts.trunk_site
-            done = run(copy, batch.inputs, record=parts.sites, replace=replaced, instead=instead, stop=stop)
+            recorded_pass = run(copy, batch.inputs, record=parts.sites, replace=replaced, instead=instead, stop=stop)
         if not readouts.keys() >= set(reading.places):
             raise no_states(self.module)
         if reading.sink_threshold is not None:
             hold_sinks(readouts, masks_of(batch), reading.sink_threshold)
         if head is None:
-            answer = answer_of(done.output)
+            answer = answer_of(recorded_pass.output)
         else:
             with torch.enable_grad():
-                answer = parts.hidden(self.module, done.last(parts.trunk_site))[:, : batch.mask.shape[1]]
+                answer = parts.hidden(self.module, recorded_pass.last(parts.trunk_site))[:, : batch.mask.shape[1]]
         if answer is None:
             raise UnsupportedModelError(f"{self.name} returned no logits")
         with torch.no_grad():
-            forward = self.model.read(batch, done, predict=predict)
+            forward = self.model.read(batch, recorded_pass, predict=predict)
         return FrozenPass(
             **vars(forward), readouts=readouts, answer=answer, head=head, is_recorded=everywhere, proof=proof
         )

@@ -244,15 +244,15 @@ class ModelPlaces:
     def outputs(self, batch: Batch) -> dict[Place, LayerOutput]:
         """Return the modules that return the outputs of layers, of the text and of its source, as far as known."""
         parts = self.model.parts
-        found = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
+        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
         if parts.embedding_output is not None:
-            found[Place(Side.TEXT, 0)] = parts.embedding_output
+            outputs[Place(Side.TEXT, 0)] = parts.embedding_output
         if batch.has_source:
             if self._source_layers is None:
                 inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
                 self._source_layers = encoder_outputs(private_clone(self.model.copy.unmodified), inputs)
-            found |= {Place(Side.SOURCE, layer): output for layer, output in enumerate(self._source_layers, 1)}
-        return found
+            outputs |= {Place(Side.SOURCE, layer): output for layer, output in enumerate(self._source_layers, 1)}
+        return outputs
 
     def _layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
@@ -278,19 +278,19 @@ class ModelPlaces:
 
     def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
-        outputs, read = self.outputs(batch), set(reading.places) - {WORDS, SOURCE, MEDIA}
-        if missing := read - outputs.keys():
+        outputs, places = self.outputs(batch), set(reading.places) - {WORDS, SOURCE, MEDIA}
+        if missing := places - outputs.keys():
             layer = min(missing).layer
-            what = f"the output of layer {layer}" if layer else "the embeddings"
+            missing_name = f"the output of layer {layer}" if layer else "the embeddings"
             hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
             raise UnsupportedModelError(
-                f"no module of {self.name} returns {what} as `hidden_states` has it, a state for each token, so the "
-                f"frozen network cannot be read there{hint}"
+                f"no module of {self.name} returns {missing_name} as `hidden_states` has it, a state for each token, "
+                f"so the frozen network cannot be read there{hint}"
             )
         if reading.sink_threshold is not None:
             lowest = {place.side: place for place in lowest_of_sides(reading.places)}
-            read |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
-        return {place: outputs[place] for place in read}
+            places |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
+        return {place: outputs[place] for place in places}
 
     # --- entries -----------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def everything(node: Any) -> Collection[int]:
 
 def all_but(index: int) -> Callable[[Any], Collection[int]]:
     """Hold all inputs but one."""
-    return lambda node: [other for other in everything(node) if other != index]
+    return lambda node: [position for position in everything(node) if position != index]
 
 
 TABLE = (

@@ -38,8 +38,8 @@ class Adapter:
     def head_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options for as many outputs as the adapter's head has, unless the caller sets them."""
         outputs = next((self.shapes[name][0] for name in HEAD_WEIGHTS if name in self.shapes), None)
-        given = {"num_labels", "id2label", "config"} & options.keys()
-        return {} if outputs is None or given else {"num_labels": outputs}
+        set_by_caller = {"num_labels", "id2label", "config"} & options.keys()
+        return {} if outputs is None or set_by_caller else {"num_labels": outputs}
 
     def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""

@@ -24,8 +24,8 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     """Return the module and its tokenizer or processor, also of a pipeline, a `Trainer` or sentence-transformers."""
     if isinstance(model, REPLICATING):
         model = model.module
-    if (held := _held_in(model)) is not None:
-        model, tokenizer = held[0], tokenizer or held[1]
+    if (wrapped := _held_in(model)) is not None:
+        model, tokenizer = wrapped[0], tokenizer or wrapped[1]
     module = model
     if isinstance(model, nn.Module):
         tokenizer = tokenizer or getattr(model, "tokenizer", None)  # as a `SentenceTransformer` has it

@@ -100,12 +100,12 @@ class FrozenGradient(Method):
         Of an encoder-decoder model, the S tokens of the source come before the decoder's: (1, K, 1, S + T).
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
-        read = frozen.places.read(forward.batch, self.read_at, request.layers)
+        places_read = frozen.places.read(forward.batch, self.read_at, request.layers)
         try:
-            found = contributions(self._pass(request), request.target, read, places, weights)
+            contributed = contributions(self._pass(request), request.target, places_read, places, weights)
         except NotRecordedError:  # this text takes another way through the model than the one that was proved
             frozen.recorded.add("")
-            found = contributions(self._pass(request), request.target, read, places, weights)
+            contributed = contributions(self._pass(request), request.target, places_read, places, weights)
         if not self._at_text:  # the answer is that to the text
             with torch.no_grad(), without_autocast(forward.batch.inputs):
                 if places is None:
@@ -113,8 +113,8 @@ class FrozenGradient(Method):
                 else:
                     head = request.model.head.tokens
                     answer = vocabulary_quantities(head, forward.hidden, request.target, places, weights)
-            found = replace(found, answer=answer)
-        return _scores_of(found, forward.batch, bool(request.layers))
+            contributed = replace(contributed, answer=answer)
+        return _scores_of(contributed, forward.batch, bool(request.layers))
 
     def _pass(self, request: Request) -> FrozenPass:
         """Return the pass to backpropagate through: that of `forward`, or one at the point."""

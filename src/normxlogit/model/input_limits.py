@@ -119,8 +119,8 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
 
 def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
     """Return the first candidate that is an id within the vocabulary."""
-    given = (int(token_id) for token_id in candidates if token_id is not None)
-    return next(token_id for token_id in given if token_id >= 0 and (rows is None or token_id < rows))
+    ids = (int(token_id) for token_id in candidates if token_id is not None)
+    return next(token_id for token_id in ids if token_id >= 0 and (rows is None or token_id < rows))
 
 
 def input_names(

@@ -131,10 +131,10 @@ def input_errors(
         if out_of_memory(error) or gradients:
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-        what = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
+        described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
         hint = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
         reason = f"{type(error).__name__}: {reason_of(error)}{hint if tokens > 16 else ''}"
-        raise InputError(f"{type(model).__name__} cannot {doing} {what}: {reason}") from error
+        raise InputError(f"{type(model).__name__} cannot {doing} {described}: {reason}") from error
 
 
 MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary

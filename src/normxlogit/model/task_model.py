@@ -300,13 +300,15 @@ class TaskModel:
         stop = parts.trunk_site if self.task.outputs.vocabulary and (not keep or parts.trunk_gives_states) else None
         return self.read(batch, copy.run(batch.inputs, record=parts.sites, stop=stop, states=keep), layers, predict)
 
-    def read(self, batch: Batch, done: Pass, layers: bool = False, predict: bool = True) -> ForwardPass:
+    def read(self, batch: Batch, recorded_pass: Pass, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Return a `ForwardPass` made from a run of a copy that recorded its parts; see `run` and `finish`."""
-        parts, outputs, returned = self.parts, done.output or {}, done.last(self.parts.trunk_site)
+        parts, outputs, returned = self.parts, recorded_pass.output or {}, recorded_pass.last(self.parts.trunk_site)
         states = states_of(outputs or returned)
         if layers and not states:
             raise no_states(self.module)
-        embedded: Tensor | NormXLogitError | None = parts.embedded(done.last(parts.embedding_site), batch.mask.shape[1])
+        embedded: Tensor | NormXLogitError | None = parts.embedded(
+            recorded_pass.last(parts.embedding_site), batch.mask.shape[1]
+        )
         if embedded is None and states and parts.trunk is not None:
             embedded = embedded_of(outputs or returned)
         if embedded is None:

@@ -223,16 +223,16 @@ def _explain_answers(
 ) -> tuple[SharedOutputs, list[Explained], bool]:
     """Explain both models' answers to texts; also return the labels that they share, and whether it is one text."""
     models = [side.explainer.task_model for side in sides]
-    outputs, read, predictions, single = SharedOutputs(*models), [], [], False
+    outputs, encodings_of_sides, predictions, single = SharedOutputs(*models), [], [], False
     for side, model in zip(sides, models, strict=True):
         with side.active():
             model.refresh()
             encodings, single = model.task.encode(model, texts, long_text="truncate")
-            read.append(encodings)
+            encodings_of_sides.append(encodings)
             predictions.append([a.prediction for a in side.explainer(encodings, method="random")])
     compared = [outputs.compared(before, after, target, contrast) for before, after in zip(*predictions, strict=True)]
     explained: list[Explained] = []
-    for which, (side, encodings) in enumerate(zip(sides, read, strict=True)):
+    for which, (side, encodings) in enumerate(zip(sides, encodings_of_sides, strict=True)):
         results: dict[int, Attribution] = {}
         with side.active():
             for subtracted in dict.fromkeys(pair for _, pair in compared):  # texts of one contrast in one call
@@ -240,8 +240,8 @@ def _explain_answers(
                 targets = [compared[place][0][which] for place in places]
                 of_side = None if subtracted is None else subtracted[which]
                 some = [encodings[place] for place in places]
-                found = side.explainer(some, targets=targets, contrast=of_side, method=method)
-                results.update(zip(places, found, strict=True))
+                attributions = side.explainer(some, targets=targets, contrast=of_side, method=method)
+                results.update(zip(places, attributions, strict=True))
             in_order = [results[place] for place in range(len(encodings))]
             explained.append((in_order, TextAnswers(models[which], encodings, in_order)))
     return outputs, explained, single

@@ -107,15 +107,15 @@ def compare_table(
     with progress_bar(len(texts), None, "comparing") as update:
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            found: list[ModelDifference] = list(compare_models(*models, some, **options))
-            changed = [place for place, d in enumerate(found) if d.changed]
+            differences: list[ModelDifference] = list(compare_models(*models, some, **options))
+            changed = [place for place, d in enumerate(differences) if d.changed]
             if verify and changed:
                 verified = compare_models(*models, [some[place] for place in changed], verify=verify, **options)
                 for place, d in zip(changed, verified, strict=True):
-                    found[place] = d
-            Attributions(found).save(output / f"rows-{start:08}.parquet")
-            summary.add(found)
-            shown = _by_change([*shown, *found])[:SHOWN]
+                    differences[place] = d
+            Attributions(differences).save(output / f"rows-{start:08}.parquet")
+            summary.add(differences)
+            shown = _by_change([*shown, *differences])[:SHOWN]
             update(len(some))
     all_cards = [Card(summary.blocks(), "All texts", result=False), *cards(Attributions(shown))]
     write_text(drawn_page(all_cards, shown[0].title), output / "page.html")

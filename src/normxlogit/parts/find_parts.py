@@ -135,8 +135,8 @@ def _with_layer_access(
 
 def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
     """Return whether the model itself pads texts, as BigBird does to fill its last block."""
-    read = (call.main_input for call in calls if call.main_input is not None)
-    longer = (values for values in read if values.ndim == 2 and values.shape[1] > ids.shape[1])
+    main_inputs = (call.main_input for call in calls if call.main_input is not None)
+    longer = (values for values in main_inputs if values.ndim == 2 and values.shape[1] > ids.shape[1])
     return any(values.dtype == ids.dtype and torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
 
 

@@ -88,11 +88,11 @@ class Head:
     ) -> Tensor:
         """Return the head's logits at each token, (N, C), with functions called instead of some of its modules."""
         count, piece = len(hidden), self.piece
-        given = {name: inputs[name] for name in piece.further if inputs is not None}
+        further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
         mask = hidden.new_ones((count, 1), dtype=torch.long)
         main_input = {"input_ids": mask * piece.filler} if piece.takes_ids else {"inputs_embeds": sequences}
-        logits = self._call(sequences, main_input | {"attention_mask": mask, **given}, instead or {})
+        logits = self._call(sequences, main_input | {"attention_mask": mask, **further_inputs}, instead or {})
         return logits.reshape(count, -1)  # (N, C)
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
     Nor where they are not of the text's tokens, as in trunks that pool. The last state may be further on its way.
     """
     inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
-    found = (_outputs_of_family(family, states) for family in families(inside).values())
-    outputs = next(filter(None, found), None)
+    of_families = (_outputs_of_family(family, states) for family in families(inside).values())
+    outputs = next(filter(None, of_families), None)
     if outputs is None:
         return None
     trunk_states = (call.hidden for call in calls if call.path == trunk)
@@ -73,15 +73,15 @@ def _outputs_of_family(family: list[Call], states: tuple[Tensor, ...]) -> list[L
 
 def calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[tuple[Call, Axes]] | None:
     """Return the calls that returned these states, in order, with their axes; None if no call returned one of them."""
-    found: list[tuple[Call, Axes]] = []
+    matches: list[tuple[Call, Axes]] = []
     waiting = iter(calls)
     for state in states:
         returned = ((call, axes_of(tensor_of(call.returned), state)) for call in waiting)
         match = next(((call, axes) for call, axes in returned if axes is not None), None)
         if match is None:
             return None
-        found.append(match)
-    return found
+        matches.append(match)
+    return matches
 
 
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:

@@ -99,12 +99,12 @@ def _beside_another(text: Mapping[str, Any], filler: int) -> dict[str, Any] | No
     main_name = next((name for name in names if name in text), None)
     if main_name is None:
         return None
-    other = text[main_name].roll(1, -1)
-    if main_name == "input_ids" and torch.equal(other, text[main_name]):  # one token, again and again
-        other = torch.full_like(other, filler)
-    others = 2 if text[main_name].shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
+    another = text[main_name].roll(1, -1)
+    if main_name == "input_ids" and torch.equal(another, text[main_name]):  # one token, again and again
+        another = torch.full_like(another, filler)
+    count = 2 if text[main_name].shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
     return {
-        name: torch.cat((value, *[other if name == main_name else value] * others))
+        name: torch.cat((value, *[another if name == main_name else value] * count))
         if isinstance(value, Tensor)
         else value
         for name, value in text.items()
