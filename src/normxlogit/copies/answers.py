@@ -155,7 +155,7 @@ class ForwardSettings:
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # further inputs, (1, ...), of texts without
 
     @property
-    def given(self) -> bool:
+    def describes_forward(self) -> bool:
         """Whether the owner says anything about the forward itself."""
         return self.outputs is not None or self.output_field is not None or bool(self.input_names)
 

@@ -59,7 +59,7 @@ def run_ray(
         for shard in prefetched(shards):
             if not pool.has_free():
                 yield pool.get_next_unordered()
-            pool.submit(lambda chosen, sent: chosen.explain.remote(sent), shard)
+            pool.submit(lambda actor, sent: actor.explain.remote(sent), shard)
         while pool.has_next():
             yield pool.get_next_unordered()
     except ray.exceptions.RayError as error:

@@ -96,8 +96,8 @@ def load_examples(
     usual = (*(task.columns for task in TASKS.values()), ("text",))
     columns = columns or next((some for some in usual if all(name in existing for name in some)), ())
     if not columns:
-        there = ", ".join(existing)
-        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {there}")
+        existing_names = ", ".join(existing)
+        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {existing_names}")
     missing = [column for column in (*columns, label_column) if column not in existing]
     if missing:
         advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""

@@ -398,8 +398,8 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     outputs = model.task.outputs
     if not _classifies_texts(model):
         advice = ": `normxlogit evaluate generation` measures its sources" if outputs.vocabulary else ""
-        of_what = "faithfulness is measured on classifiers and regression models"
-        raise UnsupportedModelError(f"{of_what}, not on {model.task.name}{advice}")
+        supported = "faithfulness is measured on classifiers and regression models"
+        raise UnsupportedModelError(f"{supported}, not on {model.task.name}{advice}")
     if outputs.kind == "value" and len(outputs.labels) != 1:
         answers = f"{model.name} answers with {len(outputs.labels)}"
         raise UnsupportedModelError(f"faithfulness is measured on one value, and {answers}")

@@ -29,7 +29,7 @@ _ADDITIVE = _WITH_NUMBERS | {
 
 _ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(["addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"], (0,)),
-    **dict.fromkeys(["linear", *(f"conv{way}{axes}d" for way in ("", "_transpose") for axes in (1, 2, 3))], (2,)),
+    **dict.fromkeys(["linear", *(f"conv{form}{axes}d" for form in ("", "_transpose") for axes in (1, 2, 3))], (2,)),
     **dict.fromkeys(["bilinear", "layer_norm", "group_norm"], (3,)),
     **dict.fromkeys(["instance_norm", "batch_norm"], (4,)),
     "multi_head_attention_forward": (6, 7, 8, 12),

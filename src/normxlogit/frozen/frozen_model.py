@@ -171,7 +171,7 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
     proved: Sequence[Any] = () if proof is None else (run.answer, *entry_edges, *proof.leaves)
     gradients: list[Tensor | None] = []
-    found: list[list[Tensor]] = []  # by group and place, (k, B, T)
+    by_group: list[list[Tensor]] = []  # by group and place, (k, B, T)
     constant = None if proof is None else proof.hold
     with frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded):
         if with_sinks:
@@ -179,8 +179,8 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
         for group in groups:
             keep = retain or group is not groups[-1]
             of_group, gradients = _gradients(sums, group.tolist(), readouts, proved, keep)
-            found.append(of_group)
-    values = {place: torch.cat(each) for place, each in zip(places_read, zip(*found, strict=True), strict=True)}
+            by_group.append(of_group)
+    values = {place: torch.cat(each) for place, each in zip(places_read, zip(*by_group, strict=True), strict=True)}
     total, sink = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
     sinks = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
     exempt = only_token(values[last]) if with_sinks else None
@@ -239,8 +239,8 @@ def vocabulary_quantities(
     """Return a language model's quantities, (B, K), of states (B, T, H) at positions, (B,) or (B, G)."""
     on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
     by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
-    found = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
-    rows = torch.cat([found, by_position[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
+    answered = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
+    rows = torch.cat([answered, by_position[answered[:, 0], answered[:, 1], None]], 1).to(states.device)  # (N, 3)
     texts, columns, places = rows.T  # (N,) each
     contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
     values = _contrasted_logits(head, states[texts, places], ids[texts, columns], contrast)  # (N, K) or (N, 1)
@@ -423,8 +423,8 @@ class FrozenModel:
                 self.model.copy.proved_alone = True
                 return
             self.model.prove_alone()  # the model's weights may have been trained since
-            own = self.model.answer(inputs) if self.head is None else self.model.states(run.batch)
-            expected = self._compared(own, run.batch)
+            model_answer = self.model.answer(inputs) if self.head is None else self.model.states(run.batch)
+            expected = self._compared(model_answer, run.batch)
         difference = largest_difference(answer, expected.to(answer.device))
         if not difference <= SUM_ERROR * tolerance_for(expected):
             raise UnsupportedModelError(

@@ -166,8 +166,8 @@ def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], 
             sizes = torch.stack(norms)  # (L, B, T)
             medians = sizes.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
             sinks = (sizes > threshold * medians) & mask  # (L, B, T)
-            for readout, there, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
-                readout.sinks = there.to(readout.vectors[0].device) if any_there else None
+            for readout, is_sink, has_sinks in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
+                readout.sinks = is_sink.to(readout.vectors[0].device) if has_sinks else None
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:

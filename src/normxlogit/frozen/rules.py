@@ -207,8 +207,8 @@ def stretched(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) 
     if matrices:
         of_left, of_right = a[-1] > 1 and (len(a) == 1 or a[-2] == 1), a[-1] > 1 and (len(b) == 1 or b[-1] == 1)
     else:
-        whole = tuple(torch.broadcast_shapes(a, b))
-        of_left, of_right = ((1,) * (len(whole) - len(shape)) + shape != whole for shape in (a, b))
+        broadcast_shape = tuple(torch.broadcast_shapes(a, b))
+        of_left, of_right = ((1,) * (len(broadcast_shape) - len(shape)) + shape != broadcast_shape for shape in (a, b))
     return None if of_left == of_right else int(of_right)
 
 

@@ -73,17 +73,17 @@ class ForwardPass:
 
     def row(self, index: int) -> "ForwardPass":
         """Return the pass of one text of the batch, padding included."""
-        this_row = slice(index, index + 1)
+        rows = slice(index, index + 1)
         batch = self.batch
         return ForwardPass(
-            batch.rows(this_row),
-            self.final[this_row] if isinstance(self.final, Tensor) else self.final,
-            self.embedding_output[this_row] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
-            None if self.states is None else tuple(state[this_row] for state in self.states),
-            self.logits[this_row],
+            batch.rows(rows),
+            self.final[rows] if isinstance(self.final, Tensor) else self.final,
+            self.embedding_output[rows] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
+            None if self.states is None else tuple(state[rows] for state in self.states),
+            self.logits[rows],
             None if self.read_tokens is None else lambda: cast(Tensor, self.token_logits)[batch.texts == index],
-            None if self.positions is None else self.positions[this_row],
-            None if self.logits_by_position is None else self.logits_by_position[this_row],
+            None if self.positions is None else self.positions[rows],
+            None if self.logits_by_position is None else self.logits_by_position[rows],
         )
 
 

@@ -82,17 +82,17 @@ def _adapt_copy(
     other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
     classifies = task.models.plain and not task.outputs.vocabulary
     of_owner = classifies and not type(unwrapped_model).__module__.startswith(("transformers.", "normxlogit."))
-    if not (is_plain or other_task or of_owner or settings.given or settings.extra_inputs):
+    if not (is_plain or other_task or of_owner or settings.describes_forward or settings.extra_inputs):
         return task
     arguments = arguments_of(module, settings)
     try:
         form, logits = _form_of_answer(private_clone(module), task, arguments, settings)
     except NormXLogitError:
-        if is_plain or settings.given:
+        if is_plain or settings.describes_forward:
             raise
         return task  # the first text shows what is wrong
     adds_logits = form.normaliser is not None or form.keys not in (("logits",), ("start_logits", "end_logits"))
-    if is_plain or settings.given or settings.extra_inputs or adds_logits:
+    if is_plain or settings.describes_forward or settings.extra_inputs or adds_logits:
         for model in {id(model): model for model in (module, copy.unmodified, unwrapped(copy.wrapped))}.values():
             adapt_forward(model, form, arguments)
     copy.form, copy.notes = form, form.note

@@ -289,7 +289,7 @@ def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) ->
 
 def _removable(d: ModelDifference, verify: Verify) -> Removable:
     """Return the words of a text that can be left out, first those that carry the difference."""
-    found, sign = removable(d), -1.0 if d.measured[1] < d.measured[0] else 1.0
-    parts = [part._replace(score=sign * part.score) for part in found.parts]
+    removable_words, sign = removable(d), -1.0 if d.measured[1] < d.measured[0] else 1.0
+    parts = [part._replace(score=sign * part.score) for part in removable_words.parts]
     count = min(verify, len(parts) - 1) if d.completion is not None and isinstance(verify, int) else verify
-    return picked(d, found._replace(parts=parts, target=d.target.name, quantity="difference"), count)
+    return picked(d, removable_words._replace(parts=parts, target=d.target.name, quantity="difference"), count)

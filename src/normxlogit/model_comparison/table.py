@@ -59,7 +59,7 @@ class Summary:
 
     def blocks(self) -> list[Block]:
         """Return how many answers differ and how, and the words that carry the changes."""
-        told = f"The answer differs in {sum(self.changes.values())} of {self.texts} texts"
+        summary_line = f"The answer differs in {sum(self.changes.values())} of {self.texts} texts"
         tested = f"; the models agree on {self.agreeing} of these without the words that carry the change"
         changes = [[cell(change), cell(str(count), count)] for change, count in self.changes.most_common()]
         words = []
@@ -76,7 +76,7 @@ class Summary:
             Table([Column("answers"), Column("texts", numbers=True)], changes, "Answers that differ"),
             Table(columns, rows, "Words that carry the changes most often", sortable=True),
         ]
-        return [Paragraph(told + (tested if self.verified else "") + "."), *(tables if self.changes else [])]
+        return [Paragraph(summary_line + (tested if self.verified else "") + "."), *(tables if self.changes else [])]
 
 
 def compare_table(

@@ -66,8 +66,8 @@ def rounding_of(dtype: torch.dtype) -> float:
 
 def tolerance_for_given(logits: Tensor) -> float:
     """Return the largest difference that rounding explains for what the caller has computed, maybe with TF32."""
-    given_rounding = 8 * float32_eps() if logits.dtype == torch.float32 else 0.0
-    return max(rounding_of(logits.dtype), given_rounding) * _largest_logit(logits)
+    rounding = 8 * float32_eps() if logits.dtype == torch.float32 else 0.0
+    return max(rounding_of(logits.dtype), rounding) * _largest_logit(logits)
 
 
 def largest_difference(actual: Tensor, expected: Tensor) -> float:

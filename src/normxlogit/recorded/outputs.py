@@ -73,12 +73,12 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     elif (theirs := embedded_of(outputs)) is not None:
         check_same_states(batch, theirs, embedded)
     run = model.finish(batch, hidden, embedded, states if layers else None, None)
-    given_logits = logits if run.positions is None else logits_at(logits, run.positions)
-    if given_logits.isnan().any() or not batch.real(hidden).isfinite().all():
+    logits_read = logits if run.positions is None else logits_at(logits, run.positions)
+    if logits_read.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
-    if given_logits.shape != run.logits.shape:
-        raise InputError(f"the outputs hold logits of shape {tuple(given_logits.shape)}, not {tuple(run.logits.shape)}")
-    difference = outputs_beyond_rounding(model.copy.form.returned(run.logits), given_logits)
+    if logits_read.shape != run.logits.shape:
+        raise InputError(f"the outputs hold logits of shape {tuple(logits_read.shape)}, not {tuple(run.logits.shape)}")
+    difference = outputs_beyond_rounding(model.copy.form.returned(run.logits), logits_read)
     if difference is not None:
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "

@@ -47,7 +47,7 @@ class Step:
 
     call: Callable[[list[Any]], Iterable[Any]]
     at_once: int = 0  # how many rows it is called with; 0 for all of a shard
-    own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()  # errors of a row itself, not of the model
+    row_errors: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()  # of a row itself, not of the model
     size: Callable[[Any], int] | None = None  # the size of a row: rows of similar sizes are called together
 
 
@@ -81,7 +81,7 @@ class StepRun:
                 self._call(rows[:middle], values, problems)
                 self._call(rows[middle:], values, problems)
                 return
-            if not isinstance(error, self.step.own) or isinstance(error, ChatTemplateError):  # which is of the model
+            if not isinstance(error, self.step.row_errors) or isinstance(error, ChatTemplateError):  # of the model
                 self._failed += 1
                 if not self._done and self._failed >= GIVE_UP:
                     raise
@@ -114,8 +114,8 @@ class Job(ABC):
 
     def methods(self, explainer: "Explainer", method: str | Method | None) -> tuple[Method, Method | None]:
         """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
-        chosen = completion_methods(method)
-        return chosen["method"], chosen["media_method"]
+        method_arguments = completion_methods(method)
+        return method_arguments["method"], method_arguments["media_method"]
 
     def cells(self, result: Record, kind: str) -> dict[str, Any]:
         """Return the cells of a result by its columns, without `row` and `id`."""
@@ -127,7 +127,7 @@ class Job(ABC):
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for each column: a usual one, or, where one is needed, the only one of texts."""
-        found: dict[str, Any] = {}
+        columns_by_setting: dict[str, Any] = {}
         required = {role: usual for role, usual in self.roles(media=media).items() if usual}
         for role, usual in required.items():
             setting = f"{role}_column"
@@ -142,8 +142,8 @@ class Job(ABC):
                 content = "pictures or sounds, or their paths" if media else role if role[-1] == "s" else f"{role}s"
                 option = f"{setting} (--column {role}=...)"
                 raise DataError(f"which column holds the {content}? give {option}, one of {', '.join(names)}")
-            found[setting] = column
-        return replace(self, **found)  # type: ignore[type-var]
+            columns_by_setting[setting] = column
+        return replace(self, **columns_by_setting)  # type: ignore[type-var]
 
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""

@@ -53,13 +53,13 @@ def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | No
         return []
     with closing(cast(Any, source.blocks(names))) as blocks:
         block = next(blocks, RowBlock({}, [], 0.0))
-    found = []
+    text_columns = []
     for name in names if block.columns else ():
         cells = [cell for cell in block.cells(name) if cell is not None and cell != ""]
         texts = [cell for cell in cells if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
         if name != id_column and cells and 2 * len(texts) >= len(cells):
-            found.append(name)
-    return found
+            text_columns.append(name)
+    return text_columns
 
 
 def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:

@@ -111,11 +111,11 @@ def _reasons(reasons: Sequence[Reason]) -> list[Card]:
     if not reasons:
         return []
     wrong = [reason for reason in reasons if reason.is_wrong]
-    others = [reason for reason in reasons if not reason.is_wrong][:COMPARED]
+    comparable = [reason for reason in reasons if not reason.is_wrong][:COMPARED]
     blocks: list[Block] = [Paragraph((DECIDES if wrong else NOTHING_DECIDES) + COUNTED)]
     blocks += [_reason_table(wrong)] if wrong else []
-    blocks += [Paragraph("The strongest others, for comparison:")] if wrong and others else []
-    blocks += [_reason_table(others)] if others else []
+    blocks += [Paragraph("The strongest others, for comparison:")] if wrong and comparable else []
+    blocks += [_reason_table(comparable)] if comparable else []
     return [Card(blocks, "Wrong reasons" if wrong else "No wrong reason was found", result=False)]
 
 

@@ -193,8 +193,8 @@ def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count
         top,
     )
     return [
-        Candidate(label, Phrase(name, size), found, answered, share, drawn)
-        for label, size, name, found, answered, share, drawn in rows
+        Candidate(label, Phrase(name, size), texts, answered, share, drawn)
+        for label, size, name, texts, answered, share, drawn in rows
     ]
 
 

@@ -70,9 +70,9 @@ class RunTables:
         with self._naming_damage():
             schema = self._dataset().schema
             self.kinds = dict(zip(schema.names, schema.types, strict=True))  # the Arrow types of the columns
-            own = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
+            query_columns = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
             # Names of kept columns may be those of queries, and DuckDB may not know their types.
-            self._connection.register("shards", self._dataset(arrow_module().schema(own)))
+            self._connection.register("shards", self._dataset(arrow_module().schema(query_columns)))
         self.unit = SIGNALS.get(self.kind, "words" if "words" in self.kinds else "tokens")
 
     def described(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class RunTables:
     def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
         """Return the ids of some rows, those of one id with their numbers, and their texts if the run kept them."""
         text = "text" if "text" in self.kinds else "NULL"
-        found = self.ask(
+        rows_found = self.ask(
             f"""
             WITH listed AS (SELECT row, id, {text} AS text FROM shards WHERE row IN (SELECT unnest(?::BIGINT[]))),
             ids AS (SELECT id, count(*) AS n FROM shards WHERE id IN (SELECT id FROM listed) GROUP BY id)
@@ -114,7 +114,7 @@ class RunTables:
             """,  # noqa: S608  # a column's name
             list(rows),
         )
-        return {row: (name, text) for row, name, text in found}
+        return {row: (name, text) for row, name, text in rows_found}
 
     def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
