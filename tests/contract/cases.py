@@ -111,7 +111,7 @@ def byte_level() -> Tokenizer:
     """Byte-level BPE, as of GPT-2: a character may be several tokens, a space belongs to the word behind it."""
     pieces = [*tiny.SPECIALS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     merges = []
-    for word in ("Ġthe", "Ġgood", "Ġis", "Ġnot", "Ġmovie", "Ã©"):
+    for word in ("Ġthe", "Ġgood", "Ġis", "Ġnot", "Ġmovie", "Ã©", "Ġå"):
         for end in range(2, len(word) + 1):
             merge = (word[: end - 1], word[end - 1])
             if merge not in merges:

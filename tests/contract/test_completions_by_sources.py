@@ -5,6 +5,7 @@ import pytest
 
 from normxlogit import Attributions, Explainer, InputError, MethodError
 from tests import tiny
+from tests.contract.cases import Case
 from tests.contract.compare import nats, refused
 
 PROMPT = "the cat sat on the mat . the movie is not good . a great film"
@@ -32,6 +33,14 @@ def test_sources_and_parts_are_sums_of_the_tokens_scores(writer):
             np.testing.assert_allclose(one.bias, other.bias, atol=1e-4)
     whole = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES)
     assert whole.diagnostics["backward_passes"] == 1
+
+
+def test_tokens_of_one_character_are_counted_once():
+    """A space and the first byte of a character are a token, its other bytes are tokens, each a part."""
+    parts = Case("qwen2", "CausalLM").explainer.explain_completion("the 天 is", " not 天 good", parts="token")
+    assert parts.targets[2].span[1] == parts.targets[1].span[1]
+    words = parts.group("word")
+    np.testing.assert_allclose(words.scores.sum(-1), parts.scores.sum(-1), atol=1e-6)
 
 
 def test_generated_answers_are_explained_by_parts(writer):

@@ -42,8 +42,9 @@ def test_results_of_any_kinds_are_one_page(sources, answers):
     assert [sorted(one) for one in data] == [["shares"], *[["shares", "verdicts"]] * 2]
 
 
-def test_answers_are_saved_and_loaded(sources, answers, tmp_path):
-    for saved in (*answers, Attributions(answers), Attributions([sources, *answers])):
+def test_answers_are_saved_and_loaded(writer, sources, answers, tmp_path):
+    numbered = writer.cite("who ?", ["the cat sat ."], answer="1.\n2. the cat")  # whose first sentence has no words
+    for saved in (*answers, numbered, Attributions(answers), Attributions([sources, *answers])):
         comes_back(saved, tmp_path)
     assert {type(one) for one in normxlogit.load(tmp_path / "result.json")} == {Attribution, Citations}
 

@@ -224,11 +224,11 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
 
 def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
     """Return the units of the answer's own tokens: of each explained part of it one, and of all other tokens one."""
-    name, spans, groups = "the answer's earlier words", a.units.spans or (), []
+    name, spans, groups, left = "the answer's earlier words", a.units.spans or (), [], tuple(units)
     for start, end in dict.fromkeys(t.span for t in a.targets if t.kind == "part" and t.span and spans):
-        tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
+        tokens = tuple(unit for unit in left if start < spans[unit][1] <= end)  # it may begin with a space
         groups.append(NamedSpan(name, start, end, tokens, "answer", 0))
-    left = _not_in(groups, units)
+        left = _not_in(groups, left)  # two tokens of one character are both in its first part
     return [*groups, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not groups else [])]
 
 
