@@ -18,7 +18,7 @@ from torch import Tensor
 from normxlogit import DataError, Explainer, MethodError
 from normxlogit.evaluation.ranking import RankingResult
 from normxlogit.grounding.citations.cite import read_answered
-from normxlogit.grounding.evaluation.sources import Asked, evaluate_sources
+from normxlogit.grounding.evaluation.sources import Question, evaluate_sources
 from normxlogit.methods import Method, Request, Scores, register
 from normxlogit.results.units.spans import prompt_sources
 
@@ -59,7 +59,7 @@ class AT2(Method):
         return Scores((scores if weights is None else weights.to(scores) @ scores)[:, :, None])
 
 
-def train(explainer: Explainer, questions: Sequence[Asked], folder: Path, max_new_tokens: int = 40) -> list[Path]:
+def train(explainer: Explainer, questions: Sequence[Question], folder: Path, max_new_tokens: int = 40) -> list[Path]:
     """Train estimators on answers to questions, by the package's trainer.
 
     Args:
@@ -101,7 +101,7 @@ def train(explainer: Explainer, questions: Sequence[Asked], folder: Path, max_ne
 
 def compare(
     explainer: Explainer,
-    questions: Sequence[Asked],
+    questions: Sequence[Question],
     methods: Sequence[str | Method],
     estimators: Sequence[Path],
     folder: Path | None = None,
@@ -154,7 +154,7 @@ def _estimator(path: str, module: Any) -> Any:
     return estimators.LinearScoreEstimator.load(Path(path)).to(module.dtype)
 
 
-def _prompt(tasks: Any, explainer: Explainer, question: Asked, max_new_tokens: int) -> Any:
+def _prompt(tasks: Any, explainer: Explainer, question: Question, max_new_tokens: int) -> Any:
     """Return a question with its answer as a task of the package, on the token ids that this package reads."""
     asked = question.question, question.documents
     completed = read_answered(explainer.task_model, *asked, max_new_tokens=max_new_tokens).completed

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from normxlogit.errors import DataError
-from normxlogit.grounding.evaluation.sources import Asked
+from normxlogit.grounding.evaluation.sources import Question
 
 
-def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = 7) -> list[Asked]:
+def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = 7) -> list[Question]:
     """Draw questions of QNLI, each with a document in which one of the sentences answers it.
 
     Args:
@@ -34,7 +34,7 @@ def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0,
         distinct = dict.fromkeys(text for text in others if text != evidence)
         document = [evidence, *islice(distinct, sentences - 1)]
         order = random.permutation(len(document)).tolist()
-        questions.append(Asked(question, {"text": "\n\n".join(document[k] for k in order)}))
+        questions.append(Question(question, {"text": "\n\n".join(document[k] for k in order)}))
     return questions
 
 

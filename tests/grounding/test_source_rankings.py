@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 from normxlogit import DataError
 from normxlogit.grounding.citations.cite import read_answered
 from normxlogit.grounding.evaluation import sources as generation
-from normxlogit.grounding.evaluation.sources import AnsweredPrompt, Asked, evaluate_sources
+from normxlogit.grounding.evaluation.sources import AnsweredPrompt, Question, evaluate_sources
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.completions.leave_out import Ablations
@@ -35,7 +35,7 @@ def _any_source_matters(monkeypatch):
 
 def test_what_is_measured_on_a_prompt(explainer):
     model = explainer.language_model
-    question = Asked("is this good?", {"text": DOCUMENT})
+    question = Question("is this good?", {"text": DOCUMENT})
     prompt = AnsweredPrompt(model, question, 6, 12, 3)
     scored = dict(prompt.reference_scores)
     for method in METHODS:
@@ -83,7 +83,7 @@ def test_a_source_must_be_worth_two_nats(explainer, monkeypatch, best):
     left_out = generation.leave_one_out
     monkeypatch.setattr(generation, "leave_one_out", of_this_worth)
     monkeypatch.setattr(generation, "MATTERS", WORTH)
-    questions = [Asked("is this good?", {"text": DOCUMENT})]
+    questions = [Question("is this good?", {"text": DOCUMENT})]
     with nullcontext() if best >= 2 else pytest.raises(DataError, match="on any of 1 prompts"):
         evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
 

@@ -24,17 +24,17 @@ DOCUMENTS_FILE = """<label class="nxl-file">Documents from files
 """The field of text files, which the browser reads into the field of documents."""
 
 
-def framed(shown: Shown, title: str = "Explanation") -> str:
+def framed(drawn: Shown, title: str = "Explanation") -> str:
     """Return a page in a frame that can neither reach the app nor the network, with buttons that save it."""
-    inner = shown.page.replace("</body>", f"{_IN_FRAME}\n</body>")
-    notes = "".join(_panel("Left out", note) for note in shown.notes)
+    inner = drawn.page.replace("</body>", f"{_IN_FRAME}\n</body>")
+    notes = "".join(_panel("Left out", note) for note in drawn.notes)
     return (
         f'<div class="nxl-result">{notes}<div class="nxl-buttons">'
         '<button type="button" data-nxl-save="html">Save as HTML</button>'
         '<button type="button" data-nxl-save="json">Save as JSON</button>'
         '<button type="button" data-nxl-back>Put the last word back</button></div>'
         f'<iframe class="nxl-page" title="{escape(title)}" sandbox="allow-scripts" '
-        f'data-page="{escape(shown.page)}" data-json="{escape(shown.json)}" srcdoc="{escape(inner)}"></iframe></div>'
+        f'data-page="{escape(drawn.page)}" data-json="{escape(drawn.json)}" srcdoc="{escape(inner)}"></iframe></div>'
     )
 
 

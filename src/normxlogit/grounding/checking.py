@@ -77,11 +77,11 @@ def checks(checker: "Explainer", cited: "Citations") -> tuple[Check, ...]:
     That is the one with the highest probability among those that predict entailment or contradiction, if any do.
     """
     ranked = [cited.top(SOURCES, sentence=k) for k in range(len(cited.sentences))]
-    sources = [[source for source in some if source.text] for some in ranked]
-    pairs = [(s.text, text.strip()) for text, some in zip(cited.sentences, sources, strict=True) for s in some]
+    sources = [[source for source in group if source.text] for group in ranked]
+    pairs = [(s.text, text.strip()) for text, group in zip(cited.sentences, sources, strict=True) for s in group]
     explained = iter(checker(pairs) if pairs else ())
-    compared = [[_check(next(explained), source.source) for source in some] for some in sources]
-    return tuple(max(some, key=Check.weight, default=Check()) for some in compared)
+    compared = [[_check(next(explained), source.source) for source in group] for group in sources]
+    return tuple(max(group, key=Check.weight, default=Check()) for group in compared)
 
 
 def _check(explained: "Attribution", source: int) -> Check:

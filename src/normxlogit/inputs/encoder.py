@@ -304,7 +304,7 @@ def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int]
     shorter, longer = sorted(texts, key=len)
     kept_of_shorter = min(len(shorter), size // 2)
     cut: set[int] = set()
-    for text, kept in ((shorter, kept_of_shorter), (longer, size - kept_of_shorter)):
-        drop = max(0, len(text) - kept)
+    for text, count in ((shorter, kept_of_shorter), (longer, size - kept_of_shorter)):
+        drop = max(0, len(text) - count)
         cut.update(text[:drop] if last else text[len(text) - drop :])
     return [index for index in range(len(encoding)) if index not in cut]

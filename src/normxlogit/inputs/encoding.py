@@ -191,10 +191,10 @@ class Encoding:
         offsets = list(self.offsets or ())
         for written, added in added_for.items() if offsets else ():
             offsets[added] = offsets[written]
-        kept = replace(self, offsets=tuple(offsets) or None).take(i for i in range(len(self)) if i not in added_for)
+        rest = replace(self, offsets=tuple(offsets) or None).take(i for i in range(len(self)) if i not in added_for)
         names = ", ".join(dict.fromkeys(self.tokens[written] for written in added_for))
         note = f"the text has special tokens of the tokenizer at its ends ({names}): they are not added again"
-        return replace(kept, notes=(*self.notes, note))
+        return replace(rest, notes=(*self.notes, note))
 
     def __len__(self) -> int:
         return len(self.tokens)

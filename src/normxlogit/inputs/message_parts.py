@@ -77,7 +77,7 @@ def part_readers() -> tuple[PartReader, ...]:
 
 def part_type(part: Any) -> str | None:
     """Return the type of a part that an extension reads, such as "image"; None for texts and unknown parts."""
-    return next((found for reader in part_readers() if (found := reader.type_of(part)) is not None), None)
+    return next((kind for reader in part_readers() if (kind := reader.type_of(part)) is not None), None)
 
 
 def part_of_file(path: str) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def typed_messages(
     """Return messages whose parts have the types of chat templates, and those of their parts that are no texts."""
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():
-        typed, read = part_reader.read(typed, prompt, reader)
-        parts += read
+        typed, new_parts = part_reader.read(typed, prompt, reader)
+        parts += new_parts
     for index, message in enumerate(typed):
         if isinstance(content := message.get("content"), list | tuple):
             typed[index] = {**message, "content": [_typed_text(part, index) for part in content]}
@@ -127,6 +127,6 @@ def _typed_text(part: Any, index: int) -> Any:
         return {**(part if isinstance(part, Mapping) else {}), "type": "text", "text": text}
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind is None or kind in UNREADABLE_TYPES:
-        given = f"a part of type {kind!r}" if kind else f"a {type(part).__name__} without a type among its parts"
-        raise InputError(f"message {index} holds {given}, which is not read{hint_for()}")
+        described = f"a part of type {kind!r}" if kind else f"a {type(part).__name__} without a type among its parts"
+        raise InputError(f"message {index} holds {described}, which is not read{hint_for()}")
     return part

@@ -112,8 +112,8 @@ def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | 
             cells = [cells]
         if not isinstance(cells, list) or len(cells) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
-        for number, (row, own) in enumerate(zip(rows, cells, strict=True)):
-            row[name] = _checked_row(own, name, len(ids[number]) if isinstance(ids[number], list) else 0, number)
+        for number, (row, cell) in enumerate(zip(rows, cells, strict=True)):
+            row[name] = _checked_row(cell, name, len(ids[number]) if isinstance(ids[number], list) else 0, number)
     return rows
 
 

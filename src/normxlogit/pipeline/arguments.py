@@ -133,5 +133,5 @@ def _unknown_argument_error(
         method = str(arguments.get("method", "")).partition(":")[0]
         setting = f"{method if method in owners else owners[0]}:{key}={arguments[key]}"
         return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
-    others = f"it has {', '.join(f'{keyword}=' for keyword in keywords)}"
-    return InputError(f"{name} has no argument {key!r}: {advice.get(key, others)}")
+    available = f"it has {', '.join(f'{keyword}=' for keyword in keywords)}"
+    return InputError(f"{name} has no argument {key!r}: {advice.get(key, available)}")

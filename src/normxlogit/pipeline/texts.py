@@ -94,8 +94,8 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():
             for attempt in batch_attempts(model, [encodings[i] for i in indices], options.method.memory):
-                with attempt as chosen:
-                    group = [indices[i] for i in chosen]
+                with attempt as places:
+                    group = [indices[i] for i in places]
                     batch = model.batch([encodings[i] for i in group], group)
                     explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
                     results.update(zip(group, explained, strict=True))
@@ -165,7 +165,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
             for values in (biases, all_sinks if sinks else None)
         )
         targets, (units, media) = batch_targets[row], task.units(encoding)
-        target_ids = [chosen.id for chosen in targets if chosen.id is not None]
+        target_ids = [chosen_target.id for chosen_target in targets if chosen_target.id is not None]
         same_contrast = contrast_note(target_ids, targets[0].contrast_id, targets[0].contrast)
         of_sinks = sink_note(encoding.tokens, encoding.special, sinks)
         results.append(

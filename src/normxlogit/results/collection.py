@@ -118,8 +118,8 @@ class Attributions(Sequence[R], Exports):
             gold_labels = list(gold)  # of a column in its order, whatever its index
             if len(gold_labels) != len(self):
                 raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
-            right, wanted = named("normxlogit.long_runs.gold:matches_gold")(matches, gold_labels), correct is not False
-            matches = [result for result, is_right in zip(self, right, strict=True) if is_right is wanted]
+            right, keep = named("normxlogit.long_runs.gold:matches_gold")(matches, gold_labels), correct is not False
+            matches = [result for result, is_right in zip(self, right, strict=True) if is_right is keep]
         if label is not None:
             matches = [result for result in matches if getattr(prediction_of(result), "label", None) == label]
         return type(self)(result for result in matches if predicate is None or predicate(result))

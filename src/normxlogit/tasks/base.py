@@ -162,9 +162,9 @@ class Task:
         """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
         if not model.extra_inputs:
             return batch
-        own = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
+        extras = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
         extra = {
-            name: torch.cat([given.get(name, default) for given in own]).to(batch.mask.device)
+            name: torch.cat([each.get(name, default) for each in extras]).to(batch.mask.device)
             for name, default in model.extra_inputs.items()
         }
         return replace(batch, inputs={**batch.inputs, **extra}, beside_text=tuple(extra))

@@ -87,8 +87,8 @@ class Seq2Seq(Generates, OverVocabulary):
     def _decoder_start(self, model: "TaskModel") -> int | None:
         """Return the decoder's first token as `generate` chooses it."""
         configs = getattr(model.module, "generation_config", None), model.config
-        found = (getattr(config, "decoder_start_token_id", None) for config in configs)
-        return next((int(first_token) for first_token in found if first_token is not None), None)
+        first_tokens = (getattr(config, "decoder_start_token_id", None) for config in configs)
+        return next((int(first_token) for first_token in first_tokens if first_token is not None), None)
 
     def read_completion(
         self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str

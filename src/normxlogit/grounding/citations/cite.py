@@ -104,8 +104,8 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
     if not chat:
         return SourcedPrompt(ReadPrompt(f"{text}\nAnswer:", None), spans, question)
     parts = [*({"type": "image", "image": picture} for picture in pictures.values()), {"type": "text", "text": text}]
-    asked: dict[str, Any] = {"role": "user", "content": parts if pictures else text}
-    messages = [{"role": "system", "content": system}, asked] if system else [asked]
+    message: dict[str, Any] = {"role": "user", "content": parts if pictures else text}
+    messages = [{"role": "system", "content": system}, message] if system else [message]
     prompt = read_prompt(model.reader, messages, model.pipeline.chat)
     for medium in prompt.media:
         generating_task(model).check_reads(model, medium.kind)
@@ -261,34 +261,34 @@ def read_answered(
     if messages is None:
         if turn is not None:
             raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
-        asked = question_prompt(model, question, documents, system)
-    elif any(given is not None for given in (question, documents, system)):
+        sourced = question_prompt(model, question, documents, system)
+    elif any(argument is not None for argument in (question, documents, system)):
         raise InputError("messages hold the question, the documents and the system message; pass one or the other")
     else:
         conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
-        asked = conversation_prompt(model, conversation, turn, answer)
-        answer, reasoning = asked.answer, asked.reasoning or reasoning
+        sourced = conversation_prompt(model, conversation, turn, answer)
+        answer, reasoning = sourced.answer, sourced.reasoning or reasoning
     if answer is None:
-        (completed,) = generate_each(model, [asked.prompt], {"max_new_tokens": max_new_tokens}, reasoning)
+        (completed,) = generate_each(model, [sourced.prompt], {"max_new_tokens": max_new_tokens}, reasoning)
         generated = completed.sequenced()
-        if CITATION_MARK.search(own := generated.text[generated.prompt_characters :]):
-            completed = _read_answer(model, asked.prompt, own, reasoning)
+        if CITATION_MARK.search(written := generated.text[generated.prompt_characters :]):
+            completed = _read_answer(model, sourced.prompt, written, reasoning)
     elif not isinstance(answer, str) or not answer.strip():
         problem = "empty" if isinstance(answer, str) else f"a {type(answer).__name__}, not a text"
         raise InputError(f"the answer is {problem}")
     else:
-        completed = _read_answer(model, asked.prompt, answer, reasoning)
+        completed = _read_answer(model, sourced.prompt, answer, reasoning)
     completed = _without_ending(completed)
     if len(completed.encoding) == completed.prompt_tokens:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
     sequence, encoding = completed.sequenced(), completed.encoding
-    sources = {name: span for name, span in asked.spans.items() if sequence.tokens_in(*span, of_answer=False)}
+    sources = {name: span for name, span in sourced.spans.items() if sequence.tokens_in(*span, of_answer=False)}
     if not sources and not encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
     media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
-    spans = sorted([*media, *asked.messages], key=lambda message: message.start) if asked.messages else ()
-    return Answered(replace(completed, named_sources=sources), asked.question, tuple(spans))
+    spans = sorted([*media, *sourced.messages], key=lambda message: message.start) if sourced.messages else ()
+    return Answered(replace(completed, named_sources=sources), sourced.question, tuple(spans))
 
 
 def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: ReasoningSpec | None) -> Completed:
@@ -379,9 +379,9 @@ def cite(
 def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Citations:
     """Find the sources that each sentence of an answer rests on, and verify them if the options ask for it."""
 
-    def explain(completed: Completed, read: SentencesAfterPrompt) -> Citations:
-        sources, count = completed.named_sources, len(read.sentences)
-        explained = explain_sources(model, completed, options, sources, "sentence", token_weights=read.gains())
+    def explain(completed: Completed, sentences: SentencesAfterPrompt) -> Citations:
+        sources, count = completed.named_sources, len(sentences.sentences)
+        explained = explain_sources(model, completed, options, sources, "sentence", token_weights=sentences.gains())
         return Citations(
             question=answered.question,
             attribution=of_targets(explained, range(count)),
@@ -398,20 +398,20 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         if isinstance(verify, Together):
             raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
         completed = read_in_windows(completed, limit, score)
-    read = SentencesAfterPrompt(model, [completed], "sentence")
-    cited = explain(completed, read)
+    sentences = SentencesAfterPrompt(model, [completed], "sentence")
+    cited = explain(completed, sentences)
     if not cited.concluding:
         raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
     # Behind a reasoning that repeats the sources, no sentence would need them any more.
     concluded = completed.without_reasoning()
-    read = read if concluded is completed else SentencesAfterPrompt(model, [concluded], "sentence")
+    sentences = sentences if concluded is completed else SentencesAfterPrompt(model, [concluded], "sentence")
     attribution, is_of_texts = cited.attribution, not completed.encoding.media
     if verify is not None and is_of_texts and not isinstance(verify, Together):  # verdicts have seen texts only
-        cited = replace(cited, readings=read.readings(cited.quotations))
+        cited = replace(cited, readings=sentences.readings(cited.quotations))
     if verify == "reasoning":
         attribution = with_completion_verification(model, completed, attribution, "reasoning")
     elif verify is not None:
-        attribution = replace(attribution, verified=tested(model, concluded, cited, verify, read))
+        attribution = replace(attribution, verified=tested(model, concluded, cited, verify, sentences))
     elif not is_of_texts:
         attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return replace(cited, attribution=attribution)
@@ -419,26 +419,26 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
 
 @enough_memory("measure what the answer loses without a source")
 def tested(
-    model: TaskModel, completed: Completed, cited: Citations, verify: Verify, read: SentencesAfterPrompt
+    model: TaskModel, completed: Completed, cited: Citations, verify: Verify, sentences: SentencesAfterPrompt
 ) -> Verification:
     """Measure the loss of each sentence without some sources, and without all."""
     evidence, parts = cited.evidence, answer_parts(completed.sequenced(), "sentence")
-    weights, whole = part_weights(completed, parts), evidence.whole()  # (K, G)
-    units, sources = removable_sources(whole, completed, completed.named_sources)
-    known = {(True,) * len(sources): read.answer_nats, (False,) * len(sources): read.answer_nats_without}
+    weights, whole_answer = part_weights(completed, parts), evidence.whole()  # (K, G)
+    units, sources = removable_sources(whole_answer, completed, completed.named_sources)
+    known = {(True,) * len(sources): sentences.answer_nats, (False,) * len(sources): sentences.answer_nats_without}
     ablations = Ablations(model, completed, list(sources.values()), known=known)
     if verify == "auto":
         first = list(verified(ablations, weights.sum(0), np.array([part.score for part in units.parts])))
         first += evidence.scores[:, cited.sources].argmax(1).tolist()  # all that a sentence rests on may be one source
-        chosen = [units.parts[i] for i in first]
+        units_tested = [units.parts[i] for i in first]
     else:  # the messages of a conversation, or documents, are what sources are called by
-        units = picked(whole, units, list(dict.fromkeys(cited.documents)) if verify == "message" else verify)
-        chosen = units.parts[: units.singles]
-    removed = {sources.get(part.tokens) for part in chosen} - {None}
-    chosen += [part for part in units.parts if sources.get(part.tokens) in removed]  # of the same words
-    singles = {part.tokens: part for part in chosen}
-    others = [part for part in units.parts if part.tokens not in singles]
-    units = units._replace(parts=[*singles.values(), *others], singles=len(singles), target="the answer")
+        units = picked(whole_answer, units, list(dict.fromkeys(cited.documents)) if verify == "message" else verify)
+        units_tested = units.parts[: units.singles]
+    removed = {sources.get(part.tokens) for part in units_tested} - {None}
+    units_tested += [part for part in units.parts if sources.get(part.tokens) in removed]  # of the same words
+    singles = {part.tokens: part for part in units_tested}
+    units_untested = [part for part in units.parts if part.tokens not in singles]
+    units = units._replace(parts=[*singles.values(), *units_untested], singles=len(singles), target="the answer")
     units = units._replace(all_together=units.one_by_one)
     (result,) = run_searches([evidence], [units], answers_without(ablations, sources, weights))
     return cast(Verification, result.verified)
@@ -468,8 +468,8 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
     present, without = np.ones((1, len(order)), bool), ~np.eye(len(order), dtype=bool)  # (1, S), (S, S)
     while len(lost) < len(order):
         part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
-        whole, *nats = (ablations(np.vstack([present, without[part]])) @ weights).tolist()
-        lost |= {source: whole - left for source, left in zip(part, nats, strict=True)}
+        with_all, *nats = (ablations(np.vstack([present, without[part]])) @ weights).tolist()
+        lost |= {source: with_all - left for source, left in zip(part, nats, strict=True)}
         rates = [max(nats, 0.0) / scores[source] for source, nats in lost.items() if scores[source] > 0]
         following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
         if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):

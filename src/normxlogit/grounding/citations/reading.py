@@ -97,11 +97,11 @@ class ContinuedText:
             states = hidden[row][mask][-count - 1 : -1]  # (G, H)
             own_ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
             parts = []
-            for some, tokens in zip(states.split(TOKENS_AT_ONCE), own_ids.split(TOKENS_AT_ONCE), strict=True):
-                nats = self.model.head.tokens(some).float().log_softmax(-1)  # (G', V)
+            for block, tokens in zip(states.split(TOKENS_AT_ONCE), own_ids.split(TOKENS_AT_ONCE), strict=True):
+                nats = self.model.head.tokens(block).float().log_softmax(-1)  # (G', V)
                 top = nats.topk(min(likeliest, nats.shape[-1]))
-                own = nats.gather(1, tokens[:, None].to(nats.device))[:, 0]  # (G',)
-                parts.append((own.double(), top.indices, top.values.double()))
+                of_tokens = nats.gather(1, tokens[:, None].to(nats.device))[:, 0]  # (G',)
+                parts.append((of_tokens.double(), top.indices, top.values.double()))
             yield Predictions(*(torch.cat(values).cpu().numpy() for values in zip(*parts, strict=True)))
 
     def _states_and_cache(self, inputs: Any, count: int) -> Tensor | None:
@@ -412,11 +412,11 @@ def _with_word(
     yield WordEdit("replaced", start, end, word)
     if whole:
         yield WordEdit("inserted", start, start, word + " ")
-    for other, (other_start, other_end) in enumerate(spans):
-        if other == index or text[other_start:other_end].casefold() != word.casefold():
+    for place, (place_start, place_end) in enumerate(spans):
+        if place == index or text[place_start:place_end].casefold() != word.casefold():
             continue
         for length in (1, 2):  # words, or pairs of words such as a name with its title
-            first, second = sorted((index, other))
+            first, second = sorted((index, place))
             if first + length <= second and second + length <= len(spans):
                 a, b = spans[first][0], spans[first + length - 1][1]
                 c, d = spans[second][0], spans[second + length - 1][1]

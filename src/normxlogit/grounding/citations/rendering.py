@@ -87,17 +87,17 @@ def _message_starts(
     """
     contents, starts, position = rendered.contents or (), dict[int, int](), 0
     for row_index, (_, indices) in enumerate(rows):
-        own = [content for content in contents if content.message == row_index]
+        of_row = [content for content in contents if content.message == row_index]
         following = (content.start for content in contents if content.message > row_index)
         next_content = min(following, default=len(rendered.text))
         for index in indices:
             message = messages[index]
             is_call = message.kind == "tool call" and not form.tools_as_text
-            in_content = bool(own) and not is_call
+            in_content = bool(of_row) and not is_call
             before = _wrapping(message, form)[0] if in_content else ""
-            first = own[-1 if is_call else 0] if own else None
+            first = of_row[-1 if is_call else 0] if of_row else None
             begin = position if first is None else max(position, first.end if is_call else first.start)
-            area = begin, own[-1].end if in_content else next_content
+            area = begin, of_row[-1].end if in_content else next_content
             start = rendered.text.find(before + message.text, *area)
             if start >= 0 and message.text and (in_content or rendered.text.count(message.text, *area) == 1):
                 starts[index] = start + len(before)

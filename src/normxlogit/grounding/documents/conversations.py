@@ -92,14 +92,14 @@ def read_conversation(value: Any) -> Conversation:
     messages = messages_of(value)
     if not isinstance(messages, list) or not messages:
         raise InputError(f"expected {EXPECTED}; got {_described(value)}")
-    beside = value if isinstance(value, Mapping) and "messages" in value else {}
-    tools, tool_names = beside.get("tools"), dict[str, str]()
+    conversation_fields = value if isinstance(value, Mapping) and "messages" in value else {}
+    tools, tool_names = conversation_fields.get("tools"), dict[str, str]()
     steps, notes = list[Message](), list[str]()
     for number, message in enumerate(messages):
         if not is_message(message) or message["role"] not in KINDS:
-            what = f"has the role {message['role']!r}" if is_message(message) else f"is {_described(message)}"
-            raise InputError(f"expected {EXPECTED}; message {number} {what}")
-        if message.get("images") or beside.get("images"):
+            problem = f"has the role {message['role']!r}" if is_message(message) else f"is {_described(message)}"
+            raise InputError(f"expected {EXPECTED}; message {number} {problem}")
+        if message.get("images") or conversation_fields.get("images"):
             raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
         steps += _joined(_steps(message, number, tool_names, notes))
     if not steps:

@@ -71,7 +71,7 @@ def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
 
 
 def _of_row(name: str, row: Mapping[str, Any]) -> list[Prompted]:
-    given = {"split": "test", "domain": name, "origin": "written", **row}
+    fields = {"split": "test", "domain": name, "origin": "written", **row}
     labelled = [
         (kind, sentence, sentence is true, question)
         for kind, true, false, *question in row.get("pairs", ())
@@ -80,11 +80,11 @@ def _of_row(name: str, row: Mapping[str, Any]) -> list[Prompted]:
     labelled += [(kind, sentence, kind == "true", []) for kind, sentence in row.get("sentences", ())]
     by_question: dict[str, list[Statement]] = {}
     for kind, sentence, is_true, question in labelled:
-        asked = str(question[0] if question else row["question"])
-        texts = (str(given["split"]), str(given["domain"]), str(given["origin"]), asked, str(kind), str(sentence))
-        by_question.setdefault(asked, []).append(Statement(*texts, is_true))
+        query = str(question[0] if question else row["question"])
+        texts = (str(fields["split"]), str(fields["domain"]), str(fields["origin"]), query, str(kind), str(sentence))
+        by_question.setdefault(query, []).append(Statement(*texts, is_true))
     documents = {str(key): str(text) for key, text in dict(row["documents"]).items()}
-    return [Prompted(asked, documents, row.get("system"), tuple(some)) for asked, some in by_question.items()]
+    return [Prompted(query, documents, row.get("system"), tuple(group)) for query, group in by_question.items()]
 
 
 def measure_statements(
@@ -99,16 +99,16 @@ def measure_statements(
     for _, prompt in with_progress("prompts", prompted, on_progress):
         request = (prompt.question, dict(prompt.documents), prompt.system, [s.sentence for s in prompt.statements])
         readings = cache.cached(partial(_read, explainer, prompt), "prompt", *request)
-        read = zip(prompt.statements, readings, strict=True)
-        measured += [MeasuredSentence(statement, reading.features, reading.verdict) for statement, reading in read]
+        pairs = zip(prompt.statements, readings, strict=True)
+        measured += [MeasuredSentence(statement, reading.features, reading.verdict) for statement, reading in pairs]
     return measured
 
 
 def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
     """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
-    model, about = explainer.language_model, (prompt.question, prompt.documents)
+    model, question = explainer.language_model, (prompt.question, prompt.documents)
     answers = [
-        read_answered(model, *about, system=prompt.system, answer=statement.sentence).completed
+        read_answered(model, *question, system=prompt.system, answer=statement.sentence).completed
         for statement in prompt.statements
     ]
     return SentencesAfterPrompt(model, answers, None).readings()

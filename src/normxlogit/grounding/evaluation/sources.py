@@ -36,20 +36,20 @@ MATTERS = 2.0
 Array = npt.NDArray[np.float64]
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question with its documents."""
 
     question: str
     documents: Mapping[str, str]
 
 
-def load_questions(path: str | Path, limit: int | None = None) -> list[Asked]:
+def load_questions(path: str | Path, limit: int | None = None) -> list[Question]:
     """Read a file of questions, each row with "question" and "documents", texts or a mapping of them by name."""
 
-    def asked(row: Mapping[str, Any]) -> Asked:
+    def asked(row: Mapping[str, Any]) -> Question:
         if not isinstance(row["question"], str):
             raise TypeError("a question is a text")
-        return Asked(row["question"], read_documents(row["documents"])[0])
+        return Question(row["question"], read_documents(row["documents"])[0])
 
     return parsed_rows(path, asked, "no question with documents", limit)
 
@@ -72,7 +72,7 @@ def source_methods(explainer: Explainer) -> list[Method]:
 
 def evaluate_sources(
     explainer: Explainer,
-    questions: Sequence[Asked],
+    questions: Sequence[Question],
     methods: Sequence[str | Method],
     *,
     max_new_tokens: int = 40,
@@ -91,7 +91,7 @@ def evaluate_sources(
     model, specs = explainer.language_model, [method.spec for method in method_list]
     stored = ResultCache[Mapping[str, Any]](folder, model, [max_new_tokens, ablations, seed], Mapping[str, Any])
 
-    def measure(question: Asked, prompt_seed: int) -> dict[str, Any]:
+    def measure(question: Question, prompt_seed: int) -> dict[str, Any]:
         """Return the figures of all rankings on a prompt, by name; empty if no source matters."""
         prompt = AnsweredPrompt(model, question, max_new_tokens, ablations, prompt_seed)
         if not prompt.matters:
@@ -119,7 +119,7 @@ def evaluate_sources(
 class AnsweredPrompt:
     """A question with the model's answer, for measurements without some sources."""
 
-    def __init__(self, model: TaskModel, question: Asked, max_new_tokens: int, ablations: int, seed: int) -> None:
+    def __init__(self, model: TaskModel, question: Question, max_new_tokens: int, ablations: int, seed: int) -> None:
         self.model, self.question, self.ablations, self.seed = model, question, ablations, seed
         asked = question.question, question.documents
         self.completed = read_answered(model, *asked, max_new_tokens=max_new_tokens).completed

@@ -33,14 +33,14 @@ def read_parts(
         typed[first] = _with_typed_parts({**typed[first], "images": images})
     elif images and len(places) != len(images):
         raise InputError(f"the messages have places for {len(places)} pictures, and {len(images)} are beside them")
-    beside, media = iter(images if places else ()), list[ReadPart]()
+    unplaced_images, media = iter(images if places else ()), list[ReadPart]()
     for message in typed:
         if not isinstance(message.get("content"), list):
             continue
         content = []
         for part in message["content"]:
             if _is_picture(part):
-                picture = read_picture(part if holds_picture(part) else next(beside, part))
+                picture = read_picture(part if holds_picture(part) else next(unplaced_images, part))
                 media.append(picture)
                 part = {"type": "image", "image": picture.image}
             elif isinstance(part, Mapping) and part.get("type") == "audio":

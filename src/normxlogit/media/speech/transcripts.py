@@ -140,11 +140,11 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     token_ids = [task.blank_id(model), *(token.id for token in predictions)]  # the blank stands for a prompt
     ids, of_frames = (torch.tensor([numbers], device=forward.logits.device) for numbers in (token_ids[1:], frames))
     request = Request(model, forward, Emitted(ids, None, None, True, task, of_frames))
-    found = run_method(method, request).on_host()
-    sinks = None if found.sinks is None else functional.pad(found.sinks[0], (0, len(emitted)))
+    scores_of_frames = run_method(method, request).on_host()
+    sinks = None if scores_of_frames.sinks is None else functional.pad(scores_of_frames.sinks[0], (0, len(emitted)))
     # The frames stand before the tokens, as those of an encoder do; no token is read, so none has a score.
-    values = functional.pad(found.values[0], (0, len(emitted)))  # (G, 1, S + G)
-    scores = replace(found.map(lambda of_batch: of_batch[0]), values=values, sinks=sinks)
+    values = functional.pad(scores_of_frames.values[0], (0, len(emitted)))  # (G, 1, S + G)
+    scores = replace(scores_of_frames.map(lambda of_batch: of_batch[0]), values=values, sinks=sinks)
     check_finite(method, request, values.numpy())
     tokens = readable_tokens(model.tokenizer, token_ids)
     delimiter = getattr(model.tokenizer, "word_delimiter_token", None)

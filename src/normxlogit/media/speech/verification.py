@@ -49,8 +49,8 @@ def with_speech_verification(
         return [Answer(None, sum(table(keys_of_set)), None) for keys_of_set in keys]
 
     parts = [] if windows[0].sound.rate is None else g.audio[0].removable()
-    found = Removable(parts, "moment", "silenced", "the transcript")
-    (verified,) = run_searches([g], [picked(g.whole(), found, verify)], answers)
+    removable_moments = Removable(parts, "moment", "silenced", "the transcript")
+    (verified,) = run_searches([g], [picked(g.whole(), removable_moments, verify)], answers)
     return verified
 
 

@@ -75,7 +75,7 @@ def explain_completions(
     run once for each token, on the tokens before it.
     """
     model.refresh()
-    requests = [completion_request(model, each, own) for each, own in zip(completed, options, strict=True)]
+    requests = [completion_request(model, each, chosen) for each, chosen in zip(completed, options, strict=True)]
     contexts = [completion.context for completion in requests]
     if contexts[0].has_source:  # one each
         return [_explain(model, [completion])[0] for completion in requests]
@@ -135,8 +135,8 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
     if model.device.type == "cpu" or context.media or context.source or not isinstance(method, FrozenGradient):
         return 1
     tokens = len(batch) * max(len(completion.context) for completion in batch)
-    wanted = -(-max(len(completion.ids) for completion in batch) // TOKENS_OF_A_COPY)
-    return max(1, min(wanted, model.batch_tokens // method.memory // tokens))
+    copies = -(-max(len(completion.ids) for completion in batch) // TOKENS_OF_A_COPY)
+    return max(1, min(copies, model.batch_tokens // method.memory // tokens))
 
 
 def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
@@ -360,9 +360,9 @@ def predictions_of(
     for part, part_ids in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
         top, part_ids = logits.max(-1), part_ids.to(logits.device)
-        chosen = logits.gather(1, part_ids[:, None])[:, 0]  # (G',)
+        of_tokens = logits.gather(1, part_ids[:, None])[:, 0]  # (G',)
         total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place to save memory
-        for values, indices in ((top.values, top.indices), (chosen, part_ids)):
+        for values, indices in ((top.values, top.indices), (of_tokens, part_ids)):
             tables.append(torch.stack([values, indices.to(values), (values - top.values).exp() / total], -1))  # (G', 3)
     best, generated = (np.concatenate(to_host(*tables[first::2])) for first in (0, 1))  # (G, 3) each
     return model.task.outputs.describe(best), model.task.outputs.describe(generated)

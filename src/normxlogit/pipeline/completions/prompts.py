@@ -28,26 +28,26 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
-    given = {name for name, value in settings.items() if value is not None}
+    named = {name for name, value in settings.items() if value is not None}
     settings = {**model.pipeline.generation, **settings}
-    _check_sampling(given, settings)
+    _check_sampling(named, settings)
     written: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
     if written is not None:
         return written
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings, options.reasoning)
     if options.other_answer is not None:
-        others = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
-        each = len(completed) // len(others)  # of several sequences
-        completed = [replace(prompt, other=others[i // each]) for i, prompt in enumerate(completed)]
+        other_answers = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
+        each = len(completed) // len(other_answers)  # of several sequences
+        completed = [replace(prompt, other=other_answers[i // each]) for i, prompt in enumerate(completed)]
     results = _explained(model, completed, [options] * len(completed))
     return results[0] if single and len(completed) == 1 else Attributions(results)
 
 
-def _check_sampling(given: Set[str], settings: Mapping[str, Any]) -> None:
+def _check_sampling(named: Set[str], settings: Mapping[str, Any]) -> None:
     """Refuse settings of sampling, among those that a call gives, that greedy generation would ignore."""
     samples = settings.get("do_sample", getattr(settings.get("generation_config"), "do_sample", False))
-    unused = [name for name in sorted(given & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
+    unused = [name for name in sorted(named & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
     if unused and not samples:
         raise InputError(
             f"generate: {unused[0]}= is for sampling, and greedy is the default; pass do_sample=True with it"
@@ -61,9 +61,9 @@ def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Opt
     each = [options] if single else _options_of_each(options, len(prompt_list))
     texts = [completions] if single else _one_each("completion", completions, len(prompt_list))
     completed = []
-    for prompt, text, own in zip(prompt_list, texts, each, strict=True):
-        other = None if own.other_answer is None else read_completion(model, prompt, own.other_answer)
-        completed.append(replace(read_completion(model, prompt, text, reasoning=own.reasoning), other=other))
+    for prompt, text, chosen in zip(prompt_list, texts, each, strict=True):
+        other = None if chosen.other_answer is None else read_completion(model, prompt, chosen.other_answer)
+        completed.append(replace(read_completion(model, prompt, text, reasoning=chosen.reasoning), other=other))
     results = _explained(model, completed, each)
     return results[0] if single else Attributions(results)
 
@@ -71,22 +71,22 @@ def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Opt
 def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
     each: list[tuple[Completed, Options, SourceSpec | None]] = [
-        (prompt, own, None if own.sources is None else prompt.division(own.sources))
-        for prompt, own in zip(completed, options, strict=True)
+        (prompt, chosen, None if chosen.sources is None else prompt.division(chosen.sources))
+        for prompt, chosen in zip(completed, options, strict=True)
     ]
     if completed and completed[0].other is not None:
-        return [explain_answer(model, prompt, own, by) for prompt, own, by in each]
-    if not any(own.parts is not None or by is not None for _, own, by in each):
+        return [explain_answer(model, prompt, chosen, division) for prompt, chosen, division in each]
+    if not any(chosen.parts is not None or division is not None for _, chosen, division in each):
         results = explain_completions(model, completed, options)
     else:
         results = []
         with progress_bar(len(completed), None) as advance:
-            for prompt, own, by in each:
-                results.append(explain_sources(model, prompt, own, by, own.parts))
+            for prompt, chosen, division in each:
+                results.append(explain_sources(model, prompt, chosen, division, chosen.parts))
                 advance(1)
     return [
-        with_completion_verification(model, prompt, result, own.verify, by)
-        for result, (prompt, own, by) in zip(results, each, strict=True)
+        with_completion_verification(model, prompt, result, chosen.verify, division)
+        for result, (prompt, chosen, division) in zip(results, each, strict=True)
     ]
 
 

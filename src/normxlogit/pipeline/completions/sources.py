@@ -192,8 +192,8 @@ def explain_answer(
 
     The scores of the prompt's units add up, with sink and bias, to what is explained.
     """
-    other, start = completed.other, completed.prompt_tokens
-    answers = [completed] if other is None else [completed, other]
+    other_answer, start = completed.other, completed.prompt_tokens
+    answers = [completed] if other_answer is None else [completed, other_answer]
     if any(each.encoding.ids[: each.prompt_tokens] != completed.encoding.ids[:start] for each in answers):
         raise InputError(
             "the tokenizer reads the end of the prompt as other tokens before the one answer than before the other: "
@@ -205,7 +205,7 @@ def explain_answer(
     notes = [note for each in explained for note in each.notes]
     if result.bias is not None and any(len(each.generated_ids) > 1 for each in answers):
         notes.append(OWN_TOKENS)
-    if other is not None and other.encoding.ids == completed.encoding.ids:
+    if other_answer is not None and other_answer.encoding.ids == completed.encoding.ids:
         notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
     passes = Counter[str]()
     for each in explained:
@@ -228,16 +228,16 @@ def explain_answer(
 def _of_prompt(a: Attribution) -> Attribution:
     """Return the scores of a whole answer for its prompt alone; the bias holds those of the answer's own tokens."""
     end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    own = range(end, a.text_units)
-    kept = [*range(end), *range(a.text_units, len(a.units))]  # pictures and sounds come last
+    units_of_answer = range(end, a.text_units)
+    units_left = [*range(end), *range(a.text_units, len(a.units))]  # pictures and sounds come last
     return replace(
         a,
-        scores=a.scores[0][..., kept],
-        bias=None if a.bias is None else a.bias[0] + a.scores[0][..., own].sum(-1, dtype=np.float64),
+        scores=a.scores[0][..., units_left],
+        bias=None if a.bias is None else a.bias[0] + a.scores[0][..., units_of_answer].sum(-1, dtype=np.float64),
         sink=None if a.sink is None else a.sink[0],
         sinks=tuple(unit for unit in a.sinks if unit < end),
-        units=a.units.take(kept),
-        media=tuple(replace(medium, first=medium.first - len(own)) for medium in a.media),
+        units=a.units.take(units_left),
+        media=tuple(replace(medium, first=medium.first - len(units_of_answer)) for medium in a.media),
         text=a.prompt,
         completion=None,
         reasoning=(),

@@ -248,5 +248,5 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     except (*UNREADABLE, arrow_errors) as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
-        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason_of(error)})"
-        raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None
+        problem = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason_of(error)})"
+        raise DataError(f"{name}: {problem}" + (f"; {advice}" if advice else "")) from None

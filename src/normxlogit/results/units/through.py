@@ -39,16 +39,18 @@ def passed_through(
     support = np.zeros_like(direct)  # r, (K, ..., U)
     starts = [k if a.generated else (target.span or (0, 0))[0] for k, target in enumerate(a.targets)]
     for k in sorted(range(len(starts)), key=starts.__getitem__):  # as they stand in the text
-        own = [unit for unit, j in part_of_unit.items() if j == k]
+        of_part = [unit for unit, j in part_of_unit.items() if j == k]
         earlier = [unit for unit, j in part_of_unit.items() if starts[j] < starts[k]]
         of_earlier = support[[part_of_unit[unit] for unit in earlier]]  # (n, ..., U)
         for scores, total in ((direct, passed), (basis, rests)):
             total[k] += np.einsum("...n,n...u->...u", scores[k][..., earlier], of_earlier)  # (..., U)
         positive = np.maximum(rests[k], 0)
-        positive[..., own[:1]] += positive.sum(-1, keepdims=True) == 0  # of a part that rests on nothing it stays there
-        support[k] = positive / positive.sum(-1, keepdims=True) if own else 0
+        positive[..., of_part[:1]] += (
+            positive.sum(-1, keepdims=True) == 0
+        )  # of a part that rests on nothing it stays there
+        support[k] = positive / positive.sum(-1, keepdims=True) if of_part else 0
         # What a part takes from its own earlier words rests on what the part rests on.
-        passed[k] += direct[k][..., own].sum(-1, keepdims=True) * support[k]
+        passed[k] += direct[k][..., of_part].sum(-1, keepdims=True) * support[k]
     settings = {**a.settings, "through": "the answer" if spans is None else str(spans)}
     return replace(a, scores=passed.astype(np.float32), settings=settings, verified=None)
 
