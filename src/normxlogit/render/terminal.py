@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.table import Table as Columns
 from rich.text import Text
 
-from ..results.units.characters import safe
+from ..results.units.characters import one_line, safe
 from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
 from .charts import FAINT, GREY, Legend
 
@@ -121,7 +121,8 @@ def _header(block: Header, color: bool) -> RenderableType:
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
     """Draw coloured texts, under their captions in a small block, otherwise beside them."""
-    captioned = [(row.caption, Text("\n").join(_sentence(pieces, color) for pieces in row.texts)) for row in block.rows]
+    drawn = [Text("\n").join(_sentence(pieces, color) for pieces in row.texts) for row in block.rows]
+    captioned = [(one_line(row.caption), text) for row, text in zip(block.rows, drawn, strict=True)]
     if not any(caption for caption, _ in captioned):
         return Group(*(text for _, text in captioned))
     if block.small:
