@@ -53,7 +53,7 @@ def attribute(
     long_text: Annotated[
         options.LongText | None,
         typer.Option(
-            help="For a text over the model's length: its beginning (by default), all of it in windows, or an error row.",
+            help="For a text over the model's length: its beginning (by default), all of it in windows, an error row.",
         ),
     ] = None,
     words: Annotated[bool | None, typer.Option(help="Write words with their scores, by default of texts.")] = None,
@@ -194,7 +194,7 @@ def summarize(
     summary = run(folder, gold=gold, top=top, min_count=min_count, verify=verify, explainer=explainer)
     blocks: list[Block] = []
     for card in summary_cards(summary):
-        blocks += [*([Paragraph(card.heading)] if card.heading else []), *card.blocks]
+        blocks += [*([Paragraph(card.heading, heading=True)] if card.heading else []), *card.blocks]
     deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)
 
 

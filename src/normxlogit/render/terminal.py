@@ -100,7 +100,7 @@ def _columns(sides: Iterable[Any], rows: Iterable[Iterable[Text]]) -> Columns:
     """Return rows in columns, each aligned at a side."""
     table = Columns.grid(padding=(0, 2, 0, 0))
     for side in sides:
-        table.add_column(justify=side, no_wrap=side == "right", overflow="fold")
+        table.add_column(justify=side, overflow="fold")  # all give way where lines are narrow
     for row in rows:
         table.add_row(*row)
     return table
@@ -209,7 +209,7 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Header.kind: _header,
-    Paragraph.kind: lambda block, _: _text(block.text, DIM),
+    Paragraph.kind: lambda block, _: _text(block.text, BOLD if block.heading else DIM),
     Sentences.kind: _sentences,
     Chat.kind: lambda block, color: _sentence(block.answer.pieces, color),
     Table.kind: _table,
