@@ -141,7 +141,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         kinds.append(kind)
         details.append("\n".join(lines))
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
-    labels = [visible(target.name) for target in a.targets] if a.has_target_axis else [""]
+    labels = [target.name for target in a.targets] if a.has_target_axis else [""]
     rows = [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]
     scores = np.stack(columns, -1).reshape(len(rows), -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
     finite = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32)
