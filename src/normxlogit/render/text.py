@@ -104,7 +104,7 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
         rows.append([*cells, *([cell(without[i])] if measured else [])])
     columns = [Column(""), Column("score" if measured else "", numbers=True), Column("")]
     count, listed = len(grid.strongest(0)), len(ranked)
-    units = unit if count == 1 else f"{unit}s"
+    units = unit if count == 1 else f"{unit}es" if unit.endswith("h") else f"{unit}s"
     caption = f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
     return Table([*columns, *([Column(WITHOUT)] if measured else [])], rows, caption, stacked=True)
 
