@@ -113,7 +113,10 @@ def media_block(
 ) -> PatchesBlock:
     """Return the block of a picture or a sound; see `Medium.block`. Scores of several targets are summed."""
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    medium = merge_neighbours(medium, MOST_PATCHES if isinstance(medium, PictureScores) else MOST_MOMENTS)
+    if isinstance(medium, PictureScores):
+        medium = merge_neighbours(medium, MOST_PATCHES)
+    else:
+        medium = merge_neighbours(medium, MOST_MOMENTS)
     names = [name if alone else f"{medium.name}, {name}" for name in medium.part_names]
     scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
     fields = Grid([""], names, scores, signed=signed).pieces(0)
