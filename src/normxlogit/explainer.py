@@ -71,7 +71,7 @@ class Explainer:
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind, or `task` does not fit it.
 
-    Example:
+    Examples:
         >>> Explainer.from_pretrained()("The movie is mediocre, maybe even bad.").prediction.label
         'negative'
     """
@@ -270,7 +270,7 @@ class Explainer:
         Raises:
             InputError: If there is no such unit, or there are several inputs.
 
-        Example:
+        Examples:
             >>> Explainer.from_pretrained().without("It is mediocre, maybe even bad.", ["mediocre", "bad"]).changed
             True
         """

@@ -1,8 +1,10 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from normxlogit import Attribution, Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
+from normxlogit.app import answers
 from normxlogit.app.answers import App, Limits
 from normxlogit.app.frame import framed, message
 from normxlogit.grounding.result import Citations
@@ -44,6 +46,16 @@ def test_several_methods_stand_side_by_side_and_one_that_fails_is_told(app):
     assert note.startswith("decompx: ")
     with pytest.raises(UnsupportedModelError):
         app.explain("the cat sat", model="writer", methods=["decompx"])
+
+
+def test_the_small_model_writes_where_the_apps_own_does_not(app, monkeypatch):
+    small = SimpleNamespace(submodule_search_locations=["writer"])
+    for package, expected in ((small, "writer"), (None, "")):
+        monkeypatch.setattr(answers, "find_spec", lambda name, found=package: found)
+        assert app.writer == expected
+    assert App("writer", load=load).writer == "writer"
+    monkeypatch.setattr(answers, "find_spec", lambda name: small)
+    assert json.loads(app.generate("once upon a time", new_tokens=2).json)["generated"]
 
 
 def test_generation_and_citation(app):

@@ -7,7 +7,7 @@ import pytest
 
 from normxlogit.errors import DataError
 from normxlogit.results.attribution import Attribution
-from tests.media.factories import make_media
+from tests.media.factories import make_image, make_media
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -57,3 +57,7 @@ def test_one_token_has_the_picture_and_the_sound_beside_its_words():
         assert np.array_equal(medium.scores, of_all.scores[1])
     assert "cat.png" in str(one)
     assert Attribution.from_dict(one.to_dict()) == one
+
+
+def test_a_classified_picture_is_drawn_by_rows_and_columns_of_patches():
+    assert "\nPatches\nrow 2, column 1  +3.00" in str(make_image())

@@ -1,5 +1,7 @@
 """CLIP and SigLIP: the cosine of a text and a picture, from either side."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -71,7 +73,7 @@ def test_words_and_regions_are_left_out_to_test_a_cosine_by_the_own_model():
         kept, without = TEXT.split(), pixels.clone()
         if unit.startswith("region "):
             regions += 1
-            row, column = map(int, unit.removeprefix("region ").split(","))
+            row, column = (int(number) - 1 for number in re.findall(r"\d+", unit))
             inside = torch.zeros(32, 32, dtype=torch.bool)
             inside[8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = True
             near = torch.zeros_like(inside)

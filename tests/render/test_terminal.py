@@ -1,12 +1,15 @@
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
+from normxlogit.render.blocks import Column, Table, cell
 from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.render.text import attribution_blocks
 from normxlogit.results.collection import Attributions
-from tests.factories import MOVIE, make_attribution
+from normxlogit.results.targets import Target
+from tests.factories import BOTH, MOVIE, all_labels, make_attribution
 
 
 def to_text(a, *, words=False, color=False):
@@ -84,3 +87,26 @@ def test_a_collection_prints_ten_and_says_how_many_more():
     assert shown.count("prediction") == 10
     assert shown.endswith("and 190 more: slice them, or to_html(path) writes a page of all")
     assert "slice them" not in str(many[:10])
+
+
+def test_a_name_with_a_line_break_stays_on_its_line():
+    rows = to_text(replace(all_labels(), targets=(Target("label", "very\nbad", 0), BOTH[1]))).splitlines()
+    assert "explained   very bad, positive" in rows
+    assert any(row.startswith("very bad  [CLS] The movie") for row in rows)
+
+
+def test_a_narrow_terminal_shows_every_column(monkeypatch):
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "60")
+    names = ["gorgeous", "+1.25", "of 30", "of 60", "of 90"]
+    columns = [Column("what"), *(Column(f"a rather long heading {i}", numbers=True) for i in range(4))]
+    text = text_of_blocks([Table(columns, [[cell(name) for name in names]])], color=False)
+    assert max(map(len, text.splitlines())) <= 60
+    assert all(name in text for name in names)
+
+
+def test_the_legend_names_the_colour_of_a_faint_bar():
+    a = make_attribution(pieces=("bad", "."), scores=(3.0, -0.1))
+    assert "for negative" in to_text(a, color=True)
+    assert "against negative" in to_text(a, color=True)
+    assert "against negative" not in to_text(a)  # where no word has its mark

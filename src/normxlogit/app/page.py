@@ -35,7 +35,7 @@ DOCUMENTS = (
 
 HINTS = {
     "Model": "A folder or a name on the hub, by default the app's own model.",
-    "Language model": f"A folder or a name on the hub, by default the app's own model. A small one: {SMALL}",
+    "Language model": f"A folder or a name on the hub, by default the app's own model, or a small one: {SMALL}",
 }
 """What each field of a model says; weights are read as safetensors, and no code of a model is run."""
 
@@ -216,8 +216,8 @@ def _choice(label: str, choices: list[Any], elem_id: str = "methods", **options:
 
 def _model_field(app: App, name: str, label: str) -> gr.Textbox:
     """Return the field of a model with a label of `HINTS`."""
-    own_model = model_text(app.model_name) if app.model_name else "small sentiment model"
-    return gr.Textbox(label=label, info=HINTS[label], placeholder=own_model, elem_id=name)
+    used, small = (app.model_name, "small sentiment model") if label == "Model" else (app.writer, "")
+    return gr.Textbox(label=label, info=HINTS[label], placeholder=model_text(used) if used else small, elem_id=name)
 
 
 def _options() -> gr.Column:

@@ -24,7 +24,7 @@ class OnceEach(TyperCommand):
     """A command whose options of one value are given once: of two values the second would replace the first unseen."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings | {"rich_markup_mode": "rich"})  # options in panels
+        super().__init__(*arguments, **settings | {"rich_markup_mode": None})
         self.short_help = (self.help or "").partition("\n\n")[0]  # in a list of commands the sentence is not cut
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -20,7 +20,7 @@ app: typer.Typer = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich is imported for the help of a command, not for the list of commands
+    rich_markup_mode=None,  # rich is slow to import, and its panels cut names where lines are narrow
 )
 
 

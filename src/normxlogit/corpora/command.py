@@ -13,16 +13,6 @@ from ..errors import InputError
 from ..long_runs.tables import Format
 from ..results.units.kinds import PartKind, SourceKind
 
-PREDICTIONS = "Of predictions"
-COMPLETIONS = "Of completions"
-CITATIONS = "Of answers and conversations"
-RUN = "How it runs"
-
-
-def _option(panel: str, description: str, **settings: Any) -> Any:
-    """Return an option in a panel of `--help`."""
-    return typer.Option(rich_help_panel=panel, help=description, **settings)
-
 
 def attribute(
     inputs: Annotated[
@@ -62,54 +52,52 @@ def attribute(
     layers: options.LayerNumbers = None,
     long_text: Annotated[
         options.LongText | None,
-        _option(
-            PREDICTIONS,
-            "For a text over the model's length: its beginning (by default), all of it in windows, or an error row.",
+        typer.Option(
+            help="For a text over the model's length: its beginning (by default), all of it in windows, an error row.",
         ),
     ] = None,
-    words: Annotated[bool | None, _option(PREDICTIONS, "Write words with their scores, by default of texts.")] = None,
+    words: Annotated[bool | None, typer.Option(help="Write words with their scores, by default of texts.")] = None,
     merge: options.MergeChoice = None,
     max_new_tokens: Annotated[
         int | None,
-        _option(COMPLETIONS, "Let the model generate the completions, each of at most this many tokens.", min=1),
+        typer.Option(help="Let the model generate the completions, each of at most this many tokens.", min=1),
     ] = None,
     sources: Annotated[
-        SourceKind | None, _option(COMPLETIONS, "What each completion rests on; sentences of its prompt by default.")
+        SourceKind | None, typer.Option(help="What each completion rests on; sentences of its prompt by default.")
     ] = None,
     parts: Annotated[
-        PartKind | None, _option(COMPLETIONS, "What a completion is divided into; by default it is explained whole.")
+        PartKind | None, typer.Option(help="What a completion is divided into; by default it is explained whole.")
     ] = None,
     turn: Annotated[
         int | None,
-        _option(
-            CITATIONS, "In a conversation, which of the assistant's texts is the answer, from 0; by default the last."
+        typer.Option(
+            help="In a conversation, which of the assistant's texts is the answer, from 0; by default the last."
         ),
     ] = None,
     verify: Annotated[
         str | None,
-        _option(
-            CITATIONS,
-            "Test the citations: leave out this many of the first sources one by one, then all, "
+        typer.Option(
+            help="Test the citations: leave out this many of the first sources one by one, then all, "
             'and edit words; "auto" goes on until the others can no longer come first.',
             metavar="N",
         ),
     ] = None,
     input_format: Annotated[
-        Format | None, _option(RUN, "Format, where names do not tell it; of standard input text by default.")
+        Format | None, typer.Option(help="Format, where names do not tell it; of standard input text by default.")
     ] = None,
     shard_rows: Annotated[
-        int | None, _option(RUN, "Rows of a shard; 4096 by default, 64 of all but predictions of texts.", min=1)
+        int | None, typer.Option(help="Rows of a shard; 4096 by default, 64 of all but predictions of texts.", min=1)
     ] = None,
     batch_tokens: Annotated[
-        int | None, _option(RUN, "Most tokens in one forward pass; by default what fits.", min=1)
+        int | None, typer.Option(help="Most tokens in one forward pass; by default what fits.", min=1)
     ] = None,
-    max_errors: Annotated[int | None, _option(RUN, "Stop when more rows have no result.", min=0)] = None,
+    max_errors: Annotated[int | None, typer.Option(help="Stop when more rows have no result.", min=0)] = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    engine: Annotated[Literal["local", "ray"], _option(RUN, "On this machine, or on a Ray cluster.")] = "local",
-    num_workers: Annotated[int, _option(RUN, "Ray: workers, each with a model of its own.", min=1)] = 1,
-    num_gpus_per_worker: Annotated[float, _option(RUN, "Ray: GPUs of each worker.", min=0)] = 0,
-    ray_address: Annotated[str | None, _option(RUN, "Ray: the cluster; started here if there is none.")] = None,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="On this machine, or on a Ray cluster.")] = "local",
+    num_workers: Annotated[int, typer.Option(help="Ray: workers, each with a model of its own.", min=1)] = 1,
+    num_gpus_per_worker: Annotated[float, typer.Option(help="Ray: GPUs of each worker.", min=0)] = 0,
+    ray_address: Annotated[str | None, typer.Option(help="Ray: the cluster; started here if there is none.")] = None,
 ) -> None:
     """Explain a corpus and write Parquet shards; a stopped run resumes where it was.
 
@@ -208,7 +196,7 @@ def summarize(
     summary = run(folder, gold=gold, top=top, min_count=min_count, verify=verify, explainer=explainer)
     blocks: list[Block] = []
     for card in summary_cards(summary):
-        blocks += [*([Paragraph(card.heading)] if card.heading else []), *card.blocks]
+        blocks += [*([Paragraph(card.heading, heading=True)] if card.heading else []), *card.blocks]
     deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)
 
 

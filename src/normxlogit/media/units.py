@@ -109,8 +109,8 @@ class PictureScores(_Drawn):
 
     @property
     def part_names(self) -> list[str]:
-        """Row and column of every patch."""
-        return [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
+        """Row and column of every patch, from 1 on."""
+        return [f"row {row + 1}, column {column + 1}" for row, column in np.ndindex(*self.shape)]
 
     @property
     def boxes(self) -> FloatArray:
@@ -127,13 +127,13 @@ class PictureScores(_Drawn):
 
     def removable(self) -> list[UnitScore]:
         """Return squares of patches, at most `REGIONS` in a row or column."""
-        side = -(-max(self.shape) // REGIONS)
+        side, names = -(-max(self.shape) // REGIONS), self.part_names
         groups: dict[tuple[int, int], list[int]] = {}
         for patch, (row, column) in enumerate(np.ndindex(*self.shape)):
             groups.setdefault((row // side * side, column // side * side), []).append(patch)
         return [
-            self.removable_part(f"{y},{x}" + (f" to {y + side - 1},{x + side - 1}" if side > 1 else ""), patches)
-            for (y, x), patches in groups.items()
+            self.removable_part(" to ".join(dict.fromkeys((names[patches[0]], names[patches[-1]]))), patches)
+            for patches in groups.values()
         ]
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
@@ -212,7 +212,7 @@ class SoundScores(_Drawn):
     @property
     def part_names(self) -> list[str]:
         """The seconds of every moment."""
-        return [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
+        return [f"{start:.2f} to {end:.2f} s" for start, end in self.places.tolist()]
 
     @property
     def times(self) -> FloatArray:
@@ -226,7 +226,7 @@ class SoundScores(_Drawn):
             if end > start:
                 groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
         return [
-            self.removable_part(f"{self.times[frames, 0].min():.2f}-{self.times[frames, 1].max():.2f} s", frames)
+            self.removable_part(f"{self.times[frames, 0].min():.2f} to {self.times[frames, 1].max():.2f} s", frames)
             for frames in groups.values()
         ]
 

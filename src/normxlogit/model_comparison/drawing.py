@@ -17,7 +17,7 @@ def difference_blocks(d: ModelDifference) -> list[Block]:
     answers = [prediction_text(answer) for answer in d.answers] or [f"{nats:.2f} nats" for nats in d.measured]
     described = header([d], verdict(d.verified))
     facts = [
-        ("explained", f"{name}{f' rather than {contrast}' if d.target.contrast else ''}, after less before"),
+        ("explained", f"{name}{f' rather than {contrast}' if d.target.contrast else ''}, after minus before"),
         ("before", model_text(d.models[0])),
         ("after", model_text(d.models[1])),
         *(fact for fact in described.facts if fact[0] == "method"),
@@ -33,6 +33,7 @@ def difference_blocks(d: ModelDifference) -> list[Block]:
         elif isinstance(block, Sentences):
             block = replace(block, rows=rows)
         elif isinstance(block, Legend):
-            block = replace(block, positive=f"towards {name}", negative=away)
+            notes = ["each line by its own largest score"] if d.scores_of_each is not None else []
+            block = replace(block, positive=f"towards {name}", negative=away, notes=notes, grid=None)
         blocks.append(block)
     return blocks

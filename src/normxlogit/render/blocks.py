@@ -91,6 +91,7 @@ class Paragraph(Block):
     """A line of plain text."""
 
     text: str
+    heading: bool = False  # bold in a terminal; cards of a page have headings of their own
 
 
 class Sentence(NamedTuple):

@@ -129,7 +129,7 @@ class Legend(Block):
         signs = [(sign, text) for sign, text in ((1, self.positive), (-1, self.negative)) if text]
         if self.grid is None:
             return signs
-        return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= FAINT]
+        return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) > 0]
 
     def remarks(self) -> list[str]:
         """Return the notes on the colours, with that on which scores have none."""

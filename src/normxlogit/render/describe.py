@@ -158,7 +158,8 @@ def answer_text(removal: Removal, verified: Verification | None = None) -> str:
     value, prediction = removal.value, removal.prediction
     original = None if verified is None else verified.original.prediction
     if removal.quantity == "difference":  # of the answers of two models
-        return f"{value:+.2f}" if prediction is None else f"{prediction.label}, {value:+.2f}"
+        label = "" if prediction is None else f"{prediction.label}, "
+        return f"{label}difference {value:+.2f}"
     if removal.quantity == "log-probability":
         return likelihood_text(value - removal.original)
     if prediction is None or removal.quantity == "cosine":

@@ -17,13 +17,10 @@ from .text import bounded
 STRONGEST = 5
 """Words of the context in the row of each generated token."""
 
-HINT = (
-    "Point at a generated token (the bold ones) to colour what it rests on; click to hold it. "
-    "Keys: left and right arrow, Escape."
-)
+HINT = "Point at a generated token to colour what it rests on; click to hold it. Keys: left and right arrow, Escape."
 
 HEARD = (
-    "Point at a word (the bold ones) to colour the {parts} that it rests on, or at one of these for its words; "
+    "Point at a word to colour the {parts} that it rests on, or at one of these for its words; "
     "click to hold it. Keys: left and right arrow, Escape."
 )
 

@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.table import Table as Columns
 from rich.text import Text
 
-from ..results.units.characters import safe
+from ..results.units.characters import one_line, safe
 from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
 from .charts import FAINT, GREY, Legend
 
@@ -100,7 +100,7 @@ def _columns(sides: Iterable[Any], rows: Iterable[Iterable[Text]]) -> Columns:
     """Return rows in columns, each aligned at a side."""
     table = Columns.grid(padding=(0, 2, 0, 0))
     for side in sides:
-        table.add_column(justify=side, no_wrap=side == "right", overflow="fold")
+        table.add_column(justify=side, overflow="fold")  # all give way where lines are narrow
     for row in rows:
         table.add_row(*row)
     return table
@@ -121,7 +121,8 @@ def _header(block: Header, color: bool) -> RenderableType:
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
     """Draw coloured texts, under their captions in a small block, otherwise beside them."""
-    captioned = [(row.caption, Text("\n").join(_sentence(pieces, color) for pieces in row.texts)) for row in block.rows]
+    drawn = [Text("\n").join(_sentence(pieces, color) for pieces in row.texts) for row in block.rows]
+    captioned = [(one_line(row.caption), text) for row, text in zip(block.rows, drawn, strict=True)]
     if not any(caption for caption, _ in captioned):
         return Group(*(text for _, text in captioned))
     if block.small:
@@ -208,7 +209,7 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Header.kind: _header,
-    Paragraph.kind: lambda block, _: _text(block.text, DIM),
+    Paragraph.kind: lambda block, _: _text(block.text, BOLD if block.heading else DIM),
     Sentences.kind: _sentences,
     Chat.kind: lambda block, color: _sentence(block.answer.pieces, color),
     Table.kind: _table,

@@ -31,7 +31,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
         sentences = [laid_out.sentence(row) for row in range(len(grid.rows))]
         blocks.append(Sentences(sentences, steps, representative_layer(a)))
     if grid.rows[1:]:
-        axis = "layer" if a.layers is not None else "label"
+        axis = "layer" if a.layers is not None else "token" if a.targets[0].kind == "token" else "label"
         return [*blocks, laid_out.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
     without = laid_out.facts[WITHOUT]
     ranked = [i for rank, i in enumerate(grid.strongest(0)) if rank < STRONGEST or without[i]]
@@ -104,7 +104,7 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
         rows.append([*cells, *([cell(without[i])] if measured else [])])
     columns = [Column(""), Column("score" if measured else "", numbers=True), Column("")]
     count, listed = len(grid.strongest(0)), len(ranked)
-    units = unit if count == 1 else f"{unit}s"
+    units = unit if count == 1 else f"{unit}es" if unit.endswith("h") else f"{unit}s"
     caption = f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
     return Table([*columns, *([Column(WITHOUT)] if measured else [])], rows, caption, stacked=True)
 

@@ -194,8 +194,8 @@ class Attribution(Record):
 
         Its score reflects that a prediction is made there rather than which one, so rankings and colours leave it out.
         """
-        target = self.targets[0]
-        return target.position if target.kind == "token" and len(self.targets) == 1 else None
+        positions = {target.position if target.kind == "token" else None for target in self.targets}
+        return positions.pop() if len(positions) == 1 else None
 
     @property
     def prompt(self) -> str | None:

@@ -227,7 +227,7 @@ def test_differences_are_saved_and_loaded(tmp_path) -> None:
     assert table[0]["prediction_before"] == many[0].answers[0].label
     assert many[0].group("sentence").scores.sum() == pytest.approx(many[0].scores.sum(), abs=1e-5)
     page = many.to_html()
-    assert "after less before" in page
+    assert "after minus before" in page
     assert many[0].answers[0].label in page
 
 
@@ -260,7 +260,7 @@ def test_the_command_compares_texts_and_tables(tmp_path, capsys) -> None:
     folders = (tmp_path / "before", tmp_path / "after")
     code, out, _ = run(capsys, "compare-models", *folders, TEXT, "--verify", "1")
     assert code == 0
-    assert "after less before" in out
+    assert "after minus before" in out
     pytest.importorskip("pyarrow")
     (tmp_path / "rows.csv").write_text(f"sentence\n{TEXT}\nbad\n")
     table = (*folders, tmp_path / "rows.csv", "--column", "sentence")

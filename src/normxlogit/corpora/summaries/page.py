@@ -15,7 +15,7 @@ from ...render.blocks import (
     Table,
     cell,
 )
-from ...render.charts import Legend
+from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
 from ...render.layout import layout
@@ -162,10 +162,12 @@ def _words_by_label(summary: Summary) -> list[Card]:
         note = MEANS.format(label=label).replace("texts", inputs)
         by_score = sorted(units.values(), key=lambda unit: -unit.mean)
         bars = _bars([(unit.mean, (unit.low, unit.high)) for unit in by_score])
+        scale = max(abs(unit.mean) for unit in by_score)
         rows: list[list[str | Cell]] = []
         for u, bar in zip(by_score, bars, strict=True):
-            half_width = "" if u.high != u.high or u.high == u.mean else f" ± {round(u.high - u.mean, 3):.2g}"
-            mean = f"{round(u.mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
+            known = u.high == u.high and u.high != u.mean
+            half_width = f" ± {number(u.high - u.mean, scale, signed=False)}" if known else ""
+            mean = number(u.mean, scale) + half_width
             rows.append([u.text, f"{u.count:,}", mean, Cell(value=u.mean, bar=bar), _example(u, summary.texts)])
         title = f'{summary.unit.capitalize()} for and against "{label}"'
         cards.append(Card([Paragraph(note), _table(columns, rows)], title, result=False))

@@ -115,11 +115,9 @@ def media_block(
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
     if isinstance(medium, PictureScores):
         medium = merge_neighbours(medium, MOST_PATCHES)
-        prefix = "" if alone else f"{medium.name}, "
-        names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(medium.shape)]
     else:
         medium = merge_neighbours(medium, MOST_MOMENTS)
-        names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
+    names = [name if alone else f"{medium.name}, {name}" for name in medium.part_names]
     scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
     fields = Grid([""], names, scores, signed=signed).pieces(0)
     parts = [p._replace(text="", source=None if first is None else first + i) for i, p in enumerate(fields)]

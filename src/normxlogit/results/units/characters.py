@@ -31,10 +31,8 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def visible(text: str) -> str:
-    """Return the text without outer white space, or a visible sign if it is only white space."""
-    if text.strip():
-        return text.strip()
-    return "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
+    """Return the text on one line without outer white space, or visible signs if it is only white space."""
+    return " ".join(text.split()) or "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
 
 
 def quoted(name: str) -> str:
