@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -52,8 +53,8 @@ class PictureScores(_Drawn):
     """A picture of the input with the scores of its patches.
 
     Attributes:
-        places: float32, (h, w, 4): left, top, right and bottom of every patch in pixels of the picture that was given,
-            or in patches where its classifier's processor is not asked.
+        places: float32, (h, w, 4): left, top, right and bottom of every patch in pixels of the picture that was given;
+            of what a processor returned in pixels of that.
         width: Its width.
         height: Its height.
         preview: A smaller copy, as a data URI; empty for none.
@@ -62,6 +63,7 @@ class PictureScores(_Drawn):
     unit_kind: ClassVar = "patch"
     parts_name: ClassVar = "patches"
     removed_unit: ClassVar = ("region", "replaced")
+    place_columns: ClassVar = ("left", "top", "right", "bottom")
     row_columns: ClassVar = {"rows": Index, "columns": Index, "first": Index}
 
     kind: Literal["picture"] = "picture"
@@ -71,9 +73,9 @@ class PictureScores(_Drawn):
 
     @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
-        """Return whether a source is a box: four whole numbers, or five with the picture's number first."""
-        is_row = isinstance(item, Sequence) and len(item) in (4, 5)
-        return is_row and all(isinstance(i, int | np.integer) for i in item)
+        """Return whether a source is a box: four numbers, or five with the picture's number first."""
+        is_row = isinstance(item, Sequence | np.ndarray) and len(item) in (4, 5)
+        return is_row and all(isinstance(i, Real) for i in item)
 
     @classmethod
     def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
@@ -86,12 +88,12 @@ class PictureScores(_Drawn):
                     f"source {name!r}: the prompt holds {len(media)} pictures; a region is (left, top, right, bottom) "
                     "of the only one, or (picture, left, top, right, bottom) with its number from 0"
                 )
-            left, top, right, bottom = map(int, box[-4:])
+            left, top, right, bottom = map(float, box[-4:])
             width, height = media[number].extent
             if not (0 <= left < right <= width and 0 <= top < bottom <= height):
                 raise InputError(
-                    f"source {name!r}: {tuple(box[-4:])} is not a box (left, top, right, bottom) in "
-                    f"{media[number].name}, whose patches end at ({width}, {height})"
+                    f"source {name!r}: {box_name(box[-4:])} is not a box (left, top, right, bottom) in "
+                    f"{media[number].name}, which has {width} x {height} pixels"
                 )
             regions[name] = number, (left, top, right, bottom)
         return regions
@@ -109,12 +111,12 @@ class PictureScores(_Drawn):
 
     @property
     def part_names(self) -> list[str]:
-        """Row and column of every patch."""
-        return [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
+        """The box of every patch, in pixels."""
+        return [box_name(box) for box in self.places.reshape(-1, 4).tolist()]
 
     @property
     def boxes(self) -> FloatArray:
-        """Left, top, right and bottom of every patch in pixels of the picture, (h, w, 4); see `places`."""
+        """Left, top, right and bottom of every patch in pixels of the picture, (h, w, 4)."""
         return self.places
 
     def validate(self, units: int) -> None:
@@ -132,8 +134,8 @@ class PictureScores(_Drawn):
         for patch, (row, column) in enumerate(np.ndindex(*self.shape)):
             groups.setdefault((row // side * side, column // side * side), []).append(patch)
         return [
-            self.removable_part(f"{y},{x}" + (f" to {y + side - 1},{x + side - 1}" if side > 1 else ""), patches)
-            for (y, x), patches in groups.items()
+            self.removable_part(box_name(self.place_of([self.first + patch for patch in patches])), patches)
+            for patches in groups.values()
         ]
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
@@ -146,8 +148,7 @@ class PictureScores(_Drawn):
         """Colour the picture: red for positive and blue for negative scores, stronger for larger ones.
 
         Args:
-            image: The picture that was given. Where boxes are in patches, a processor that crops to the middle leaves
-                the margins unseen: give the picture as cropped then, to have every patch in its place.
+            image: The picture that was given, or a copy in another size.
 
         Returns:
             A new picture of the same size.
@@ -174,6 +175,7 @@ class SoundScores(_Drawn):
     parts_name: ClassVar = "moments"
     removed_unit: ClassVar = ("moment", "silenced")
     is_over_time: ClassVar = True
+    place_columns: ClassVar = ("start_seconds", "end_seconds")
     row_columns: ClassVar = {"times": tuple[tuple[Number, Number], ...]}
 
     kind: Literal["sound"] = "sound"
@@ -183,8 +185,9 @@ class SoundScores(_Drawn):
     @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
         """Return whether a source is a span of seconds: a pair with a fraction, or of a sound without a text."""
-        is_pair = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(i, int | float) for i in item)
-        return is_pair and (not has_text or any(isinstance(i, float) for i in item))
+        is_pair = isinstance(item, tuple | list | np.ndarray) and len(item) == 2
+        is_span = is_pair and all(isinstance(i, Real) for i in item)
+        return is_span and (not has_text or not all(isinstance(i, Integral) for i in item))
 
     @classmethod
     def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
@@ -212,7 +215,7 @@ class SoundScores(_Drawn):
     @property
     def part_names(self) -> list[str]:
         """The seconds of every moment."""
-        return [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
+        return [seconds_name(start, end) for start, end in self.places.tolist()]
 
     @property
     def times(self) -> FloatArray:
@@ -226,7 +229,7 @@ class SoundScores(_Drawn):
             if end > start:
                 groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
         return [
-            self.removable_part(f"{self.times[frames, 0].min():.2f}-{self.times[frames, 1].max():.2f} s", frames)
+            self.removable_part(seconds_name(*self.place_of([self.first + frame for frame in frames])), frames)
             for frames in groups.values()
         ]
 
@@ -247,21 +250,12 @@ class SoundScores(_Drawn):
         return words_over_time(self, names)
 
 
-def grid_medium(rows: int, columns: int, first: int) -> PictureScores:
-    """Return a picture whose patches form a grid, in units of patches."""
-    left, top = np.meshgrid(np.arange(columns), np.arange(rows))  # (rows, columns) each
-    boxes = np.stack([left, top, left + 1, top + 1], -1).astype(np.float32)
-    return PictureScores(name="the picture", first=first, places=boxes, width=columns, height=rows)
+def box_name(box: Sequence[float]) -> str:
+    """Return left, top, right and bottom of a box in pixels, as a caller writes them."""
+    return f"({', '.join(f'{edge:.1f}'.removesuffix('.0') for edge in box)})"
 
 
-def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
-    """Return a sound whose moments are the units with times; None if no unit has one.
-
-    Args:
-        times: Beginning and end of each unit in seconds; (0, 0) of those before the first moment and after the last.
-    """
-    timed = [i for i, (start, end) in enumerate(times) if end > start]
-    if not timed:
-        return None
-    moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
-    return SoundScores(name="the sound", first=timed[0], places=moments, seconds=float(moments.max()))
+def seconds_name(start: float, end: float) -> str:
+    """Return a beginning and an end in seconds."""
+    digits = 2 if end - start > 0.009 else 3
+    return f"{start:.{digits}f}-{end:.{digits}f} s"

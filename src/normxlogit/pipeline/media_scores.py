@@ -64,9 +64,14 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
             f"in a prompt than alone, or parts that form no grid{hint}"
         )
     at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
-    details: dict[str, Any] = {"places": spread.where, "tokens": medium.tokens, **medium.details}
-    result_medium = medium_class(medium.kind)(kind=medium.kind, name=medium.name, first=0, **details)
-    return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
+    placed = result_medium(medium, spread.where, tokens=medium.tokens)
+    return Placed(placed, at_places.reshape(*at_places.shape[:2], -1))
+
+
+def result_medium(medium: EncodedMedium, places: FloatArray, **fields: Any) -> Medium:
+    """Return a picture or a sound with its places as a medium of a result, which has further fields."""
+    fields = {"kind": medium.kind, "name": medium.name, "first": 0, "places": places, **medium.details, **fields}
+    return medium_class(medium.kind)(**fields)
 
 
 def appended(

@@ -126,6 +126,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         WITHOUT: [without_text(a, group) for group in tokens],
         ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
     }
+    unit_names = a.unit_names
     spans: list[list[PlacedPiece]] = [[] for _ in texts]
     names, kinds, details, current = [], [], [], 0
     for i, (group, start, end) in enumerate(groups):
@@ -137,7 +138,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         name = texts[current][start:end] or a.units.text[group[0]]
         piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
         spans[current].append((start, end, piece))
-        names.append(quoted(visible(name or a.units.names[group[0]])))
+        names.append(quoted(visible(unit_names[group[0]] or name)))
         kinds.append(kind)
         details.append("\n".join(lines))
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
@@ -149,7 +150,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     steps = len(a.layers or ())
     grid = Grid(rows, names, finite, label=label, signed=a.signed, kinds=kinds, details=details, steps=steps)
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
-    return Layout("word" if in_words else "token", pieces, tokens, facts, grid)
+    return Layout("word" if in_words else a.units.kind[-1] if a.media else "token", pieces, tokens, facts, grid)
 
 
 def _group_overlapping(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..copies.clone import unwrapped
 from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
+from ..inputs.texts import numbered
 from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import Answer, Outcomes, Verify, in_batches, picked, removable, run_searches
 from ..methods import Method, Request, Scores, check_finite, run_method
@@ -75,8 +76,11 @@ def explain_similarity(
     other_tower = other_towers[0]
     if any(candidate is not other_tower for candidate in other_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
-    (query,) = _embed(tower, encoded(tower, [item]))
-    encodings = encoded(other_tower, second_items)
+    if other_tower is tower:  # pictures without a name are numbered
+        query_encoding, *encodings = encoded(tower, [item, *second_items])
+    else:
+        (query_encoding,), encodings = encoded(tower, [item]), encoded(other_tower, second_items)
+    (query,) = _embed(tower, [query_encoding])
     documents = _embed(other_tower, encodings)
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
     (query_scores,) = _score(tower, [query], method, vectors)
@@ -200,6 +204,7 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
     units = left.units + right.units
     scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
     units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
+    names = numbered(medium.name for medium in media)
     states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
     of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
     alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
@@ -210,7 +215,7 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
     return Similarity(
         scores=scores[0],
         units=units,
-        media=tuple(replace(medium, tokens=()) for medium in media),
+        media=tuple(replace(medium, tokens=(), name=name) for medium, name in zip(media, names, strict=True)),
         text="" if query.encoding.signal else query.encoding.text,
         text_pair=document.encoding.text,
         predictions=(Prediction("cosine", 0, cosine, None),),

@@ -17,7 +17,7 @@ from ...render.html import element
 from ...render.terminal import GRID, tone
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import visible
-from ..units import PictureScores, SoundScores
+from ..units import PictureScores, SoundScores, seconds_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -115,11 +115,9 @@ def media_block(
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
     if isinstance(medium, PictureScores):
         medium = merge_neighbours(medium, MOST_PATCHES)
-        prefix = "" if alone else f"{medium.name}, "
-        names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(medium.shape)]
     else:
         medium = merge_neighbours(medium, MOST_MOMENTS)
-        names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
+    names = [name if alone else f"{medium.name}, {name}" for name in medium.part_names]
     scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
     fields = Grid([""], names, scores, signed=signed).pieces(0)
     parts = [p._replace(text="", source=None if first is None else first + i) for i, p in enumerate(fields)]
@@ -132,7 +130,7 @@ def words_over_time(sound: SoundScores, spoken: Sequence[str]) -> list[Block]:
     for name, scores in zip(names, sound.scores, strict=True):  # (n,)
         start, end = sound.times[int(scores.argmax())].tolist()
         share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))
-        moment = cell(f"{start:.2f} to {end:.2f} s", start)
+        moment = cell(seconds_name(start, end), start)
         rows.append([cell(name), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
     columns = [Column("word"), Column("strongest moment", numbers=True), Column("of its positive sum", numbers=True)]
     supports = Table(columns, rows, f"When {visible(sound.name)} supports each word")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -16,13 +16,16 @@ from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Pool, Site, private_clone, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Batch, EncodedMedium, EncodedSignal, Encoding
+from ...inputs.encoding import Batch, EncodedMedium, EncodedSignal, Encoding, ScoreSpread
 from ...inputs.texts import collected, is_table, named_columns
 from ...model.task_model import TaskModel
 from ...parts.headpiece import Head, Parts, answer_of
 from ...parts.layer_outputs import LayerOutput
 from ...parts.proofs import proof
 from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ...pipeline.media_scores import result_medium
+from ...results.storage.schema import FloatArray
+from ...results.units.media import Medium, medium_class
 from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification
 from ..inputs.items import media_items
@@ -44,6 +47,34 @@ SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
 
 
+class Prepared(NamedTuple):
+    """A picture or a sound as its processor reads it.
+
+    Attributes:
+        value: The input of the processor; None of what a processor returned.
+        options: Those of the processor.
+        seconds: How much of a sound the model reads; None if that is not known.
+        name: The name of its file, or a number.
+        extent: Its size in a result: width and height, or seconds; None if that is not known.
+        details: Further fields of it in a result.
+    """
+
+    value: Any = None
+    options: Mapping[str, Any] = {}
+    seconds: float | None = None
+    notes: tuple[str, ...] = ()
+    name: str = ""
+    extent: tuple[float, ...] | None = None
+    details: Mapping[str, Any] = {}
+
+    def encoded(self, kind: str, first: int, places: FloatArray) -> EncodedMedium:
+        """Return it with the places of its parts, which are tokens from a first one on."""
+        indices = np.arange(places[..., 0].size)
+        spread = ScoreSpread(places, indices, indices, np.ones(len(indices)))
+        tokens = tuple(range(first, first + len(indices)))
+        return EncodedMedium(kind, self.name, tokens, spread, None, self.extent or (), self.details)
+
+
 @dataclass(frozen=True)
 class Signal(EncodedSignal):
     """A picture or a sound as the model reads it."""
@@ -51,13 +82,13 @@ class Signal(EncodedSignal):
     grid: PatchGrid
     times: tuple[tuple[float, float], ...] = ()  # seconds of each token, start and end; () for pictures
     sound: Sound | None = None  # if it is what words rest on, and not what is classified
-    picture: EncodedMedium | None = None  # the places of its patches, if it is a picture that is compared
+    scored: EncodedMedium | None = None  # the places of its tokens, if it is classified or compared
     padding: int = 0  # the last of an encoder's states of a sound, which a decoder does not look at
 
     def medium(self, parts: int) -> EncodedMedium | None:
-        """Return the picture that is compared, or the sound that an encoder reads in so many frames."""
+        """Return what is classified or compared, or the sound that an encoder reads in so many frames."""
         if self.sound is None:
-            return self.picture
+            return self.scored
         end = self.times[-1][1] if self.times else 0.0  # the model's rate may not be known
         end = end or self.sound.seconds or float(parts)
         spread = moments(self.sound, parts, end)
@@ -190,12 +221,13 @@ class SignalTask(Classification):
         inputs = collected(inputs)
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
-            return [self._encoding_of(model, signal, None) for signal in signals], single
+            named = enumerate(signals, 1)
+            return [self._encoding_of(model, s, Prepared(name=f"{self.medium} {i}")) for i, s in named], single
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
             with naming_input(place):
-                encodings.append(self._encode_item(model, item))
+                encodings.append(self._encode_item(model, item, place))
         return encodings, single
 
     @staticmethod
@@ -203,15 +235,29 @@ class SignalTask(Classification):
         """Return whether something is one picture or sound."""
         raise NotImplementedError
 
-    def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
-        """Return an input for the processor, its options, the seconds that the model reads of a sound, and notes."""
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return patches or frames, with the places of those that have one."""
+        signal = signal_of(encoding)
+        scored = None if signal is None else signal.scored
+        units = units_of_parts(encoding, medium_class(self.medium).unit_kind)
+        if scored is None or scored.by_token is None:
+            return units, ()
+        return units, (result_medium(scored, scored.by_token.where, first=scored.tokens[0]),)
+
+    def _prepare_item(self, model: TaskModel, item: Any) -> Prepared:
+        """Return a picture or a sound for the processor."""
         raise NotImplementedError
 
-    def _encode_item(self, model: TaskModel, item: Any) -> Encoding:
+    def _scored(self, model: TaskModel, signal: Signal, prepared: Prepared) -> EncodedMedium | None:
+        """Return a signal with the places of its tokens; None if they have none."""
+        raise NotImplementedError
+
+    def _encode_item(self, model: TaskModel, item: Any, place: int) -> Encoding:
         """Return the encoding of a picture or a sound."""
-        item, options, seconds, notes = self._prepare_item(model, item)
+        prepared = self._prepare_item(model, item)
+        prepared = prepared._replace(name=prepared.name or f"{self.medium} {place + 1}")
         with _naming_reader("the model's processor"):
-            processed = self.processor(item, return_tensors="pt", **options)
+            processed = self.processor(prepared.value, return_tensors="pt", **prepared.options)
         name = model.module.main_input_name
         if name not in processed:
             raise InputError(
@@ -223,7 +269,7 @@ class SignalTask(Classification):
         mask = processed.get("attention_mask")
         if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
             inputs[MASK_INPUT] = mask[0]
-        return replace(self._encoding_of(model, inputs, seconds), notes=notes)
+        return replace(self._encoding_of(model, inputs, prepared), notes=prepared.notes)
 
     def _times(
         self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
@@ -231,7 +277,7 @@ class SignalTask(Classification):
         """Return the seconds of each token, () if it has none."""
         return ()
 
-    def _encoding_of(self, model: TaskModel, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
+    def _encoding_of(self, model: TaskModel, inputs: dict[str, Tensor], prepared: Prepared) -> Encoding:
         """Return the encoding of one signal, with names for its patches or frames.
 
         Names and special tokens depend on the shapes of the inputs alone, and are kept for the next signals.
@@ -247,8 +293,9 @@ class SignalTask(Classification):
             template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
             self._templates[shapes] = template, grid
         template, grid = self._templates[shapes]
-        times = self._times(model, inputs, grid, len(template), seconds)
-        return replace(template, signal=Signal(shapes, inputs, grid, times))
+        times = self._times(model, inputs, grid, len(template), prepared.seconds)
+        signal = Signal(shapes, inputs, grid, times)
+        return replace(template, signal=replace(signal, scored=self._scored(model, signal, prepared)))
 
     def _count_and_grid(self, model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.

@@ -42,6 +42,7 @@ class Medium:
         parts_name: What its parts are called in drawings.
         removed_unit: What a removable part of it is called, and how it is removed.
         is_over_time: Whether words of an answer follow it, and are drawn over it.
+        place_columns: The names of the numbers of a place in tables.
         row_columns: The columns, with their types, of corpora of such inputs without a text: where the parts are.
     """
 
@@ -49,6 +50,7 @@ class Medium:
     parts_name: ClassVar[str]
     removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
     is_over_time: ClassVar[bool] = False
+    place_columns: ClassVar[tuple[str, ...]] = ()
     row_columns: ClassVar[Mapping[str, Any]] = {}
 
     kind: str
@@ -120,9 +122,9 @@ class Medium:
 
     def as_units(self, sequence: int = 0) -> Units:
         """Return its parts as units; `sequence` says which of two inputs it is."""
-        names, count = tuple(self.part_names), len(self.part_names)
-        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * count
-        return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
+        numbers = tuple(",".join(map(str, index)) for index in np.ndindex(self.shape))
+        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * len(numbers)
+        return Units(kind=kinds, text=numbers, special=(False,) * len(numbers), sequence=(sequence,) * len(numbers))
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
@@ -190,6 +192,12 @@ def media_places(
     """
     items = sources.items() if isinstance(sources, Mapping) else ()
     named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}
+    if not has_text and len(named) < len(items):
+        name, item = next((name, item) for name, item in items if str(name) not in named)
+        raise InputError(
+            f"source {name!r}: {item} is no region: of a picture (left, top, right, bottom) in pixels, of a sound "
+            "(start, end) in seconds"
+        )
     regions: dict[str, tuple[int, Place]] = {}
     for kind, class_of_kind in registered("media").items() if named else ():
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
