@@ -276,7 +276,7 @@ class Explainer:
             >>> Explainer.from_pretrained().without("It is mediocre, maybe even bad.", ["mediocre", "bad"]).changed
             True
         """
-        is_row = isinstance(units, tuple | np.ndarray) and all(isinstance(number, Real) for number in units)
+        is_row = isinstance(units, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in units)
         single = is_row or isinstance(units, str)
         units = Together([units] if single else units.values() if isinstance(units, Mapping) else units)
         if refused := [name for name in ("method", "verify") if name in options]:

@@ -123,7 +123,8 @@ def cell_boxes(
         weights = inside.sum(others)  # (W,) or (H,)
         seen = np.flatnonzero(weights)
         means = (places * inside).sum(others)[seen] / weights[seen]
-        slope, start = np.polyfit(seen + 0.5, means, 1)
+        is_border = np.abs(means - length / 2) >= (length - 1) / 2 - length / LEVELS  # which is repeated in enlarging
+        slope, start = np.polyfit(seen + 0.5, means, 1, w=np.where(is_border, 1e-6, 1.0))
         ends, borders = start + slope * np.array([0, len(weights)]), np.array([0, length])
         first, last = np.where(np.abs(ends - borders) < length / LEVELS, borders, ends).tolist()
         edges.append(np.clip(np.linspace(first, last, cells + 1), 0, length))

@@ -51,9 +51,10 @@ class ImageClassification(SignalTask):
         """Return a picture with a gradient from dark to light."""
         return np.linspace(0, 255, EXAMPLE_SIDE**2 * 3, dtype=np.uint8).reshape(EXAMPLE_SIDE, EXAMPLE_SIDE, 3)
 
-    def _prepare_item(self, model: TaskModel, item: Any) -> Prepared:
+    def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
         """Return a picture with as many channels as the model reads."""
         picture, name = opened_picture(as_array(item))
+        name = name or f"picture {place + 1}"
         rescales = getattr(self.processor, "do_rescale", False)
         if rescales and isinstance(picture, np.ndarray) and picture.dtype.kind == "f":
             lowest, highest = float(picture.min()), float(picture.max())
@@ -65,7 +66,7 @@ class ImageClassification(SignalTask):
                 )
         if isinstance(picture, np.ndarray):
             width, height = picture.shape[1::-1]
-            return Prepared(picture, extent=(width, height), details={"width": width, "height": height})
+            return Prepared(picture, name=name, extent=(width, height), details={"width": width, "height": height})
         extent, details = Picture(converted(picture, "RGB"), name).size_and_details()
         return Prepared(_in_channels(model, picture), name=name, extent=extent, details=details)
 
@@ -120,9 +121,9 @@ class AudioClassification(SignalTask):
         rate = self.rate or EXAMPLE_RATE
         return np.sin(2 * np.pi * EXAMPLE_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 
-    def _prepare_item(self, model: TaskModel, item: Any) -> Prepared:
+    def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
         """Return samples at the model's rate."""
-        sound = read_sound(item, self.rate)
+        sound = read_sound(item, self.rate, place)
         extractor = feature_extractor_of(self.processor)
         chunk, frames = getattr(extractor, "chunk_length", None), getattr(extractor, "max_length", None)
         seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds

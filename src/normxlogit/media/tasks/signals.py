@@ -244,8 +244,8 @@ class SignalTask(Classification):
             return units, ()
         return units, (result_medium(scored, scored.by_token.where, first=scored.tokens[0]),)
 
-    def _prepare_item(self, model: TaskModel, item: Any) -> Prepared:
-        """Return a picture or a sound for the processor."""
+    def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
+        """Return a picture or a sound, the one at a place of several, for the processor."""
         raise NotImplementedError
 
     def _scored(self, model: TaskModel, signal: Signal, prepared: Prepared) -> EncodedMedium | None:
@@ -254,8 +254,7 @@ class SignalTask(Classification):
 
     def _encode_item(self, model: TaskModel, item: Any, place: int) -> Encoding:
         """Return the encoding of a picture or a sound."""
-        prepared = self._prepare_item(model, item)
-        prepared = prepared._replace(name=prepared.name or f"{self.medium} {place + 1}")
+        prepared = self._prepare_item(model, item, place)
         with _naming_reader("the model's processor"):
             processed = self.processor(prepared.value, return_tensors="pt", **prepared.options)
         name = model.module.main_input_name
