@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from normxlogit.errors import DataError
+import normxlogit
+from normxlogit import Explainer
+from normxlogit.errors import DataError, InputError
 from normxlogit.results.attribution import Attribution
 from tests.media.factories import make_media
+from tests.media.test_signals import PROCESSOR, picture, vit
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -57,3 +62,69 @@ def test_one_token_has_the_picture_and_the_sound_beside_its_words():
         assert np.array_equal(medium.scores, of_all.scores[1])
     assert "cat.png" in str(one)
     assert Attribution.from_dict(one.to_dict()) == one
+
+
+CROPPING = CLIPImageProcessorPil(size={"shortest_edge": 40}, crop_size={"height": 32, "width": 48})
+
+
+@pytest.mark.parametrize("size", [(60, 50), (640, 500), (12, 10)])
+@pytest.mark.parametrize("processor", [PROCESSOR, CROPPING])
+def test_what_changes_in_a_box_of_a_classifier_is_read_by_its_patch(processor, size):
+    """Inverting the middle of a box in the picture changes what the processor returns for that patch, and no other."""
+    image = picture(size=size)
+    boxes = Explainer(vit(), processor)(image).images[0].boxes
+    for row, column in ((0, 0), (1, 2), (3, 5)):
+        left, top, right, bottom = boxes[row, column].tolist()
+        slack = max(0.35 * (right - left), 0.5), max(0.35 * (bottom - top), 0.5)
+        levels = np.asarray(image).copy()
+        x, y = (
+            slice(int(a + s), int(np.ceil(b - s))) for a, b, s in ((left, right, slack[0]), (top, bottom, slack[1]))
+        )
+        levels[y, x] = 255 * (levels[y, x] < 128)
+        before, after = (
+            processor(of, return_tensors="np")["pixel_values"][0] for of in (image, Image.fromarray(levels))
+        )
+        changed = np.abs(after - before).sum(0).reshape(4, 8, 6, 8).sum((1, 3))  # of each patch
+        assert changed[row, column] > 0.85 * changed.sum()
+
+
+def test_parts_of_a_picture_are_pixels_wherever_they_are_told(tmp_path):
+    explainer, (wide, high) = Explainer(vit(), PROCESSOR), (60, 50)
+    a = explainer(picture(), verify=2)
+    a.save(tmp_path / "a.json")
+    for result in (a, normxlogit.load(tmp_path / "a.json")):
+        (image,) = result.images
+        assert (image.width, image.height, image.name) == (wide, high, "picture 1")
+        table = result.to_pandas()
+        np.testing.assert_array_equal(table.loc[1:, ["left", "top", "right", "bottom"]], image.boxes.reshape(-1, 4))
+        assert set(table.loc[1:, "medium"]) == {"picture 1"}
+        names = [removal.units[0] for removal in result.verified.single]
+        assert {unit.name for unit in result.top(2)} == set(names)
+        for drawn in (str(result), result.to_html()):
+            assert names[0] in drawn
+        ((x0, y0, x1, y1),) = [eval(names[0])]  # noqa: S307  # as a person copies it
+        again = explainer.without(picture(), (x0, y0, x1, y1))
+        assert again.tokens == result.verified.single[0].tokens
+    (of_tensor,) = explainer(PROCESSOR(picture(), return_tensors="pt"))
+    assert of_tensor.images[0].boxes[1, 2].tolist() == [16, 8, 24, 16]
+    assert Explainer(vit(), CROPPING)(picture()).images[0].boxes.min() > 0
+    with pytest.raises(InputError, match="does not read that part"):
+        Explainer(vit(), CROPPING).without(picture(), (0, 0, 60, 3))
+
+
+def test_pictures_without_a_name_are_told_apart(tmp_path):
+    pytest.importorskip("normxlogit.similarity")
+    from tests.media.towers import model_and_processor
+
+    explainer = Explainer(*model_and_processor())
+    picture().save(tmp_path / "cat.png")
+    results = explainer.similarity(picture(0), [picture(1), tmp_path / "cat.png"], verify=3)
+    assert [[medium.name for medium in s.media] for s in results] == [
+        ["picture 1", "picture 2"],
+        ["picture 1", "cat.png"],
+    ]
+    same = explainer.similarity(tmp_path / "cat.png", tmp_path / "cat.png")
+    assert [medium.name for medium in same.media] == ["cat.png", "cat.png (2)"]
+    for drawn in (str(results[0]), results[0].to_html()):
+        assert "picture 1" in drawn
+        assert "picture 2" in drawn

@@ -151,7 +151,7 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
 def _written(item: Any) -> str:
     """Return a word, or the numbers of a place as a caller writes them."""
     is_place = isinstance(item, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in item)
-    return f"({', '.join(f'{float(number):g}' for number in item)})" if is_place else str(item)
+    return f"({', '.join(f'{round(float(number), 3):g}' for number in item)})" if is_place else str(item)
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:

@@ -85,8 +85,8 @@ class PictureScores(_Drawn):
             number = int(box[0]) if len(box) == 5 else 0
             if (len(box) == 4 and len(media) != 1) or number not in range(len(media)):
                 raise InputError(
-                    f"source {name!r}: the prompt holds {len(media)} pictures; a region is (left, top, right, bottom) "
-                    "of the only one, or (picture, left, top, right, bottom) with its number from 0"
+                    f"source {name!r}: there are {len(media)} pictures; a region is (left, top, right, bottom) of "
+                    "the only one, or (picture, left, top, right, bottom) with its number from 0"
                 )
             left, top, right, bottom = map(float, box[-4:])
             width, height = media[number].extent

@@ -20,9 +20,9 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding
 from ..inputs.texts import plain_cell, positive_integer, whole_number
-from ..leave_out.search import Group, Verify
+from ..leave_out.search import Group, Together, Verify
 from ..methods import Method
-from ..methods.registry import completion_methods, default_methods
+from ..methods.registry import completion_methods, default_methods, named_or_default
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -101,6 +101,8 @@ class Options:
     def for_media(self, media: Sequence[EncodedMedium]) -> "Options":
         """Return the options of a prompt with pictures or sounds; of tokens where the places of parts are not known."""
         tokens_alone = any(medium.by_part is None and medium.by_token is not None for medium in media)
+        if isinstance(self.verify, Together):  # nothing is scored, which takes a method that could score these parts
+            return replace(self, method=named_or_default(None, "completions" if tokens_alone else "media"))
         return self if self.media_method is None or tokens_alone else replace(self, method=self.media_method)
 
     def only(self, index: int) -> "Options":
