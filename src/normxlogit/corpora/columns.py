@@ -1,6 +1,7 @@
 """The columns of corpora by the kind of their results."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..extending import registered
@@ -22,5 +23,8 @@ CORPUS: Mapping[str, Mapping[str, Any]] = {
 
 def corpus_row(result: Record, kind: str) -> dict[str, Any]:
     """Return a result as a row of a corpus of its kind, without `row` and `id`."""
-    a, row = result.scored, result_row(result, CORPUS[kind])
-    return row | (MEDIA[kind].row(next(iter(a.media), None), len(a.units)) if kind in MEDIA else {})
+    a = result.scored
+    if kind not in MEDIA:
+        return result_row(result, CORPUS[kind])
+    small = replace(a, media=tuple(replace(medium, **medium.for_drawings) for medium in a.media))
+    return result_row(small, CORPUS[kind]) | MEDIA[kind].row(next(iter(a.media), None), len(a.units))

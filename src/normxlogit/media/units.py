@@ -64,6 +64,7 @@ class PictureScores(_Drawn):
     parts_name: ClassVar = "patches"
     removed_unit: ClassVar = ("region", "replaced")
     place_columns: ClassVar = ("left", "top", "right", "bottom")
+    for_drawings: ClassVar = {"preview": ""}
     row_columns: ClassVar = {"rows": Index, "columns": Index, "first": Index}
 
     kind: Literal["picture"] = "picture"
@@ -176,6 +177,7 @@ class SoundScores(_Drawn):
     removed_unit: ClassVar = ("moment", "silenced")
     is_over_time: ClassVar = True
     place_columns: ClassVar = ("start_seconds", "end_seconds")
+    for_drawings: ClassVar = {"loudness": None}
     row_columns: ClassVar = {"times": tuple[tuple[Number, Number], ...]}
 
     kind: Literal["sound"] = "sound"

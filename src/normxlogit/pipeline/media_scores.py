@@ -21,7 +21,6 @@ class Placed(NamedTuple):
 
     medium: Medium
     scores: FloatArray  # (G, L, parts)
-    sequence: int = 0
 
 
 def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
@@ -64,14 +63,9 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
             f"in a prompt than alone, or parts that form no grid{hint}"
         )
     at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
-    placed = result_medium(medium, spread.where, tokens=medium.tokens)
-    return Placed(placed, at_places.reshape(*at_places.shape[:2], -1))
-
-
-def result_medium(medium: EncodedMedium, places: FloatArray, **fields: Any) -> Medium:
-    """Return a picture or a sound with its places as a medium of a result, which has further fields."""
-    fields = {"kind": medium.kind, "name": medium.name, "first": 0, "places": places, **medium.details, **fields}
-    return medium_class(medium.kind)(**fields)
+    details: dict[str, Any] = {"places": spread.where, "tokens": medium.tokens, **medium.details}
+    result_medium = medium_class(medium.kind)(kind=medium.kind, name=medium.name, first=0, **details)
+    return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
 
 
 def appended(
@@ -79,10 +73,10 @@ def appended(
 ) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
     """Append the parts of pictures and sounds to the T units of a text and their scores, (G, T) or (G, L, T)."""
     media = []
-    for medium, part_scores, sequence in placed:
+    for medium, part_scores in placed:
         first = len(units)
         media.append(replace(medium, first=first))
-        units += medium.as_units(sequence)
+        units += medium.as_units()
         scores = np.concatenate([scores, part_scores if layers else part_scores[:, 0]], -1)
     return units, scores, tuple(media)
 

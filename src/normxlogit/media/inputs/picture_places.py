@@ -5,7 +5,7 @@ same size that are black, white, and grey by the column or the row, tell from wh
 comes that the processor returns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -69,26 +69,20 @@ class PictureBoxes:
 
     def __init__(self, process: Callable[[Any], Any]) -> None:
         self._process = process
-        self._boxes = lru_cache(KEPT_SIZES)(self._measured)
+        self.measured = lru_cache(KEPT_SIZES)(self._measured)
 
     def pixels(self, image: Any) -> Floats:
         """Return the pixel values of one picture from the processor; empty if it returns them in another form."""
         processed = self._process(image)
         return np.asarray(processed.get(PIXELS, []) if isinstance(processed, Mapping) else [], np.float64)
 
-    def __call__(
-        self, entry: SignalEntry, image: Any, pixel_share: float = 1.0
-    ) -> tuple[Floats, tuple[int, int] | None]:
-        """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
-
-        The picture has a share of the numbers of all pictures.
-        """
-        return self._boxes(entry, image.size, pixel_share)
-
     def _measured(
         self, entry: SignalEntry, size: tuple[int, int], pixel_share: float
     ) -> tuple[Floats, tuple[int, int] | None]:
-        """Return what a call returns for a picture of a size."""
+        """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
+
+        A picture of the size has a share of the numbers of all pictures.
+        """
         shape = (round(entry.input_shape[0] * pixel_share), *entry.input_shape[1:])
         x, y, inside = sources_of(self.pixels, size)
         moments = [inside, inside * x, inside * y, inside * x**2, inside * y**2]
@@ -129,6 +123,12 @@ def cell_boxes(
         first, last = np.where(np.abs(ends - borders) < length / LEVELS, borders, ends).tolist()
         edges.append(np.clip(np.linspace(first, last, cells + 1), 0, length))
     return _boxes_between(*edges).astype(np.float32)
+
+
+def equal_cells(grid: Sequence[int], size: Sequence[int]) -> npt.NDArray[np.float32]:
+    """Return the boxes of equal cells in rows and columns of an area of a width and height, (h, w, 4)."""
+    columns, rows = (np.linspace(0, side, cells + 1) for side, cells in zip(size, grid[::-1], strict=True))
+    return _boxes_between(columns, rows).astype(np.float32)
 
 
 def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:

@@ -9,14 +9,15 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor
 
 from ...errors import InputError
-from ...inputs.encoding import EncodedMedium
 from ...model.task_model import TaskModel
 from ...results.storage.schema import FloatArray
+from ...results.units.media import Medium
 from ...tasks.base import ModelClasses, TaskName
 from ..inputs.items import as_array
-from ..inputs.picture_places import KEPT_SIZES, Floats, cell_boxes, sources_of
+from ..inputs.picture_places import KEPT_SIZES, Floats, cell_boxes, equal_cells, sources_of
 from ..inputs.pictures import Picture, converted, is_picture, opened_picture
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
+from ..units import PictureScores, SoundScores
 from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask
 
 EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
@@ -66,35 +67,32 @@ class ImageClassification(SignalTask):
                 )
         if isinstance(picture, np.ndarray):
             width, height = picture.shape[1::-1]
-            return Prepared(picture, name=name, extent=(width, height), details={"width": width, "height": height})
-        extent, details = Picture(converted(picture, "RGB"), name).size_and_details()
-        return Prepared(_in_channels(model, picture), name=name, extent=extent, details=details)
+            details = {"width": width, "height": height}
+        else:
+            _, details = Picture(converted(picture, "RGB")).size_and_details()
+            picture = _in_channels(model, picture)
+        return picture, {}, None, (), {"name": name, **details}
 
-    def _scored(self, model: TaskModel, signal: Signal, prepared: Prepared) -> EncodedMedium | None:
+    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
         """Return a picture with the boxes of its patches, in its pixels, or in those of what a processor returned."""
-        rows, columns, first = signal.grid
-        if not rows:
+        *grid, first = signal.grid
+        if not grid[0]:
             return None
-        shape = signal.shapes[0]  # (C, H, W)
-        if prepared.extent is None:
-            _, height, width = shape
-            prepared = prepared._replace(extent=(width, height), details={"width": width, "height": height})
-        size = None if prepared.value is None else prepared.extent
-        return prepared.encoded("picture", first, self._boxes(model, size, shape, (rows, columns)))
+        if "width" in fields:
+            boxes = self._boxes(model, (fields["width"], fields["height"]), *grid)
+        else:
+            _, height, width = signal.shapes[0]
+            boxes, fields = equal_cells(grid, (width, height)), {"width": width, "height": height, **fields}
+        return PictureScores(first=first, places=boxes, **fields)
 
-    def _measured_boxes(
-        self, model: TaskModel, size: tuple[int, int] | None, shape: tuple[int, ...], grid: tuple[int, int]
-    ) -> FloatArray:
-        """Return the boxes of patches in pictures of a size, or in the output of the processor for them, of a shape."""
+    def _measured_boxes(self, model: TaskModel, size: tuple[int, int], rows: int, columns: int) -> FloatArray:
+        """Return the boxes of patches in pictures of a size."""
 
         def process(image: Any) -> Floats:
             processed = self.processor(_in_channels(model, image), return_tensors="pt")
             return np.asarray(processed[model.module.main_input_name][0].float(), np.float64)  # (C, H, W)
 
-        if size is not None:
-            return cell_boxes(sources_of(process, size), grid, size)
-        rows, columns = np.indices(shape)[1:] + 0.5  # (C, H, W) each
-        return cell_boxes((columns, rows, np.ones(shape)), grid, (shape[2], shape[1]))
+        return cell_boxes(sources_of(process, size), (rows, columns), size)
 
 
 class AudioClassification(SignalTask):
@@ -131,21 +129,18 @@ class AudioClassification(SignalTask):
         notes = sound.notes
         if limit is not None and sound.seconds is not None and sound.seconds > limit + SPECTRUM_STEP:
             notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
-        options, details = {"sampling_rate": self.rate}, {"loudness": sound.loudness}
-        extent = None if sound.seconds is None else (sound.seconds,)
-        return Prepared(sound.samples, options, seconds, notes, sound.name, extent, details)
+        fields = {"name": sound.name, **sound.size_and_details()[1]}
+        return sound.samples, {"sampling_rate": self.rate}, seconds, notes, fields
 
-    def _scored(self, model: TaskModel, signal: Signal, prepared: Prepared) -> EncodedMedium | None:
+    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
         """Return a sound with its moments: the tokens with times, of which those behind its end have no duration."""
         times = np.array(signal.times, np.float32).reshape(-1, 2)  # (T, 2)
-        times = np.minimum(times, np.inf if prepared.extent is None else prepared.extent[0])
+        times = np.minimum(times, fields.get("seconds", np.inf))
         timed = np.flatnonzero(times[:, 1] > times[:, 0])
         if not len(timed):
             return None
         moments = times[timed[0] : timed[-1] + 1]  # (n, 2)
-        seconds = float(moments.max()) if prepared.extent is None else prepared.extent[0]
-        prepared = prepared._replace(extent=(seconds,), details={**prepared.details, "seconds": seconds})
-        return prepared.encoded("sound", int(timed[0]), moments)
+        return SoundScores(first=int(timed[0]), places=moments, **{"seconds": float(moments.max()), **fields})
 
     def _times(
         self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None

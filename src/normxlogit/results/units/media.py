@@ -43,6 +43,7 @@ class Medium:
         removed_unit: What a removable part of it is called, and how it is removed.
         is_over_time: Whether words of an answer follow it, and are drawn over it.
         place_columns: The names of the numbers of a place in tables.
+        for_drawings: Fields for drawings alone, each with what it is without one: corpora leave them out.
         row_columns: The columns, with their types, of corpora of such inputs without a text: where the parts are.
     """
 
@@ -51,6 +52,7 @@ class Medium:
     removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
     is_over_time: ClassVar[bool] = False
     place_columns: ClassVar[tuple[str, ...]] = ()
+    for_drawings: ClassVar[Mapping[str, Any]] = {}
     row_columns: ClassVar[Mapping[str, Any]] = {}
 
     kind: str
@@ -120,11 +122,11 @@ class Medium:
         """The sum over the parts, with the leading axes of `scores`."""
         return np.asarray(self.scores.sum(tuple(range(-len(self.shape), 0))))
 
-    def as_units(self, sequence: int = 0) -> Units:
-        """Return its parts as units; `sequence` says which of two inputs it is."""
+    def as_units(self) -> Units:
+        """Return its parts as units."""
         numbers = tuple(",".join(map(str, index)) for index in np.ndindex(self.shape))
         kinds: tuple[UnitKind, ...] = (self.unit_kind,) * len(numbers)
-        return Units(kind=kinds, text=numbers, special=(False,) * len(numbers), sequence=(sequence,) * len(numbers))
+        return Units(kind=kinds, text=numbers, special=(False,) * len(numbers), sequence=(0,) * len(numbers))
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
