@@ -75,27 +75,24 @@ def test_what_changes_in_a_box_of_a_classifier_is_read_by_its_patch(processor, s
     image = picture(size=size)
     boxes = Explainer(vit(), processor)(image).images[0].boxes
     for row, column in ((0, 0), (1, 2), (3, 5)):
-        left, top, right, bottom = boxes[row, column].tolist()
-        slack = max(0.35 * (right - left), 0.5), max(0.35 * (bottom - top), 0.5)
+        low, high = boxes[row, column].reshape(2, 2)
+        slack = np.maximum(0.35 * (high - low), 0.5)
+        x, y = map(slice, (low + slack).astype(int), np.ceil(high - slack).astype(int))
         levels = np.asarray(image).copy()
-        x, y = (
-            slice(int(a + s), int(np.ceil(b - s))) for a, b, s in ((left, right, slack[0]), (top, bottom, slack[1]))
-        )
         levels[y, x] = 255 * (levels[y, x] < 128)
-        before, after = (
-            processor(of, return_tensors="np")["pixel_values"][0] for of in (image, Image.fromarray(levels))
-        )
+        pictures = (image, Image.fromarray(levels))
+        before, after = (processor(of, return_tensors="np")["pixel_values"][0] for of in pictures)
         changed = np.abs(after - before).sum(0).reshape(4, 8, 6, 8).sum((1, 3))  # of each patch
         assert changed[row, column] > (0.85 if min(size) > 10 else 0.7) * changed.sum()  # enlarging mixes neighbours
 
 
 def test_parts_of_a_picture_are_pixels_wherever_they_are_told(tmp_path):
-    explainer, (wide, high) = Explainer(vit(), PROCESSOR), (60, 50)
+    explainer = Explainer(vit(), PROCESSOR)
     a = explainer(picture(), verify=2)
     a.save(tmp_path / "a.json")
     for result in (a, normxlogit.load(tmp_path / "a.json")):
         (image,) = result.images
-        assert (image.width, image.height, image.name) == (wide, high, "picture 1")
+        assert (image.width, image.height) == (60, 50)
         table = result.to_pandas()
         np.testing.assert_array_equal(table.loc[1:, ["left", "top", "right", "bottom"]], image.boxes.reshape(-1, 4))
         assert set(table.loc[1:, "medium"]) == {"picture 1"}
@@ -103,6 +100,8 @@ def test_parts_of_a_picture_are_pixels_wherever_they_are_told(tmp_path):
         assert {unit.name for unit in result.top(2)} == set(names)
         for drawn in (str(result), result.to_html()):
             assert names[0] in drawn
+        for drawn in (str(grouped := result.group({"the ear": (0, 0, 9, 9)})), grouped.to_html()):
+            assert {"the ear", "the rest of picture 1"} <= set(re.findall("the ear|the rest of picture 1", drawn))
         again = explainer.without(picture(), literal_eval(names[0]))  # as a person copies it
         assert again.tokens == result.verified.single[0].tokens
     (of_tensor,) = explainer(PROCESSOR(picture(), return_tensors="pt"))
@@ -118,12 +117,19 @@ def test_pictures_without_a_name_are_told_apart(tmp_path):
     explainer = Explainer(*model_and_processor())
     picture().save(tmp_path / "cat.png")
     results = explainer.similarity(picture(0), [picture(1), tmp_path / "cat.png"], verify=3)
-    assert [[medium.name for medium in s.media] for s in results] == [
-        ["picture 1", "picture 2"],
-        ["picture 1", "cat.png"],
-    ]
+    assert [s.media[1].name for s in results] == ["picture 2", "cat.png"]
     same = explainer.similarity(tmp_path / "cat.png", tmp_path / "cat.png")
     assert [medium.name for medium in same.media] == ["cat.png", "cat.png (2)"]
-    for drawn in (str(results[0]), results[0].to_html()):
-        assert "picture 1" in drawn
-        assert "picture 2" in drawn
+    assert all(
+        name in drawn for drawn in (str(results[0]), results[0].to_html()) for name in ("picture 1", "picture 2")
+    )
+
+
+def test_a_region_has_the_patches_by_the_share_of_their_area_in_it():
+    (image,) = make_media().images  # four patches of 8 x 6 pixels
+    s = image.scores
+    expected = s[:, 0, 0] / 2 + s[:, 0, 1] + s[:, 1, 0] / 2 / 3 + s[:, 1, 1] / 3
+    sums = make_media().group({"a": (4, 0, 16, 8)})
+    region = sums.units.name.index("a")
+    np.testing.assert_allclose(sums.scores[:, region], expected, rtol=1e-5)
+    np.testing.assert_allclose(sums.scores.sum(1), make_media().scores.sum(1), rtol=1e-5)  # the rest is there too

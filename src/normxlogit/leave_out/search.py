@@ -140,8 +140,8 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
         group = groups[name]
         words = "" if isinstance(named, Mapping) or group.kind == "region" else (a.text or "")[group.start : group.end]
         least = min(TOUCHED, max(group.weights, default=0.0))
-        weights = group.weights or [1.0] * len(group.tokens)
-        tokens = [token for token, weight in zip(group.tokens, weights, strict=True) if weight >= least]
+        weighed = zip(group.tokens, group.weights or (1.0,) * len(group.tokens), strict=True)
+        tokens = [token for token, weight in weighed if weight >= least]
         if not tokens:
             raise InputError(f"{name} cannot be left out: the model does not read that part")
         units.append(_unit(a, words.strip() or name, tokens))

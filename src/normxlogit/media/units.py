@@ -7,11 +7,11 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..results.storage.schema import FloatArray, Index, Number
 from ..results.units.media import Medium, Place
-from ..results.units.units import UnitScore
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -93,7 +93,7 @@ class PictureScores(_Drawn):
             width, height = media[number].extent
             if not (0 <= left < right <= width and 0 <= top < bottom <= height):
                 raise InputError(
-                    f"source {name!r}: {box_name(box[-4:])} is not a box (left, top, right, bottom) in "
+                    f"source {name!r}: {cls.place_name(box[-4:])} is not a box (left, top, right, bottom) in "
                     f"{media[number].name}, which has {width} x {height} pixels"
                 )
             regions[name] = number, (left, top, right, bottom)
@@ -110,10 +110,10 @@ class PictureScores(_Drawn):
         """Its width and height."""
         return self.width, self.height
 
-    @property
-    def part_names(self) -> list[str]:
-        """The box of every patch, in pixels."""
-        return [box_name(box) for box in self.places.reshape(-1, 4).tolist()]
+    @staticmethod
+    def place_name(place: Sequence[float]) -> str:
+        """Return left, top, right and bottom of a box in pixels, as a caller writes them."""
+        return f"({', '.join(f'{edge:.1f}'.removesuffix('.0') for edge in place)})"
 
     @property
     def boxes(self) -> FloatArray:
@@ -128,16 +128,10 @@ class PictureScores(_Drawn):
         if not PREVIEW.fullmatch(self.preview):
             raise ValueError("preview: not a picture")
 
-    def removable(self) -> list[UnitScore]:
-        """Return squares of patches, at most `REGIONS` in a row or column."""
-        side = -(-max(self.shape) // REGIONS)
-        groups: dict[tuple[int, int], list[int]] = {}
-        for patch, (row, column) in enumerate(np.ndindex(*self.shape)):
-            groups.setdefault((row // side * side, column // side * side), []).append(patch)
-        return [
-            self.removable_part(box_name(self.place_of([self.first + patch for patch in patches])), patches)
-            for patches in groups.values()
-        ]
+    def removed_together(self) -> NDArray[np.intp]:
+        """Group patches in squares, at most `REGIONS` in a row or column."""
+        rows, columns = np.indices(self.shape) // -(-max(self.shape) // REGIONS)  # (h, w) each
+        return (rows * REGIONS + columns).ravel()  # type: ignore[no-any-return]
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return the figure of all pictures of a result; see `Medium.figure`."""
@@ -214,26 +208,22 @@ class SoundScores(_Drawn):
         """Its length in seconds."""
         return (self.seconds,)
 
-    @property
-    def part_names(self) -> list[str]:
-        """The seconds of every moment."""
-        return [seconds_name(start, end) for start, end in self.places.tolist()]
+    @staticmethod
+    def place_name(place: Sequence[float]) -> str:
+        """Return a beginning and an end in seconds."""
+        start, end = place
+        digits = 2 if end - start > 0.009 else 3
+        return f"{start:.{digits}f}-{end:.{digits}f} s"
 
     @property
     def times(self) -> FloatArray:
         """Beginning and end of every moment in seconds, (n, 2)."""
         return self.places
 
-    def removable(self) -> list[UnitScore]:
-        """Return moments of `MOMENT` seconds, or of one frame if frames are longer."""
-        groups: dict[int, list[int]] = {}
-        for frame, (start, end) in enumerate(self.times.tolist()):
-            if end > start:
-                groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
-        return [
-            self.removable_part(seconds_name(*self.place_of([self.first + frame for frame in frames])), frames)
-            for frames in groups.values()
-        ]
+    def removed_together(self) -> NDArray[np.intp]:
+        """Group moments of `MOMENT` seconds, or of one frame if frames are longer."""
+        starts, ends = self.times.T.astype(np.float64)  # (n,) each
+        return np.where(ends > starts, (starts + ends) / 2 // MOMENT, -1).astype(np.intp)
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return a heat map of the answer's parts over the first sound; see `Medium.figure`."""
@@ -250,14 +240,3 @@ class SoundScores(_Drawn):
         from .drawing.blocks import words_over_time
 
         return words_over_time(self, names)
-
-
-def box_name(box: Sequence[float]) -> str:
-    """Return left, top, right and bottom of a box in pixels, as a caller writes them."""
-    return f"({', '.join(f'{edge:.1f}'.removesuffix('.0') for edge in box)})"
-
-
-def seconds_name(start: float, end: float) -> str:
-    """Return a beginning and an end in seconds."""
-    digits = 2 if end - start > 0.009 else 3
-    return f"{start:.{digits}f}-{end:.{digits}f} s"

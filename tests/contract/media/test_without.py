@@ -43,14 +43,6 @@ def test_a_box_of_a_picture_is_left_out() -> None:
     refused(InputError, "is no region", lambda: explainer.without(picture(), (0, 0, 10)))
 
 
-def test_regions_of_a_picture_are_shown_by_their_names() -> None:
-    a = Explainer(vit(), PROCESSOR)(picture())
-    grouped = a.group({"the ear": (0, 0, 1, 1)})
-    for drawn in (str(grouped), grouped.to_html()):
-        assert "the ear" in drawn
-        assert "the rest of picture 1" in drawn
-
-
 def test_seconds_of_a_sound_are_left_out() -> None:
     explainer, samples = listener()
     audio, removal = explainer(samples).audio[0], explainer.without(samples, (0.3, 0.5))

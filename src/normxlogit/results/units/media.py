@@ -102,10 +102,15 @@ class Medium:
         """Its size along each axis of its places."""
         raise NotImplementedError
 
+    @staticmethod
+    def place_name(place: Sequence[float]) -> str:
+        """Return the name of a place, such as its box."""
+        raise NotImplementedError
+
     @property
     def part_names(self) -> list[str]:
-        """The names of its parts."""
-        raise NotImplementedError
+        """The names of its parts, which say where they are."""
+        return [self.place_name(place) for place in self.places.reshape(-1, self.places.shape[-1]).tolist()]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -150,14 +155,19 @@ class Medium:
         require(self.units.stop <= units, f"places of {self.name!r}: more parts than units")
         require(not self.scores.size, f"scores of {self.name!r}: they are those of the result")
 
-    def removable(self) -> list[UnitScore]:
-        """Return groups of its parts that can be left out, with the sums of their scores."""
+    def removed_together(self) -> NDArray[np.intp]:
+        """Return for each of its parts the number of the group that is left out with it, -1 for none."""
         raise NotImplementedError
 
-    def removable_part(self, name: str, parts: Sequence[int]) -> UnitScore:
-        """Return some of its parts as one that can be left out; of several answers the sum of their scores counts."""
-        scores = self.scores.reshape(-1, int(np.prod(self.shape)))  # (answers, parts)
-        return UnitScore(name, tuple(self.first + part for part in parts), float(scores[:, list(parts)].sum()))
+    def removable(self) -> list[UnitScore]:
+        """Return the groups of its parts that can be left out; of several answers the sums of their scores count."""
+        groups = self.removed_together()  # (parts,)
+        scores, removable = self.scores.reshape(-1, groups.size).sum(0, dtype=np.float64), []  # (parts,)
+        for group in dict.fromkeys(groups[groups >= 0].tolist()):
+            units = tuple((self.first + np.flatnonzero(groups == group)).tolist())
+            name = self.place_name(self.place_of(units))
+            removable.append(UnitScore(name, units, float(scores[groups == group].sum())))
+        return removable
 
     def block(self, *, signed: bool, first: int | None = None, alone: bool = True) -> "MediumBlock":
         """Return its block, coloured relative to its largest score; many parts are merged.
