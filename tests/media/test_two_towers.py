@@ -1,7 +1,5 @@
 """CLIP and SigLIP: the cosine of a text and a picture, from either side."""
 
-from ast import literal_eval
-
 import numpy as np
 import pytest
 import torch
@@ -73,8 +71,8 @@ def test_words_and_regions_are_left_out_to_test_a_cosine_by_the_own_model():
         kept, without = TEXT.split(), pixels.clone()
         if unit.startswith("region "):
             regions += 1
-            left, top, *_ = literal_eval(unit.removeprefix("region "))  # in the 60 x 50 pixels of the picture
-            row, column = round(top / 12.5), round(left / 15)
+            left, top, *_ = map(float, unit.removeprefix("region (").rstrip(")").split(", "))
+            row, column = round(top / 12.5), round(left / 15)  # of 60 x 50 pixels
             inside = torch.zeros(32, 32, dtype=torch.bool)
             inside[8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = True
             near = torch.zeros_like(inside)

@@ -46,8 +46,7 @@ def test_a_box_of_a_picture_is_left_out() -> None:
 def test_seconds_of_a_sound_are_left_out() -> None:
     explainer, samples = listener()
     audio, removal = explainer(samples).audio[0], explainer.without(samples, (0.3, 0.5))
-    table = explainer(samples).to_pandas()
-    np.testing.assert_array_equal(table[["start_seconds", "end_seconds"]], audio.times)
+    np.testing.assert_array_equal(explainer(samples).to_pandas()[["start_seconds", "end_seconds"]], audio.times)
     assert explainer.without(samples, audio.times[7]).tokens == (audio.first + 7,)
     inside = [i for i, (start, end) in enumerate(audio.times) if start < 0.5 and end > 0.3]
     assert list(removal.tokens) == [audio.first + i for i in inside]

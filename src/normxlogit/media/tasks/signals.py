@@ -207,12 +207,16 @@ class SignalTask(Classification):
         raise NotImplementedError
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
-        """Return patches or frames, with the places of those that have one."""
+        """Return patches or frames, with the places of those that have one; of padding they are special."""
         scored = None if (signal := signal_of(encoding)) is None else signal.scored
         kind = medium_class(self.medium).unit_kind
         kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
         units = Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
-        return units, () if scored is None else (scored,)
+        if scored is None:
+            return units, ()
+        special = np.ones(len(units), bool)
+        special[scored.units] = scored.sizes.ravel() == 0
+        return replace(units, special=tuple(special.tolist())), (scored,)
 
     def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
         """Prepare a picture or a sound, the one at a place of several, for the processor."""

@@ -133,12 +133,19 @@ class Medium:
         kinds: tuple[UnitKind, ...] = (self.unit_kind,) * len(numbers)
         return Units(kind=kinds, text=numbers, special=(False,) * len(numbers), sequence=(0,) * len(numbers))
 
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """The size of each of its parts, such as an area: 0 of what fills it up to what a model reads."""
+        low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
+        sizes: NDArray[np.float64] = (high - low).prod(-1)
+        return sizes
+
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
         start, end = np.split(np.array(place, np.float32).astype(np.float64), 2)  # as its own places are rounded
         low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
         inside = np.clip(np.minimum(high, end) - np.maximum(low, start), 0, None)  # (..., A)
-        shares: NDArray[np.float64] = inside.prod(-1) / np.maximum((high - low).prod(-1), 1e-12)
+        shares: NDArray[np.float64] = inside.prod(-1) / np.maximum(self.sizes, 1e-12)
         return shares
 
     def place_of(self, units: Sequence[int]) -> Place:
