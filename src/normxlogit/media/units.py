@@ -65,7 +65,6 @@ class PictureScores(_Drawn):
     removed_unit: ClassVar = ("region", "replaced")
     place_columns: ClassVar = ("left", "top", "right", "bottom")
     for_drawings: ClassVar = {"preview": ""}
-    row_columns: ClassVar = {"rows": Index, "columns": Index, "first": Index}
 
     kind: Literal["picture"] = "picture"
     width: Index
@@ -98,12 +97,6 @@ class PictureScores(_Drawn):
                 )
             regions[name] = number, (left, top, right, bottom)
         return regions
-
-    @classmethod
-    def row(cls, medium: Medium | None, units: int) -> dict[str, Any]:
-        """Return the size of the grid of patches and its first unit; zeros without a picture."""
-        rows, columns = (0, 0) if medium is None else medium.shape
-        return {"rows": rows, "columns": columns, "first": 0 if medium is None else medium.first}
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -172,7 +165,6 @@ class SoundScores(_Drawn):
     is_over_time: ClassVar = True
     place_columns: ClassVar = ("start_seconds", "end_seconds")
     for_drawings: ClassVar = {"loudness": None}
-    row_columns: ClassVar = {"times": tuple[tuple[Number, Number], ...]}
 
     kind: Literal["sound"] = "sound"
     seconds: Number = 0.0
@@ -194,14 +186,6 @@ class SoundScores(_Drawn):
             if not (0 <= start < end and start < media[0].extent[0]):
                 raise InputError(f"source {name!r}: {start:g} to {end:g} are not seconds of {media[0].name}")
         return {name: (0, (start, min(end, media[0].extent[0]))) for name, (start, end) in named.items()}
-
-    @classmethod
-    def row(cls, medium: Medium | None, units: int) -> dict[str, Any]:
-        """Return the seconds of every unit, (0, 0) of those before the first moment and after the last."""
-        if medium is None:
-            return {"times": []}
-        after = units - medium.units.stop
-        return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
 
     @property
     def extent(self) -> tuple[float]:

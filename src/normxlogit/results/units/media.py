@@ -44,7 +44,6 @@ class Medium:
         is_over_time: Whether words of an answer follow it, and are drawn over it.
         place_columns: The names of the numbers of a place in tables.
         for_drawings: Fields for drawings alone, each with what it is without one: corpora leave them out.
-        row_columns: The columns, with their types, of corpora of such inputs without a text: where the parts are.
     """
 
     unit_kind: ClassVar[UnitKind]
@@ -53,7 +52,6 @@ class Medium:
     is_over_time: ClassVar[bool] = False
     place_columns: ClassVar[tuple[str, ...]] = ()
     for_drawings: ClassVar[Mapping[str, Any]] = {}
-    row_columns: ClassVar[Mapping[str, Any]] = {}
 
     kind: str
     name: str
@@ -91,11 +89,6 @@ class Medium:
             InputError: If there is no such medium, or a region is not inside it.
         """
         raise NotImplementedError
-
-    @classmethod
-    def row(cls, medium: Any, units: int) -> dict[str, Any]:
-        """Return the cells of `row_columns` of a result with a number of units; its medium is None if it has none."""
-        return {}
 
     @property
     def extent(self) -> tuple[float, ...]:
