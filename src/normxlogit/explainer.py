@@ -277,7 +277,7 @@ class Explainer:
             True
         """
         is_row = isinstance(units, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in units)
-        single = is_row or isinstance(units, str)
+        single = isinstance(units, str) or (is_row and len(units) > 0)
         units = Together([units] if single else units.values() if isinstance(units, Mapping) else units)
         if refused := [name for name in ("method", "verify") if name in options]:
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
