@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
@@ -274,7 +276,8 @@ class Explainer:
             >>> Explainer.from_pretrained().without("It is mediocre, maybe even bad.", ["mediocre", "bad"]).changed
             True
         """
-        single = isinstance(units, str) or (isinstance(units, tuple) and all(isinstance(i, int | float) for i in units))
+        is_row = isinstance(units, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in units)
+        single = isinstance(units, str) or (is_row and len(units) > 0)
         units = Together([units] if single else units.values() if isinstance(units, Mapping) else units)
         if refused := [name for name in ("method", "verify") if name in options]:
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")

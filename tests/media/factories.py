@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 
 from normxlogit import Attribution
-from normxlogit.media.units import PictureScores, SoundScores, grid_medium, sound_of_times
+from normxlogit.media.units import PictureScores, SoundScores
 from normxlogit.results.units.units import Units
 from tests.factories import make_attribution, make_generation
 
@@ -43,10 +43,10 @@ def make_signal(kind: str, **changes: Any) -> Attribution:
 
 
 def make_image() -> Attribution:
-    return make_signal("patch", media=(grid_medium(2, 2, 1),))
+    boxes = np.array([[[0, 0, 4, 3], [4, 0, 8, 3]], [[0, 3, 4, 6], [4, 3, 8, 6]]], np.float32)
+    return make_signal("patch", media=(PictureScores(name="cat.png", first=1, places=boxes, width=8, height=6),))
 
 
 def make_audio() -> Attribution:
-    medium = sound_of_times([(0, 0), *((0.5 * i, 0.5 * i + 0.5) for i in range(4))])
-    assert medium is not None
-    return make_signal("moment", media=(medium,))
+    times = np.array([[0.5 * i, 0.5 * i + 0.5] for i in range(4)], np.float32)
+    return make_signal("moment", media=(SoundScores(name="cat.wav", first=1, places=times, seconds=2.0),))

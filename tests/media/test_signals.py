@@ -128,6 +128,8 @@ def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():
     with torch.inference_mode():
         logit = model(**extractor(sound(), sampling_rate=RATE, return_tensors="pt")).logits.max()
     assert a.method == "frozen-gradient"
+    assert a.audio[0].times.max() == a.audio[0].seconds == 0.25
+    assert len(a.top(99)) == (np.diff(a.audio[0].times) > 0).sum(), "padding is not ranked"
     assert a.scores.sum() + a.bias == pytest.approx(float(logit), abs=1e-4)
     with pytest.raises(HeadMismatchError):
         explainer(sound(), method="normxlogit")

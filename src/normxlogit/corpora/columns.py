@@ -1,26 +1,34 @@
 """The columns of corpora by the kind of their results."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..extending import registered
 from ..results.base import Record
 from ..results.storage.columns import ANSWER, COMMON, TEXT, Strings, column_types, result_row
-from ..results.storage.schema import FloatArray
+from ..results.storage.schema import FloatArray, Index
 from ..results.units.media import Medium
 
 MEDIA: Mapping[str, type[Medium]] = registered("media")
+
+PLACES = {"first": Index, "grid": tuple[Index, ...], "places": FloatArray}
+"""The types of columns of pictures and sounds: where the parts are that have scores."""
 
 CORPUS: Mapping[str, Mapping[str, Any]] = {
     "text": column_types(COMMON, TEXT) | {"words": Strings, "word_scores": FloatArray},
     "sources": column_types(COMMON, ANSWER),
     **{kind: column_types(COMMON, ANSWER) | {**record.columns} for kind, record in registered("results").items()},
-    **{kind: column_types(COMMON, TEXT) | {**medium.row_columns} for kind, medium in MEDIA.items()},
+    **{kind: column_types(COMMON, TEXT) | PLACES for kind in MEDIA},
 }
 """The types of the columns of a corpus by the kind of its results."""
 
 
 def corpus_row(result: Record, kind: str) -> dict[str, Any]:
     """Return a result as a row of a corpus of its kind, without `row` and `id`."""
-    a, row = result.scored, result_row(result, CORPUS[kind])
-    return row | (MEDIA[kind].row(next(iter(a.media), None), len(a.units)) if kind in MEDIA else {})
+    a = result.scored
+    if kind not in MEDIA:
+        return result_row(result, CORPUS[kind])
+    small = replace(a, media=tuple(replace(medium, **medium.for_drawings) for medium in a.media))
+    places = [{"first": m.first, "grid": m.shape, "places": m.places.ravel()} for m in a.media[:1]]
+    return result_row(small, CORPUS[kind]) | (places[0] if places else {})

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, M
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import combinations, product
+from numbers import Real
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,6 +28,9 @@ from ..results.units.spans import check_coarser, groups_of
 from ..results.units.units import UnitScore
 from ..results.verification import Quantity, Removal, RemovedBy, RemovedUnit, Verification
 from .removal import TextRemoval, Tokens
+
+TOUCHED = 0.1
+"""Least share of a patch or a moment in a region with which it is left out: a caller rounds the edges of a box."""
 
 SHOWN = 5
 """How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
@@ -113,14 +117,15 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
     tokens = {token for part in chosen for token in part.tokens}
     others = [part for part in ranked if tokens.isdisjoint(part.tokens)]
     items = verify.values() if isinstance(verify, Mapping) else verify
-    unit = found.unit if all(isinstance(item, str) for item in items) else "part"
+    unit = found.unit if not a.has_text or all(isinstance(item, str) for item in items) else "part"
     found = found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit, named=True)
     return found._replace(one_by_one=not isinstance(verify, Together))
 
 
 def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
     """Return the units of an input that a caller names: words, names of parts, spans, boxes or seconds."""
-    items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
+    pairs = named.items() if isinstance(named, Mapping) else ((_written(item), item) for item in named)
+    items = {str(name): item for name, item in pairs}
     places = {name: item for name, item in items.items() if not isinstance(item, str)}
     try:
         groups = {group.name: group for group in groups_of(a, places)} if places else {}
@@ -134,8 +139,19 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
             continue
         group = groups[name]
         words = "" if isinstance(named, Mapping) or group.kind == "region" else (a.text or "")[group.start : group.end]
-        units.append(_unit(a, words.strip() or name, group.tokens))
+        least = min(TOUCHED, max(group.weights, default=0.0))
+        weighed = zip(group.tokens, group.weights or (1.0,) * len(group.tokens), strict=True)
+        tokens = [token for token, weight in weighed if weight >= least]
+        if not tokens:
+            raise InputError(f"{name} cannot be left out: the model does not read that part")
+        units.append(_unit(a, words.strip() or name, tokens))
     return units
+
+
+def _written(item: Any) -> str:
+    """Return a word, or the numbers of a place as a caller writes them."""
+    is_place = isinstance(item, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in item)
+    return f"({', '.join(f'{round(float(number), 3):g}' for number in item)})" if is_place else str(item)
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
@@ -201,10 +217,7 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
 
 def _named(media: Sequence[Medium]) -> list[UnitScore]:
     """Return the removable parts of media of a kind; of several each says whose it is."""
-    names = [medium.name for medium in media]
-    if len(set(names)) < len(names):
-        names = [f"{medium.kind} {number}" for number, medium in enumerate(media, 1)]
-    endings = [f" of {name}" if len(names) > 1 else "" for name in names]
+    endings = [f" of {medium.name}" if len(media) > 1 else "" for medium in media]
     pairs = zip(media, endings, strict=True)
     return [part._replace(text=part.text + ending) for medium, ending in pairs for part in medium.removable()]
 

@@ -3,14 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..results.storage.schema import FloatArray, Index, Number
 from ..results.units.media import Medium, Place
-from ..results.units.units import UnitScore
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -52,8 +53,8 @@ class PictureScores(_Drawn):
     """A picture of the input with the scores of its patches.
 
     Attributes:
-        places: float32, (h, w, 4): left, top, right and bottom of every patch in pixels of the picture that was given,
-            or in patches where its classifier's processor is not asked.
+        places: float32, (h, w, 4): left, top, right and bottom of every patch in pixels of the picture that was given;
+            of what a processor returned in pixels of that.
         width: Its width.
         height: Its height.
         preview: A smaller copy, as a data URI; empty for none.
@@ -62,7 +63,8 @@ class PictureScores(_Drawn):
     unit_kind: ClassVar = "patch"
     parts_name: ClassVar = "patches"
     removed_unit: ClassVar = ("region", "replaced")
-    row_columns: ClassVar = {"rows": Index, "columns": Index, "first": Index}
+    place_columns: ClassVar = ("left", "top", "right", "bottom")
+    for_drawings: ClassVar = {"preview": ""}
 
     kind: Literal["picture"] = "picture"
     width: Index
@@ -71,9 +73,9 @@ class PictureScores(_Drawn):
 
     @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
-        """Return whether a source is a box: four whole numbers, or five with the picture's number first."""
-        is_row = isinstance(item, Sequence) and len(item) in (4, 5)
-        return is_row and all(isinstance(i, int | np.integer) for i in item)
+        """Return whether a source is a box: four numbers, or five with the picture's number first."""
+        is_row = isinstance(item, Sequence | np.ndarray) and len(item) in (4, 5)
+        return is_row and all(isinstance(i, Real) for i in item)
 
     @classmethod
     def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
@@ -83,38 +85,32 @@ class PictureScores(_Drawn):
             number = int(box[0]) if len(box) == 5 else 0
             if (len(box) == 4 and len(media) != 1) or number not in range(len(media)):
                 raise InputError(
-                    f"source {name!r}: the prompt holds {len(media)} pictures; a region is (left, top, right, bottom) "
-                    "of the only one, or (picture, left, top, right, bottom) with its number from 0"
+                    f"source {name!r}: there are {len(media)} pictures; a region is (left, top, right, bottom) of "
+                    "the only one, or (picture, left, top, right, bottom) with its number from 0"
                 )
-            left, top, right, bottom = map(int, box[-4:])
+            left, top, right, bottom = map(float, box[-4:])
             width, height = media[number].extent
             if not (0 <= left < right <= width and 0 <= top < bottom <= height):
                 raise InputError(
-                    f"source {name!r}: {tuple(box[-4:])} is not a box (left, top, right, bottom) in "
-                    f"{media[number].name}, whose patches end at ({width}, {height})"
+                    f"source {name!r}: {cls.place_name(box[-4:])} is not a box (left, top, right, bottom) in "
+                    f"{media[number].name}, which has {width} x {height} pixels"
                 )
             regions[name] = number, (left, top, right, bottom)
         return regions
-
-    @classmethod
-    def row(cls, medium: Medium | None, units: int) -> dict[str, Any]:
-        """Return the size of the grid of patches and its first unit; zeros without a picture."""
-        rows, columns = (0, 0) if medium is None else medium.shape
-        return {"rows": rows, "columns": columns, "first": 0 if medium is None else medium.first}
 
     @property
     def extent(self) -> tuple[int, int]:
         """Its width and height."""
         return self.width, self.height
 
-    @property
-    def part_names(self) -> list[str]:
-        """Row and column of every patch, from 1 on."""
-        return [f"row {row + 1}, column {column + 1}" for row, column in np.ndindex(*self.shape)]
+    @staticmethod
+    def place_name(place: Sequence[float]) -> str:
+        """Return left, top, right and bottom of a box in pixels, as a caller writes them."""
+        return f"({', '.join(f'{edge:.1f}'.removesuffix('.0') for edge in place)})"
 
     @property
     def boxes(self) -> FloatArray:
-        """Left, top, right and bottom of every patch in pixels of the picture, (h, w, 4); see `places`."""
+        """Left, top, right and bottom of every patch in pixels of the picture, (h, w, 4)."""
         return self.places
 
     def validate(self, units: int) -> None:
@@ -125,16 +121,10 @@ class PictureScores(_Drawn):
         if not PREVIEW.fullmatch(self.preview):
             raise ValueError("preview: not a picture")
 
-    def removable(self) -> list[UnitScore]:
-        """Return squares of patches, at most `REGIONS` in a row or column."""
-        side, names = -(-max(self.shape) // REGIONS), self.part_names
-        groups: dict[tuple[int, int], list[int]] = {}
-        for patch, (row, column) in enumerate(np.ndindex(*self.shape)):
-            groups.setdefault((row // side * side, column // side * side), []).append(patch)
-        return [
-            self.removable_part(" to ".join(dict.fromkeys((names[patches[0]], names[patches[-1]]))), patches)
-            for patches in groups.values()
-        ]
+    def removed_together(self) -> NDArray[np.intp]:
+        """Group patches in squares, at most `REGIONS` in a row or column."""
+        rows, columns = np.indices(self.shape) // -(-max(self.shape) // REGIONS)  # (h, w) each
+        return (rows * REGIONS + columns).ravel()  # type: ignore[no-any-return]
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return the figure of all pictures of a result; see `Medium.figure`."""
@@ -146,8 +136,7 @@ class PictureScores(_Drawn):
         """Colour the picture: red for positive and blue for negative scores, stronger for larger ones.
 
         Args:
-            image: The picture that was given. Where boxes are in patches, a processor that crops to the middle leaves
-                the margins unseen: give the picture as cropped then, to have every patch in its place.
+            image: The picture that was given, or a copy in another size.
 
         Returns:
             A new picture of the same size.
@@ -174,7 +163,8 @@ class SoundScores(_Drawn):
     parts_name: ClassVar = "moments"
     removed_unit: ClassVar = ("moment", "silenced")
     is_over_time: ClassVar = True
-    row_columns: ClassVar = {"times": tuple[tuple[Number, Number], ...]}
+    place_columns: ClassVar = ("start_seconds", "end_seconds")
+    for_drawings: ClassVar = {"loudness": None}
 
     kind: Literal["sound"] = "sound"
     seconds: Number = 0.0
@@ -183,8 +173,9 @@ class SoundScores(_Drawn):
     @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
         """Return whether a source is a span of seconds: a pair with a fraction, or of a sound without a text."""
-        is_pair = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(i, int | float) for i in item)
-        return is_pair and (not has_text or any(isinstance(i, float) for i in item))
+        is_pair = isinstance(item, tuple | list | np.ndarray) and len(item) == 2
+        is_span = is_pair and all(isinstance(i, Real) for i in item)
+        return is_span and (not has_text or not all(isinstance(i, Integral) for i in item))
 
     @classmethod
     def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
@@ -196,39 +187,27 @@ class SoundScores(_Drawn):
                 raise InputError(f"source {name!r}: {start:g} to {end:g} are not seconds of {media[0].name}")
         return {name: (0, (start, min(end, media[0].extent[0]))) for name, (start, end) in named.items()}
 
-    @classmethod
-    def row(cls, medium: Medium | None, units: int) -> dict[str, Any]:
-        """Return the seconds of every unit, (0, 0) of those before the first moment and after the last."""
-        if medium is None:
-            return {"times": []}
-        after = units - medium.units.stop
-        return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
-
     @property
     def extent(self) -> tuple[float]:
         """Its length in seconds."""
         return (self.seconds,)
 
-    @property
-    def part_names(self) -> list[str]:
-        """The seconds of every moment."""
-        return [f"{start:.2f} to {end:.2f} s" for start, end in self.places.tolist()]
+    @staticmethod
+    def place_name(place: Sequence[float]) -> str:
+        """Return a beginning and an end in seconds."""
+        start, end = place
+        digits = 2 if end - start > 0.009 else 3
+        return f"{start:.{digits}f}-{end:.{digits}f} s"
 
     @property
     def times(self) -> FloatArray:
         """Beginning and end of every moment in seconds, (n, 2)."""
         return self.places
 
-    def removable(self) -> list[UnitScore]:
-        """Return moments of `MOMENT` seconds, or of one frame if frames are longer."""
-        groups: dict[int, list[int]] = {}
-        for frame, (start, end) in enumerate(self.times.tolist()):
-            if end > start:
-                groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
-        return [
-            self.removable_part(f"{self.times[frames, 0].min():.2f} to {self.times[frames, 1].max():.2f} s", frames)
-            for frames in groups.values()
-        ]
+    def removed_together(self) -> NDArray[np.intp]:
+        """Group moments of `MOMENT` seconds, or of one frame if frames are longer."""
+        starts, ends = self.times.T.astype(np.float64)  # (n,) each
+        return np.where(ends > starts, (starts + ends) / 2 // MOMENT, -1).astype(np.intp)
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return a heat map of the answer's parts over the first sound; see `Medium.figure`."""
@@ -245,23 +224,3 @@ class SoundScores(_Drawn):
         from .drawing.blocks import words_over_time
 
         return words_over_time(self, names)
-
-
-def grid_medium(rows: int, columns: int, first: int) -> PictureScores:
-    """Return a picture whose patches form a grid, in units of patches."""
-    left, top = np.meshgrid(np.arange(columns), np.arange(rows))  # (rows, columns) each
-    boxes = np.stack([left, top, left + 1, top + 1], -1).astype(np.float32)
-    return PictureScores(name="the picture", first=first, places=boxes, width=columns, height=rows)
-
-
-def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
-    """Return a sound whose moments are the units with times; None if no unit has one.
-
-    Args:
-        times: Beginning and end of each unit in seconds; (0, 0) of those before the first moment and after the last.
-    """
-    timed = [i for i, (start, end) in enumerate(times) if end > start]
-    if not timed:
-        return None
-    moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
-    return SoundScores(name="the sound", first=timed[0], places=moments, seconds=float(moments.max()))

@@ -21,7 +21,6 @@ class Placed(NamedTuple):
 
     medium: Medium
     scores: FloatArray  # (G, L, parts)
-    sequence: int = 0
 
 
 def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
@@ -74,10 +73,10 @@ def appended(
 ) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
     """Append the parts of pictures and sounds to the T units of a text and their scores, (G, T) or (G, L, T)."""
     media = []
-    for medium, part_scores, sequence in placed:
+    for medium, part_scores in placed:
         first = len(units)
         media.append(replace(medium, first=first))
-        units += medium.as_units(sequence)
+        units += medium.as_units()
         scores = np.concatenate([scores, part_scores if layers else part_scores[:, 0]], -1)
     return units, scores, tuple(media)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -19,9 +20,9 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding
 from ..inputs.texts import plain_cell, positive_integer, whole_number
-from ..leave_out.search import Group, Verify
+from ..leave_out.search import Group, Together, Verify
 from ..methods import Method
-from ..methods.registry import completion_methods, default_methods
+from ..methods.registry import completion_methods, default_methods, named_or_default
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -64,11 +65,11 @@ class Options:
                 raise InputError(f"{name} must be True, False or None, not {getattr(self, name)!r}")
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
+        object.__setattr__(self, "verify", checked_verify(self.verify))
         if self.parts is not None and self.other_answer is not None:
             raise InputError("a contrast is another whole answer, and parts= divides the one: leave out parts=")
         if self.verify == "reasoning" and self.other_answer is not None:
             raise InputError("verify='reasoning' measures what follows the reasoning of one answer: no contrast=")
-        object.__setattr__(self, "verify", checked_verify(self.verify))
         if self.targets is None:
             return
         if self.target is not None:
@@ -100,6 +101,8 @@ class Options:
     def for_media(self, media: Sequence[EncodedMedium]) -> "Options":
         """Return the options of a prompt with pictures or sounds; of tokens where the places of parts are not known."""
         tokens_alone = any(medium.by_part is None and medium.by_token is not None for medium in media)
+        if isinstance(self.verify, Together):  # nothing is scored, which takes a method that could score these parts
+            return replace(self, method=named_or_default(None, "completions" if tokens_alone else "media"))
         return self if self.media_method is None or tokens_alone else replace(self, method=self.media_method)
 
     def only(self, index: int) -> "Options":
@@ -126,6 +129,7 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
 def checked_verify(verify: Verify) -> Verify:
     """Return which units are removed; None for no verification."""
     kinds = ("auto", "reasoning", *get_args(Group))
+    verify = list(verify) if isinstance(verify, np.ndarray) else verify
     if isinstance(verify, str) and verify not in kinds:
         raise InputError(
             f"verify must be a number of units, {', '.join(map(repr, kinds))} or a list of words and spans, not "

@@ -24,7 +24,7 @@ UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 NAMED, LONGEST, WITHOUT = 6, 60, "without it"
 """Most units that a sentence names, most characters of each, and the heading of the answers without a word."""
 
-LARGER = ("sentence", "paragraph", "message", "part")
+LARGER = ("sentence", "paragraph", "message", "part", "region", "moment")
 """Units that may hold several words."""
 
 
@@ -177,6 +177,8 @@ def _with_all(removal: Removal) -> str:
 def removals_table(verified: Verification | None, units: Collection[str] = ()) -> list[Table]:
     """Return a table of the answers without each unit; none without a verification, or if it is of other `units`."""
     if verified is None or (units and verified.unit not in units):
+        return []
+    if units and all(len(removal.tokens) == 1 for removal in verified.single):  # which are said beside their bars
         return []
     rows = [[cell(_names(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]

@@ -126,8 +126,8 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         WITHOUT: [without_text(a, group) for group in tokens],
         ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
     }
+    unit_names = a.unit_names
     spans: list[list[PlacedPiece]] = [[] for _ in texts]
-    media_names = {m.units.start + i: name for m in a.media for i, name in enumerate(m.part_names)}
     names, kinds, details, current = [], [], [], 0
     for i, (group, start, end) in enumerate(groups):
         kind = _kind_of_piece(a, group)
@@ -135,10 +135,10 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not set(a.sinks).isdisjoint(group))
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
-        name = media_names.get(group[0]) or texts[current][start:end] or a.units.text[group[0]]
+        name = texts[current][start:end] or a.units.text[group[0]]
         piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
         spans[current].append((start, end, piece))
-        names.append(quoted(visible(name or a.units.names[group[0]])))
+        names.append(quoted(visible(unit_names[group[0]] or name)))
         kinds.append(kind)
         details.append("\n".join(lines))
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
@@ -150,8 +150,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     steps = len(a.layers or ())
     grid = Grid(rows, names, finite, label=label, signed=a.signed, kinds=kinds, details=details, steps=steps)
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
-    unit = a.media[0].unit_kind if a.media and not a.has_text else "word" if in_words else "token"
-    return Layout(unit, pieces, tokens, facts, grid)
+    return Layout("word" if in_words else a.units.kind[-1] if a.media else "token", pieces, tokens, facts, grid)
 
 
 def _group_overlapping(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:

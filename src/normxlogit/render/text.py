@@ -25,7 +25,8 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
     grid, unit = laid_out.grid, laid_out.unit
     blocks: list[Block] = [header([a], verdict(a.verified))]
     if a.scores.ndim == 1:
-        blocks += [medium.block(signed=a.signed) for medium in a.scored_media]
+        alone = len(a.media) == 1
+        blocks += [medium.block(signed=a.signed, alone=alone) for medium in a.scored_media]
     if a.has_text or a.scores.ndim > 1:
         steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
         sentences = [laid_out.sentence(row) for row in range(len(grid.rows))]
@@ -104,7 +105,7 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
         rows.append([*cells, *([cell(without[i])] if measured else [])])
     columns = [Column(""), Column("score" if measured else "", numbers=True), Column("")]
     count, listed = len(grid.strongest(0)), len(ranked)
-    units = unit if count == 1 else f"{unit}es" if unit.endswith("h") else f"{unit}s"
+    units = unit if count == 1 else f"{unit}{'es' if unit.endswith('ch') else 's'}"
     caption = f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
     return Table([*columns, *([Column(WITHOUT)] if measured else [])], rows, caption, stacked=True)
 

@@ -173,6 +173,14 @@ class Attribution(Record):
         return bool(self.text or self.text_pair) or self.completion is not None or not self.media
 
     @property
+    def unit_names(self) -> tuple[str, ...]:
+        """What each unit is called, if that is not its text: of a patch its box in pixels, of a moment its seconds."""
+        names = list(self.units.names)
+        for medium in self.media:
+            names[medium.units] = medium.part_names
+        return tuple(names)
+
+    @property
     def scored_media(self) -> tuple[Medium, ...]:
         """The media of the input, each with the scores of its units in their shape."""
         axes = self.scores.shape[:-1]
@@ -461,7 +469,7 @@ class Attribution(Record):
         if k < 0:
             raise InputError(f"k must be at least 0, not {k}")
         summed, units = self._summed("top()"), self.units
-        scores, shares, names = summed.scores.tolist(), summed.shares.tolist(), units.names
+        scores, shares, names = summed.scores.tolist(), summed.shares.tolist(), self.unit_names
         spans = units.spans or ((0, 0),) * len(units)
         answer = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
         order = np.argsort(summed.scores if lowest else -summed.scores, kind="stable")
@@ -552,9 +560,8 @@ class Attribution(Record):
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:
             return self.completion
-        if not self.has_text:
-            return " / ".join(medium.name for medium in self.media)
-        return " / ".join(t for t in (self.prompt, self.text_pair) if t) or "".join(self.tokens)
+        media = [medium.name for medium in self.media] if self.completion is None else []
+        return " / ".join(t for t in (self.prompt, self.text_pair, *media) if t) or "".join(self.tokens)
 
     def _shown(self) -> str:
         from ..render.describe import summary_of

@@ -59,7 +59,7 @@ def _words(s: Similarity, sequence: int) -> list[tuple[str, list[int]]]:
     places = {unit: place for place, unit in enumerate(units)}
     words = s.words(sequence=sequence) if s.has_words else []
     named_words = [(word.text, [places[token] for token in word.tokens]) for word in words]
-    return named_words or [(s.units.text[unit], [place]) for unit, place in places.items()]
+    return named_words or [(s.unit_names[unit] or s.units.text[unit], [place]) for unit, place in places.items()]
 
 
 def _strongest(grid: Grid) -> Table:

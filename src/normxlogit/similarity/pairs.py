@@ -11,17 +11,18 @@ from torch import Tensor, nn
 from ..copies.clone import unwrapped
 from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
+from ..inputs.texts import numbered
 from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import Answer, Outcomes, Verify, in_batches, picked, removable, run_searches
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
 from ..model.task_model import ForwardPass, TaskModel
-from ..pipeline.media_scores import Placed, appended, split_media_scores
 from ..pipeline.options import provenance
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
+from ..results.units.media import Medium
 from ..results.units.units import Units
 from ..tasks.base import Task
 from .result import Similarity
@@ -75,8 +76,11 @@ def explain_similarity(
     other_tower = other_towers[0]
     if any(candidate is not other_tower for candidate in other_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
-    (query,) = _embed(tower, encoded(tower, [item]))
-    encodings = encoded(other_tower, second_items)
+    if other_tower is tower:  # pictures without a name are numbered
+        query_encoding, *encodings = encoded(tower, [item, *second_items])
+    else:
+        (query_encoding,), encodings = encoded(tower, [item]), encoded(other_tower, second_items)
+    (query,) = _embed(tower, [query_encoding])
     documents = _embed(other_tower, encodings)
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
     (query_scores,) = _score(tower, [query], method, vectors)
@@ -197,9 +201,10 @@ def _with_bias(scores: Scores) -> Tensor:
 def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Similarity:
     (query, document), (left, right) = sides, halves
     cosine = float(query.vector.double() @ document.vector.double())
-    units = left.units + right.units
-    scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
-    units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
+    first, second = sorted(halves, key=lambda half: bool(half.media))  # a text comes first
+    shifted = (replace(medium, first=medium.first + len(first.units)) for medium in second.media)
+    media = (*first.media, *shifted)
+    names = numbered(medium.name for medium in media)
     states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
     of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
     alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
@@ -208,9 +213,9 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
     origin: dict[str, Any] = provenance(model, method) | {"quantity": "cosine"}
     return Similarity(
-        scores=scores[0],
-        units=units,
-        media=tuple(replace(medium, tokens=()) for medium in media),
+        scores=np.concatenate([first.scores, second.scores]),
+        units=first.units + second.units,
+        media=tuple(replace(medium, name=name) for medium, name in zip(media, names, strict=True)),
         text="" if query.encoding.signal else query.encoding.text,
         text_pair=document.encoding.text,
         predictions=(Prediction("cosine", 0, cosine, None),),
@@ -226,41 +231,30 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
 class Half(NamedTuple):
     """One of two texts or pictures with its contributions to the cosine."""
 
-    units: Units  # its units, without the patches of a picture
+    units: Units
+    media: tuple[Medium, ...]  # the picture, if it is one
     scores: FloatArray  # float32, (U,)
-    placed: list[Placed]  # its picture with scores, if it has one
     bias: Tensor | None  # the bias, (); None if the method reports none
     sinks: list[str]  # its tokens that are attention sinks
 
 
 def _half_result(task: Task, side: Side, scores: Scores, k: int, sequence: int) -> Half:
     """Return the scores of a text's tokens, or of a picture's patches, for the k-th of the vectors."""
-    encoding = side.encoding
-    scores, placed = split_media_scores(encoding, scores.map(lambda values: values[k : k + 1].cpu()))  # (1, 1, T)
-    units, _ = task.units(encoding)
-    units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
-    units_kept = _tokens_outside_media(encoding)
+    units, media = task.units(side.encoding)
+    sinks = () if scores.sinks is None else scores.sinks.nonzero()[:, 0].tolist()
     return Half(
-        units.take(units_kept),
-        _to_numpy(scores.values[0, 0])[units_kept],
-        [picture._replace(sequence=sequence) for picture in placed],
-        None if scores.bias is None else scores.bias[0, 0],
-        [] if scores.sinks is None else [encoding.tokens[i] for i in scores.sinks.nonzero()[:, 0].tolist()],
+        replace(units, sequence=(sequence,) * len(units)),  # special tokens too: each text adds up to the cosine
+        media,
+        _to_numpy(scores.values[k, 0]),
+        None if scores.bias is None else scores.bias[k, 0],
+        [side.encoding.tokens[i] for i in sinks],
     )
-
-
-def _tokens_outside_media(encoding: Encoding) -> list[int]:
-    """Return the indices of the tokens that are not patches of a picture."""
-    medium = None if encoding.signal is None else encoding.signal.medium(0)
-    return [i for i in range(len(encoding)) if medium is None or i not in medium.tokens]
 
 
 def _origin_of_units(query: Side, document: Side) -> list[tuple[int, int]]:
     """Return each unit's side, 0 for the query and 1 for the document, and its index among that side's tokens."""
-    encodings = list(enumerate((query.encoding, document.encoding)))
-    media = [(side, e.signal.medium(0)) for side, e in encodings if e.signal is not None]
-    plain = [(side, i) for side, encoding in encodings for i in _tokens_outside_media(encoding)]
-    return plain + [(side, i) for side, medium in media if medium is not None for i in medium.tokens]
+    sides = sorted(enumerate((query.encoding, document.encoding)), key=lambda side: side[1].signal is not None)
+    return [(side, i) for side, encoding in sides for i in range(len(encoding))]
 
 
 def _normalised(vectors: Tensor) -> Tensor:

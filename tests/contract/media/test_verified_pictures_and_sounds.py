@@ -42,6 +42,9 @@ def test_words_and_regions_are_left_out_and_the_own_model_is_asked(name):
     assert (g.verified.unit, g.verified.removed_by) == ("part", "removed")
     assert g.verified.original.value == pytest.approx(answer(name, g, picture), abs=1e-3)
     kinds, (medium,) = set(), g.media
+    box = medium.places.reshape(-1, 4)[-1]
+    without = explainer(name).without(vlm.question(picture), box, completion=" the cat")
+    assert without.value == pytest.approx(answer(name, g, without_box(picture, box.tolist())), abs=1e-3)
     for removal in g.verified.single:
         (unit,) = removal.units
         kinds.add(unit.startswith("region "))

@@ -32,24 +32,22 @@ def heard(explainer, samples, start, end):
 def test_a_box_of_a_picture_is_left_out() -> None:
     explainer = Explainer(vit(), PROCESSOR)
     a = explainer(picture(), verify="auto")
-    box = tuple(int(edge) for edge in a.images[0].boxes[1, 2])
-    removal = explainer.without(picture(), [box])
-    assert removal.tokens == (a.media[0].first + a.media[0].shape[1] + 2,)
-    same = explainer(picture(), verify=a.media[0].boxes[..., 0].size).verified.without(removal.tokens[0])
-    assert removal.value == pytest.approx(same.value, abs=1e-6)
-
-
-def test_regions_of_a_picture_are_shown_by_their_names() -> None:
-    a = Explainer(vit(), PROCESSOR)(picture())
-    grouped = a.group({"the ear": (0, 0, 1, 1)})
-    for drawn in (str(grouped), grouped.to_html()):
-        assert "the ear" in drawn
-        assert "the rest of the picture" in drawn
+    box, unit = a.images[0].boxes[1, 2], a.media[0].first + a.media[0].shape[1] + 2
+    same = explainer(picture(), verify=a.media[0].boxes[..., 0].size).verified.without(unit)
+    assert same.units == ("(20, 12.5, 30, 25)",)
+    for written in (box, [box], [tuple(box.tolist())], (20, 12, 30, 25), [(0, 20, 12.5, 30, 25)], (22, 15, 23, 16)):
+        removal = explainer.without(picture(), written)
+        assert (removal.tokens, removal.value) == ((unit,), pytest.approx(same.value, abs=1e-6))
+    assert explainer.without(picture(), (20, 12, 35, 25)).tokens == (unit, unit + 1)
+    refused(InputError, "60 x 50 pixels", lambda: explainer.without(picture(), (0, 0, 61, 50)))
+    refused(InputError, "is no region", lambda: explainer.without(picture(), (0, 0, 10)))
 
 
 def test_seconds_of_a_sound_are_left_out() -> None:
     explainer, samples = listener()
     audio, removal = explainer(samples).audio[0], explainer.without(samples, (0.3, 0.5))
+    np.testing.assert_array_equal(explainer(samples).to_pandas()[["start_seconds", "end_seconds"]], audio.times)
+    assert explainer.without(samples, audio.times[7]).tokens == (audio.first + 7,)
     inside = [i for i, (start, end) in enumerate(audio.times) if start < 0.5 and end > 0.3]
     assert list(removal.tokens) == [audio.first + i for i in inside]
     expected = heard(explainer, samples, audio.times[inside[0], 0], audio.times[inside[-1], 1])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from markupsafe import Markup
@@ -130,7 +130,7 @@ def words_over_time(sound: SoundScores, spoken: Sequence[str]) -> list[Block]:
     for name, scores in zip(names, sound.scores, strict=True):  # (n,)
         start, end = sound.times[int(scores.argmax())].tolist()
         share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))
-        moment = cell(f"{start:.2f} to {end:.2f} s", start)
+        moment = cell(sound.place_name((start, end)), start)
         rows.append([cell(name), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
     columns = [Column("word"), Column("strongest moment", numbers=True), Column("of its positive sum", numbers=True)]
     supports = Table(columns, rows, f"When {visible(sound.name)} supports each word")
@@ -191,12 +191,9 @@ def course_of(medium: SoundScores) -> FloatArray:
 
 def areas_of(medium: PictureScores | SoundScores) -> FloatArray:
     """Return left, top, right and bottom of each part as shares of the picture or sound, (parts, 4)."""
-    if isinstance(medium, PictureScores):
-        sides = np.array([medium.width, medium.height] * 2, np.float32)
-        shares: FloatArray = medium.places.reshape(-1, 4) / sides
-        return shares
-    start, end = medium.places.T / np.float32(medium.seconds or 1.0)  # (n,) each
-    return np.stack([start, np.zeros_like(start), end, np.ones_like(end)], -1)
+    places = medium.places.reshape(-1, medium.places.shape[-1])
+    shares: Any = places / np.array(medium.extent * 2, np.float32)
+    return shares if isinstance(medium, PictureScores) else np.insert(shares, [1, 2], [0.0, 1.0], axis=1)
 
 
 def overlay(medium: PictureScores, image: "Image") -> "Image":

@@ -5,7 +5,8 @@ same size that are black, white, and grey by the column or the row, tell from wh
 comes that the processor returns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,12 @@ CELL_QUANTILE = 0.4
 PIXELS = "pixel_values"
 """The key of the pixel values in the output of image processors."""
 
+KEPT_SIZES = 64
+"""Sizes of pictures whose boxes are kept for the next ones."""
+
+LEVELS = 255
+"""Levels of grey from black to white: a place is told to about one of them."""
+
 MIN_CONTRAST = 1e-3
 """A value that differs less between black and white pictures comes from no pixel."""
 
@@ -48,38 +55,36 @@ def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> t
         values = np.broadcast_to(np.round(np.asarray(levels, np.float64)), (height, width)).astype(np.uint8)
         return process(Image.fromarray(np.repeat(values[..., None], 3, -1)))
 
-    black, white = process_grey(0), process_grey(255)
+    black, white = process_grey(0), process_grey(LEVELS)
     inside = np.abs(white - black) > MIN_CONTRAST
     scale = np.where(inside, white - black, 1.0)
-    columns = 255 * (np.arange(width) + 0.5) / width
-    rows = 255 * (np.arange(height)[:, None] + 0.5) / height
+    columns = LEVELS * (np.arange(width) + 0.5) / width
+    rows = LEVELS * (np.arange(height)[:, None] + 0.5) / height
     x, y = ((process_grey(levels) - black) / scale for levels in (columns, rows))
     return x * width, y * height, inside.astype(np.float64)
 
 
 class PictureBoxes:
-    """Measures the boxes of parts, once for pictures of each size, by what a function returns for one picture."""
+    """Measures the boxes of parts, once for pictures of a size, by what a function returns for one picture."""
 
     def __init__(self, process: Callable[[Any], Any]) -> None:
         self._process = process
-        self._sources: dict[tuple[int, int], tuple[Floats, Floats, Floats]] = {}
+        self.measured = lru_cache(KEPT_SIZES)(self._measured)
 
     def pixels(self, image: Any) -> Floats:
         """Return the pixel values of one picture from the processor; empty if it returns them in another form."""
         processed = self._process(image)
         return np.asarray(processed.get(PIXELS, []) if isinstance(processed, Mapping) else [], np.float64)
 
-    def __call__(
-        self, entry: SignalEntry, image: Any, pixel_share: float = 1.0
+    def _measured(
+        self, entry: SignalEntry, size: tuple[int, int], pixel_share: float
     ) -> tuple[Floats, tuple[int, int] | None]:
         """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
 
-        The picture has a share of the numbers of all pictures.
+        A picture of the size has a share of the numbers of all pictures.
         """
-        if image.size not in self._sources:
-            self._sources[image.size] = sources_of(self.pixels, image.size)
         shape = (round(entry.input_shape[0] * pixel_share), *entry.input_shape[1:])
-        x, y, inside = self._sources[image.size]
+        x, y, inside = sources_of(self.pixels, size)
         moments = [inside, inside * x, inside * y, inside * x**2, inside * y**2]
         means = [entry.patch_means(torch.from_numpy(values.reshape(shape))).numpy() for values in moments]
         coverage, x, y, xx, yy = means
@@ -92,6 +97,38 @@ class PictureBoxes:
         boxes = np.stack([x - widths / 2, y - heights / 2, x + widths / 2, y + heights / 2], -1)
         grid = entry.output_shape[2:] if len(entry.output_shape) == 4 else None
         return boxes, None if grid is None else (grid[0], grid[1])
+
+
+def cell_boxes(
+    sources: tuple[Floats, Floats, Floats], grid: tuple[int, int], size: tuple[int, int]
+) -> npt.NDArray[np.float32]:
+    """Return the boxes of the equal cells, in rows and columns, of what a processor returns for a picture, (h, w, 4).
+
+    It resizes, crops and pads along each axis, so a place in the picture is a linear function of one in its output;
+    cells of padding have no area.
+
+    Args:
+        sources: The column and row of the picture that each number comes from, (C, H, W); see `sources_of`.
+    """
+    x, y, inside = sources
+    edges = []
+    for places, axis, cells, length in ((x, 2, grid[1], size[0]), (y, 1, grid[0], size[1])):
+        others = (0, 3 - axis)
+        weights = inside.sum(others)  # (W,) or (H,)
+        seen = np.flatnonzero(weights)
+        means = (places * inside).sum(others)[seen] / weights[seen]
+        is_border = np.abs(means - length / 2) >= (length - 1) / 2 - length / LEVELS  # which is repeated in enlarging
+        slope, start = np.polyfit(seen + 0.5, means, 1, w=np.where(is_border, 1e-6, 1.0))
+        ends, borders = start + slope * np.array([0, len(weights)]), np.array([0, length])
+        first, last = np.where(np.abs(ends - borders) < length / LEVELS, borders, ends).tolist()
+        edges.append(np.clip(np.linspace(first, last, cells + 1), 0, length))
+    return _boxes_between(*edges).astype(np.float32)
+
+
+def equal_cells(grid: Sequence[int], size: Sequence[int]) -> npt.NDArray[np.float32]:
+    """Return the boxes of equal cells in rows and columns of an area of a width and height, (h, w, 4)."""
+    columns, rows = (np.linspace(0, side, cells + 1) for side, cells in zip(size, grid[::-1], strict=True))
+    return _boxes_between(columns, rows).astype(np.float32)
 
 
 def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
@@ -143,7 +180,7 @@ def _spread(
         single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
     """
     left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
-    where = np.stack(np.broadcast_arrays(left[None], top[:, None], right[None], bottom[:, None]), -1)  # (h, w, 4)
+    where = _boxes_between(columns, rows)  # (h, w, 4)
     parts, place_lists, shares = [], [], []
     for part in with_area:
         x0, y0, x1, y1 = boxes[part]
@@ -161,6 +198,12 @@ def _spread(
     return ScoreSpread(
         where.astype(np.float32), np.concatenate(parts), np.concatenate(place_lists), np.concatenate(shares)
     )
+
+
+def _boxes_between(columns: Floats, rows: Floats) -> Floats:
+    """Return the boxes between the edges of columns and rows, (h, w, 4)."""
+    edges = np.broadcast_arrays(columns[None, :-1], rows[:-1, None], columns[None, 1:], rows[1:, None])
+    return np.stack(edges, -1)
 
 
 def _equal_cells(spans: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """Classification of pictures, with scores of patches as a grid, and of sounds, with scores of frames on a time axis."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -8,16 +9,16 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor
 
 from ...errors import InputError
-from ...inputs.encoding import Encoding
 from ...model.task_model import TaskModel
+from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
-from ...results.units.units import Units
 from ...tasks.base import ModelClasses, TaskName
 from ..inputs.items import as_array
-from ..inputs.pictures import converted, is_picture, opened_picture
+from ..inputs.picture_places import KEPT_SIZES, Floats, cell_boxes, equal_cells, sources_of
+from ..inputs.pictures import Picture, converted, is_picture, opened_picture
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
-from ..units import grid_medium, sound_of_times
-from .signals import NO_GRID, SPECTRUM_STEP, PatchGrid, SignalTask, signal_of, units_of_parts
+from ..units import PictureScores, SoundScores
+from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask
 
 EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
 """The frequency of the example input, and its sampling rate if the model names none."""
@@ -43,18 +44,18 @@ class ImageClassification(SignalTask):
     medium = "picture"
     is_item = staticmethod(is_picture)
 
-    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
-        """Return the patches, behind class and register tokens."""
-        grid = NO_GRID if (signal := signal_of(encoding)) is None else signal.grid
-        return units_of_parts(encoding, "patch"), (grid_medium(*grid),) if grid[0] else ()
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
+        self._boxes = lru_cache(KEPT_SIZES)(self._measured_boxes)
 
     def example_input(self, model: TaskModel) -> Any:
         """Return a picture with a gradient from dark to light."""
         return np.linspace(0, 255, EXAMPLE_SIDE**2 * 3, dtype=np.uint8).reshape(EXAMPLE_SIDE, EXAMPLE_SIDE, 3)
 
-    def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
-        """Return a picture with as many channels as the model reads; it needs no options and has no duration."""
-        picture, _ = opened_picture(as_array(item))
+    def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
+        """Return a picture with as many channels as the model reads."""
+        picture, name = opened_picture(as_array(item))
+        name = name or f"picture {place + 1}"
         rescales = getattr(self.processor, "do_rescale", False)
         if rescales and isinstance(picture, np.ndarray) and picture.dtype.kind == "f":
             lowest, highest = float(picture.min()), float(picture.max())
@@ -64,11 +65,34 @@ class ImageClassification(SignalTask):
                     "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as "
                     "the processor returns it"
                 )
-        # Grey is repeated for each colour, palettes are looked up, and transparency is dropped, as in pipelines.
-        channels = getattr(getattr(model.config, "vision_config", model.config), "num_channels", 0)
-        if channels in MODES and hasattr(picture, "convert"):
-            picture = converted(cast(Any, picture), MODES[channels])
-        return picture, {}, None, ()
+        if isinstance(picture, np.ndarray):
+            width, height = picture.shape[1::-1]
+            details = {"width": width, "height": height}
+        else:
+            _, details = Picture(converted(picture, "RGB")).size_and_details()
+            picture = _in_channels(model, picture)
+        return picture, {}, None, (), {"name": name, **details}
+
+    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
+        """Return a picture with the boxes of its patches, in its pixels, or in those of what a processor returned."""
+        *grid, first = signal.grid
+        if not grid[0]:
+            return None
+        if "width" in fields:
+            boxes = self._boxes(model, (fields["width"], fields["height"]), *grid)
+        else:
+            _, height, width = signal.shapes[0]
+            boxes, fields = equal_cells(grid, (width, height)), {"width": width, "height": height, **fields}
+        return PictureScores(first=first, places=boxes, **fields)
+
+    def _measured_boxes(self, model: TaskModel, size: tuple[int, int], rows: int, columns: int) -> FloatArray:
+        """Return the boxes of patches in pictures of a size."""
+
+        def process(image: Any) -> Floats:
+            processed = self.processor(_in_channels(model, image), return_tensors="pt")
+            return np.asarray(processed[model.module.main_input_name][0].float(), np.float64)  # (C, H, W)
+
+        return cell_boxes(sources_of(process, size), (rows, columns), size)
 
 
 class AudioClassification(SignalTask):
@@ -85,11 +109,6 @@ class AudioClassification(SignalTask):
     medium = "sound"
     is_item = staticmethod(is_sound)
 
-    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
-        """Return the frames, with their seconds where these are known."""
-        medium = sound_of_times(() if (signal := signal_of(encoding)) is None else signal.times)
-        return units_of_parts(encoding, "moment"), () if medium is None else (medium,)
-
     @property
     def rate(self) -> int | None:
         """Samples a second that the model reads."""
@@ -100,9 +119,9 @@ class AudioClassification(SignalTask):
         rate = self.rate or EXAMPLE_RATE
         return np.sin(2 * np.pi * EXAMPLE_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 
-    def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
-        """Return samples at the model's rate, the extractor's options, the seconds that are read, and notes."""
-        sound = read_sound(item, self.rate)
+    def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
+        """Return samples at the model's rate."""
+        sound = read_sound(item, self.rate, place)
         extractor = feature_extractor_of(self.processor)
         chunk, frames = getattr(extractor, "chunk_length", None), getattr(extractor, "max_length", None)
         seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
@@ -110,7 +129,18 @@ class AudioClassification(SignalTask):
         notes = sound.notes
         if limit is not None and sound.seconds is not None and sound.seconds > limit + SPECTRUM_STEP:
             notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
-        return sound.samples, {"sampling_rate": self.rate}, seconds, notes
+        fields = {"name": sound.name, **sound.size_and_details()[1]}
+        return sound.samples, {"sampling_rate": self.rate}, seconds, notes, fields
+
+    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
+        """Return a sound with its moments: the tokens with times, of which those behind its end have no duration."""
+        times = np.array(signal.times, np.float32).reshape(-1, 2)  # (T, 2)
+        times = np.minimum(times, fields.get("seconds", np.inf))
+        timed = np.flatnonzero(times[:, 1] > times[:, 0])
+        if not len(timed):
+            return None
+        moments = times[timed[0] : timed[-1] + 1]  # (n, 2)
+        return SoundScores(first=int(timed[0]), places=moments, **{"seconds": float(moments.max()), **fields})
 
     def _times(
         self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
@@ -130,3 +160,12 @@ class AudioClassification(SignalTask):
         ratio = getattr(config, "inputs_to_logits_ratio", None)
         step = ratio / rate if ratio and rate and waveform is not None else seconds / count
         return tuple((index * step, min(seconds, (index + 1) * step)) for index in range(count))
+
+
+def _in_channels(model: TaskModel, picture: Any) -> Any:
+    """Return a picture with as many channels as the model reads.
+
+    Grey is repeated for each colour, palettes are looked up, and transparency is dropped, as in pipelines.
+    """
+    channels = getattr(getattr(model.config, "vision_config", model.config), "num_channels", 0)
+    return converted(cast(Any, picture), MODES[channels]) if channels in MODES else picture

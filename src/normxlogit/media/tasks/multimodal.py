@@ -264,7 +264,7 @@ class MultimodalLM(CausalLM):
             by_part = by_token = None
             entry = self._entry(model, encoding, PIXELS) if pixels_match else None
             if entry is not None and int(np.prod(entry.input_shape)) == all_pixels.size:
-                boxes, grid = self._boxes(entry, picture.image, own_pixels.size / all_pixels.size)
+                boxes, grid = self._boxes.measured(entry, size, own_pixels.size / all_pixels.size)
                 by_part = grid_layout(boxes, size)
                 if by_part is not None:
                     by_part = by_part._replace(parts=by_part.parts + patches_before)

@@ -23,9 +23,11 @@ from ...parts.headpiece import Head, Parts, answer_of
 from ...parts.layer_outputs import LayerOutput
 from ...parts.proofs import proof
 from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ...results.units.media import Medium, medium_class
 from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification
 from ..inputs.items import media_items
+from ..inputs.picture_places import equal_cells
 from ..inputs.pictures import filled_by_surroundings
 from ..inputs.sounds import Sound, moments
 
@@ -44,6 +46,10 @@ SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
 
 
+Prepared = tuple[Any, dict[str, Any], float | None, tuple[str, ...], dict[str, Any]]
+"""An input of the processor, its options, the seconds that the model reads of a sound, notes, and fields of results."""
+
+
 @dataclass(frozen=True)
 class Signal(EncodedSignal):
     """A picture or a sound as the model reads it."""
@@ -51,13 +57,13 @@ class Signal(EncodedSignal):
     grid: PatchGrid
     times: tuple[tuple[float, float], ...] = ()  # seconds of each token, start and end; () for pictures
     sound: Sound | None = None  # if it is what words rest on, and not what is classified
-    picture: EncodedMedium | None = None  # the places of its patches, if it is a picture that is compared
+    scored: Medium | None = None  # where its tokens are in it, if it is classified or compared
     padding: int = 0  # the last of an encoder's states of a sound, which a decoder does not look at
 
     def medium(self, parts: int) -> EncodedMedium | None:
-        """Return the picture that is compared, or the sound that an encoder reads in so many frames."""
+        """Return the sound that an encoder reads in so many frames; None of what is classified or compared."""
         if self.sound is None:
-            return self.picture
+            return None
         end = self.times[-1][1] if self.times else 0.0  # the model's rate may not be known
         end = end or self.sound.seconds or float(parts)
         spread = moments(self.sound, parts, end)
@@ -67,14 +73,10 @@ class Signal(EncodedSignal):
         """Return a sound without some moments; patches of a picture get the mean colour of what surrounds them."""
         if self.times:
             return self._silenced(tokens)
-        rows, columns, first_patch = self.grid
+        *grid, first_patch = self.grid
         name, pixels = next((name, value) for name, value in self.inputs.items() if value.ndim == 3)  # (C, H, W)
-        height, width = pixels.shape[1:]
-        places = [divmod(token - first_patch, columns) for token in tokens]
-        boxes = [
-            (column * width / columns, row * height / rows, (column + 1) * width / columns, (row + 1) * height / rows)
-            for row, column in places
-        ]
+        cells = equal_cells(grid, pixels.shape[:0:-1]).reshape(-1, 4)  # (patches, 4)
+        boxes = cells[[token - first_patch for token in tokens]].tolist()
         filled = filled_by_surroundings(np.moveaxis(pixels.float().numpy(), 0, -1), boxes)  # (H, W, C)
         changed = torch.from_numpy(np.moveaxis(filled, -1, 0).copy()).to(pixels.dtype)  # (C, H, W)
         return replace(self, inputs={**self.inputs, name: changed})
@@ -190,12 +192,13 @@ class SignalTask(Classification):
         inputs = collected(inputs)
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
-            return [self._encoding_of(model, signal, None) for signal in signals], single
+            numbered = enumerate(signals, 1)
+            return [self._encoding_of(model, s, None, {"name": f"{self.medium} {i}"}) for i, s in numbered], single
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
             with naming_input(place):
-                encodings.append(self._encode_item(model, item))
+                encodings.append(self._encode_item(model, item, place))
         return encodings, single
 
     @staticmethod
@@ -203,15 +206,31 @@ class SignalTask(Classification):
         """Return whether something is one picture or sound."""
         raise NotImplementedError
 
-    def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
-        """Return an input for the processor, its options, the seconds that the model reads of a sound, and notes."""
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return patches or frames, with the places of those that have one; of padding they are special."""
+        scored = None if (signal := signal_of(encoding)) is None else signal.scored
+        kind = medium_class(self.medium).unit_kind
+        kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
+        units = Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
+        if scored is None:
+            return units, ()
+        special = np.ones(len(units), bool)
+        special[scored.units] = scored.sizes.ravel() == 0
+        return replace(units, special=tuple(special.tolist())), (scored,)
+
+    def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
+        """Prepare a picture or a sound, the one at a place of several, for the processor."""
         raise NotImplementedError
 
-    def _encode_item(self, model: TaskModel, item: Any) -> Encoding:
+    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
+        """Return a picture or a sound of some fields with the places of its tokens; None if they have none."""
+        raise NotImplementedError
+
+    def _encode_item(self, model: TaskModel, item: Any, place: int) -> Encoding:
         """Return the encoding of a picture or a sound."""
-        item, options, seconds, notes = self._prepare_item(model, item)
+        value, options, seconds, notes, fields = self._prepare_item(model, item, place)
         with _naming_reader("the model's processor"):
-            processed = self.processor(item, return_tensors="pt", **options)
+            processed = self.processor(value, return_tensors="pt", **options)
         name = model.module.main_input_name
         if name not in processed:
             raise InputError(
@@ -223,7 +242,7 @@ class SignalTask(Classification):
         mask = processed.get("attention_mask")
         if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
             inputs[MASK_INPUT] = mask[0]
-        return replace(self._encoding_of(model, inputs, seconds), notes=notes)
+        return replace(self._encoding_of(model, inputs, seconds, fields), notes=notes)
 
     def _times(
         self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
@@ -231,7 +250,9 @@ class SignalTask(Classification):
         """Return the seconds of each token, () if it has none."""
         return ()
 
-    def _encoding_of(self, model: TaskModel, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
+    def _encoding_of(
+        self, model: TaskModel, inputs: dict[str, Tensor], seconds: float | None, fields: dict[str, Any]
+    ) -> Encoding:
         """Return the encoding of one signal, with names for its patches or frames.
 
         Names and special tokens depend on the shapes of the inputs alone, and are kept for the next signals.
@@ -247,8 +268,8 @@ class SignalTask(Classification):
             template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
             self._templates[shapes] = template, grid
         template, grid = self._templates[shapes]
-        times = self._times(model, inputs, grid, len(template), seconds)
-        return replace(template, signal=Signal(shapes, inputs, grid, times))
+        signal = Signal(shapes, inputs, grid, self._times(model, inputs, grid, len(template), seconds))
+        return replace(template, signal=replace(signal, scored=self._scored(model, signal, fields)))
 
     def _count_and_grid(self, model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.
@@ -369,12 +390,6 @@ def _patch_grid(model: TaskModel, inputs: Mapping[str, Tensor], count: int) -> P
         return NO_GRID
     tokens_before = count - height * width
     return (height, width, tokens_before) if tokens_before >= 0 else NO_GRID
-
-
-def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
-    """Return the patches or frames of a signal as units; class and register tokens among them are special tokens."""
-    kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
-    return Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
 
 
 def _call_without_tokens(

@@ -2,26 +2,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any, ClassVar, Literal, cast
 
 from torch import nn
 from transformers import AutoProcessor, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.encoding import EncodedMedium, Encoding
+from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...model.task_model import TaskModel
-from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.answers import Outputs
 from ...tasks.base import ModelClasses, Task
 from ..inputs.items import columns_of_media
-from ..inputs.picture_places import PictureBoxes, grid_layout
-from ..inputs.pictures import is_picture, names_picture, read_picture
+from ..inputs.pictures import is_picture, names_picture
 from .classification import ImageClassification
-from .signals import signal_of
 
 
 class Tower(PreTrainedModel):
@@ -82,36 +77,10 @@ class PictureTower(ImageClassification):
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(None, tokenizer)
         self.outputs = Outputs()
-        self._boxes = PictureBoxes(lambda image: tokenizer(images=[image], return_tensors="np"))
-        self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
-        """Encode pictures, with the places of their patches."""
-        encodings = self.encode(model, list(items))[0]
-        return [self._with_places(model, *pair) for pair in zip(encodings, items, strict=True)]
-
-    def _with_places(self, model: TaskModel, encoding: Encoding, item: Any) -> Encoding:
-        """Return a picture's encoding with the layout of its patches; unchanged if they form no grid."""
-        signal = signal_of(encoding)
-        try:
-            picture = read_picture(item)
-        except InputError:  # an array of floats that the processor reads, but not a picture
-            return encoding
-        if signal is None:
-            return encoding
-        if signal.shapes not in self._entries:
-            inputs = {name: values[None].to(model.device) for name, values in signal.inputs.items()}
-            self._entries[signal.shapes] = find_signal_entry(private_clone(model.unmodified), inputs)
-        entry, (rows, columns, first) = self._entries[signal.shapes], signal.grid
-        if entry is not None and prod(entry.input_shape) != next(iter(signal.inputs.values())).numel():
-            return encoding  # the model pads or crops the picture before its patches
-        places = None if entry is None else grid_layout(self._boxes(entry, picture.image)[0], picture.image.size)
-        if places is None or places.where.shape[:2] != (rows, columns):
-            return encoding
-        tokens = tuple(range(first, first + rows * columns))
-        name, size = picture.name or "picture", picture.size_and_details()
-        medium = EncodedMedium("picture", name, tokens, places, None, *size)
-        return replace(encoding, signal=replace(signal, picture=medium))
+        """Encode pictures."""
+        return self.encode(model, list(items))[0]
 
 
 class TwoTowers(Task):

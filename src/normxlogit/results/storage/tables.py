@@ -33,17 +33,22 @@ def unit_columns(a: "Attribution") -> Columns:
     """Return a table with a row for each target, layer and unit that was read before the target."""
     units, count, prediction = a.units, len(a.units), prediction_of(a)
     spans = units.spans or ((None, None),) * count
-    described: dict[str, Sequence[Any]] = {
+    described: dict[str, Any] = {
         "position": range(count),
         "unit": units.text,
         "kind": units.kind,
-        "name": units.name or (None,) * count,
+        "name": [name or None for name in a.unit_names],
         "token_id": units.ids or (None,) * count,
         "start": [start for start, _ in spans],
         "end": [end for _, end in spans],
         "sequence": units.sequence,
         "special": units.special,
     }
+    for medium in a.media:
+        numbers = medium.places.reshape(-1, len(medium.place_columns)).T.tolist()
+        names = [medium.name] * len(medium.part_names)
+        for name, values in zip(("medium", *medium.place_columns), (names, *numbers), strict=True):
+            described.setdefault(name, [None] * count)[medium.units] = values
     if a.verified is not None:
         removals = map(a.verified.without, range(count))
         described["value_without"] = [None if removal is None else removal.value for removal in removals]
@@ -89,7 +94,8 @@ def named_scores(a: "Attribution") -> list[tuple[str, float]]:
     media_units = [unit for unit in a.top(len(a.units)) if unit.position >= a.text_units]
     last = len(a.prompt or "")
     words = [word for word in a.words() if word.sequence == 1 or word.end <= last]
-    return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in media_units]
+    words_scores = [(word.text, float(np.asarray(word.score))) for word in words]
+    return words_scores + [(unit.name or unit.text, unit.score) for unit in media_units]
 
 
 def concat_tables(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:

@@ -42,14 +42,16 @@ class Medium:
         parts_name: What its parts are called in drawings.
         removed_unit: What a removable part of it is called, and how it is removed.
         is_over_time: Whether words of an answer follow it, and are drawn over it.
-        row_columns: The columns, with their types, of corpora of such inputs without a text: where the parts are.
+        place_columns: The names of the numbers of a place in tables.
+        for_drawings: Fields for drawings alone, each with what it is without one: corpora leave them out.
     """
 
     unit_kind: ClassVar[UnitKind]
     parts_name: ClassVar[str]
     removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
     is_over_time: ClassVar[bool] = False
-    row_columns: ClassVar[Mapping[str, Any]] = {}
+    place_columns: ClassVar[tuple[str, ...]] = ()
+    for_drawings: ClassVar[Mapping[str, Any]] = {}
 
     kind: str
     name: str
@@ -88,20 +90,20 @@ class Medium:
         """
         raise NotImplementedError
 
-    @classmethod
-    def row(cls, medium: Any, units: int) -> dict[str, Any]:
-        """Return the cells of `row_columns` of a result with a number of units; its medium is None if it has none."""
-        return {}
-
     @property
     def extent(self) -> tuple[float, ...]:
         """Its size along each axis of its places."""
         raise NotImplementedError
 
+    @staticmethod
+    def place_name(place: Sequence[float]) -> str:
+        """Return the name of a place, such as its box."""
+        raise NotImplementedError
+
     @property
     def part_names(self) -> list[str]:
-        """The names of its parts."""
-        raise NotImplementedError
+        """The names of its parts, which say where they are."""
+        return [self.place_name(place) for place in self.places.reshape(-1, self.places.shape[-1]).tolist()]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -118,18 +120,25 @@ class Medium:
         """The sum over the parts, with the leading axes of `scores`."""
         return np.asarray(self.scores.sum(tuple(range(-len(self.shape), 0))))
 
-    def as_units(self, sequence: int = 0) -> Units:
-        """Return its parts as units; `sequence` says which of two inputs it is."""
-        names, count = tuple(self.part_names), len(self.part_names)
-        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * count
-        return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
+    def as_units(self) -> Units:
+        """Return its parts as units."""
+        numbers = tuple(",".join(map(str, index)) for index in np.ndindex(self.shape))
+        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * len(numbers)
+        return Units(kind=kinds, text=numbers, special=(False,) * len(numbers), sequence=(0,) * len(numbers))
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """The size of each of its parts, such as an area: 0 of what fills it up to what a model reads."""
+        low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
+        sizes: NDArray[np.float64] = (high - low).prod(-1)
+        return sizes
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
         start, end = np.split(np.array(place, np.float32).astype(np.float64), 2)  # as its own places are rounded
         low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
         inside = np.clip(np.minimum(high, end) - np.maximum(low, start), 0, None)  # (..., A)
-        shares: NDArray[np.float64] = inside.prod(-1) / np.maximum((high - low).prod(-1), 1e-12)
+        shares: NDArray[np.float64] = inside.prod(-1) / np.maximum(self.sizes, 1e-12)
         return shares
 
     def place_of(self, units: Sequence[int]) -> Place:
@@ -146,14 +155,19 @@ class Medium:
         require(self.units.stop <= units, f"places of {self.name!r}: more parts than units")
         require(not self.scores.size, f"scores of {self.name!r}: they are those of the result")
 
-    def removable(self) -> list[UnitScore]:
-        """Return groups of its parts that can be left out, with the sums of their scores."""
+    def removed_together(self) -> NDArray[np.intp]:
+        """Return for each of its parts the number of the group that is left out with it, -1 for none."""
         raise NotImplementedError
 
-    def removable_part(self, name: str, parts: Sequence[int]) -> UnitScore:
-        """Return some of its parts as one that can be left out; of several answers the sum of their scores counts."""
-        scores = self.scores.reshape(-1, int(np.prod(self.shape)))  # (answers, parts)
-        return UnitScore(name, tuple(self.first + part for part in parts), float(scores[:, list(parts)].sum()))
+    def removable(self) -> list[UnitScore]:
+        """Return the groups of its parts that can be left out; of several answers the sums of their scores count."""
+        groups = self.removed_together()  # (parts,)
+        scores, removable = self.scores.reshape(-1, groups.size).sum(0, dtype=np.float64), []  # (parts,)
+        for group in dict.fromkeys(groups[groups >= 0].tolist()):
+            units = tuple((self.first + np.flatnonzero(groups == group)).tolist())
+            name = self.place_name(self.place_of(units))
+            removable.append(UnitScore(name, units, float(scores[groups == group].sum())))
+        return removable
 
     def block(self, *, signed: bool, first: int | None = None, alone: bool = True) -> "MediumBlock":
         """Return its block, coloured relative to its largest score; many parts are merged.
@@ -190,6 +204,12 @@ def media_places(
     """
     items = sources.items() if isinstance(sources, Mapping) else ()
     named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}
+    if not has_text and len(named) < len(items):
+        name, item = next((name, item) for name, item in items if str(name) not in named)
+        raise InputError(
+            f"source {name!r}: {item} is no region: of a picture (left, top, right, bottom) in pixels, of a sound "
+            "(start, end) in seconds"
+        )
     regions: dict[str, tuple[int, Place]] = {}
     for kind, class_of_kind in registered("media").items() if named else ():
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]

@@ -208,7 +208,7 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
     check_coarser(a, groups)
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     ungrouped = _not_in(groups, range(start))
-    whole = "text" if a.completion is None else "prompt"
+    whole = "prompt" if a.completion is not None else "text" if a.has_text else "input"
     groups.append(NamedSpan(f"the rest of the {whole}", 0, 0, ungrouped, "rest", None))
     if a.completion is not None:
         groups += _earlier_words(a, range(start, a.text_units))

@@ -32,7 +32,7 @@ class Units:
 
     Attributes:
         kind: Its kind.
-        text: Its text; of a token as a readable string, of a patch its row and column.
+        text: Its text; of a token as a readable string, of a patch its row and column, of a moment its number.
         special: Whether a person did not write it: special tokens, a chat template's, and what is left of a
             prompt.
         sequence: Which of two texts (or pictures) it is of, 0 or 1; None for special tokens, but of a cosine, to which
