@@ -90,7 +90,7 @@ TEXTS = [
     texts("nothing left of it", InputError, "empty after tokenisation", "\u0301"),
     texts("too long", InputError, "tokens and the model reads 40", "the " * 100, long_text="error"),
     texts("a truth value that is none", InputError, "token_predictions must be", "x", token_predictions="yes"),
-    texts("a triple", InputError, "not tuple", ("a", "b", "c"), on="gpt"),
+    texts("a triple", InputError, "not a tuple of 3", ("a", "b", "c"), on="gpt"),
     texts("no mask", TargetError, "stands there nowhere", "the cat", on="masked"),
     texts("two masks", TargetError, "2 times", "[MASK] [MASK]", on="masked"),
     texts("one choice", InputError, "two choices or more", ("the", ["a"]), on="choice"),
