@@ -145,11 +145,7 @@ def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
 
 
 def read_prompt(
-    tokenizer: Any,
-    prompt: Prompt,
-    template_options: Mapping[str, Any] | None = None,
-    *,
-    answer_follows: bool = True,
+    tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None, *, answer_follows: bool = True
 ) -> ReadPrompt:
     """Return a prompt rendered as one text, with the spans of its contents.
 

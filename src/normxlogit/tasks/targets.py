@@ -110,11 +110,7 @@ class BatchTargets:
 
 
 def check_target(
-    task: Task,
-    outputs: int,
-    spec: TargetSpec,
-    contrast: Choice | None,
-    choice_by_text: Sequence[Choice] | None = None,
+    task: Task, outputs: int, spec: TargetSpec, contrast: Choice | None, choice_by_text: Sequence[Choice] | None = None
 ) -> None:
     """Refuse targets, of all texts or one for each, that are invalid for every text, before any forward pass."""
     task.outputs.check_contrast(contrast)
