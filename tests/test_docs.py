@@ -64,6 +64,15 @@ def test_the_architecture_page_shows_the_rooms_as_they_import_each_other():
     assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/architecture.py"
 
 
+def test_what_an_extension_may_import_is_there():
+    table = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition("## What you may import")[2]
+    for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE):
+        first, *others = re.findall(r"`(.*?)`", cell)
+        for name in others:
+            importlib.import_module((first if first.endswith(".tasks") else first.rpartition(".")[0]) + name)
+        importlib.import_module(first)
+
+
 # What stands in for the models that a page names: of the same kind, with random weights.
 STAND_INS = {
     "your-org/your-model": lambda: encoder("SequenceClassification"),

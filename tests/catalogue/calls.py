@@ -88,9 +88,9 @@ TEXTS = [
     texts("a list as a pair", InputError, "not list (a pair is a tuple", ["fine", ["a", "b"]]),
     texts("an empty pair", InputError, "input 1 is empty", ["fine", ("", " ")]),
     texts("nothing left of it", InputError, "empty after tokenisation", "\u0301"),
-    texts("too long", InputError, "tokens and the model reads 40", "the " * 100, long_text="error"),
+    texts("too long", InputError, "reads 40; long_text='window'", "the " * 100, long_text="error"),
     texts("a truth value that is none", InputError, "token_predictions must be", "x", token_predictions="yes"),
-    texts("a triple", InputError, "not tuple", ("a", "b", "c"), on="gpt"),
+    texts("a triple", InputError, "not a tuple of 3", ("a", "b", "c"), on="gpt"),
     texts("no mask", TargetError, "stands there nowhere", "the cat", on="masked"),
     texts("two masks", TargetError, "2 times", "[MASK] [MASK]", on="masked"),
     texts("one choice", InputError, "two choices or more", ("the", ["a"]), on="choice"),
@@ -170,12 +170,7 @@ WRITING = [
     Call("cite no document", lambda: explainer("gpt").cite("who?", []), InputError, "no document with a text"),
     Call("cite a system", lambda: explainer("gpt").cite("who?", ["a."], system=3), InputError, "system message"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
-    Call(
-        "cite and verify -1",
-        lambda: explainer("gpt").cite("who?", ["a."], answer="cat", verify=-1),
-        InputError,
-        "verify",
-    ),
+    Call("cite and verify -1", lambda: explainer("gpt").cite("who?", ["a."], verify=-1), InputError, "verify must"),
 ]
 
 MODELS = [

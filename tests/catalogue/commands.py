@@ -89,7 +89,7 @@ WRITING = [
     line("cite docs/a.txt --model gpt --question who --output docs/a.txt", "is the file that is read"),
     line("cite docs --model gpt --question who --answer The", "there is no file The"),
     line("cite docs --model gpt --question who --answer texts.txt --answer docs/a.txt", "--answer is given 2 times"),
-    line("cite docs --model gpt --messages chat.json", "no documents, --question and --system"),
+    line("cite docs --model gpt --messages chat.json", "leave out DOCUMENTS, --question and --system"),
     line("cite --model gpt --messages nowhere.json", "cannot read nowhere.json"),
     line("cite --model gpt --messages texts.txt", "texts.txt: not JSON"),
     line("cite --model gpt --messages list.json", "list.json: expected a list of messages"),

@@ -1,7 +1,5 @@
 """The reasoning of an answer is found as the tokenizer declares it, and left out to see whether it matters."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -83,8 +81,10 @@ def test_each_thought_is_left_out_and_the_answer_measured_again(options):
     assert tested.together.units == tuple(THOUGHTS)
 
 
-def test_thoughts_that_are_not_there_cannot_be_left_out():
+def test_thoughts_that_are_not_there_are_not_left_out():
     answer = " A good film. So it was good"
-    for spans in (None, [(0, len(answer))], [(0, 1)]):
-        given = {"verify": "reasoning", "parts": "sentence", "reasoning": spans}
-        refused(InputError, "reasoning", partial(explainer().explain_completion, PROMPT, answer, **given))
+    for given, spans in ((answer, None), (answer, [(0, len(answer))]), (" <think> </think> So it was good", None)):
+        a = explainer().explain_completion(PROMPT, given, verify="reasoning", parts="sentence", reasoning=spans)
+        assert a.verified is None
+        assert "no reasoning" in a.notes[-1]
+        assert not any("think" in target.name for target in a.targets)

@@ -1,6 +1,5 @@
 """CLIP and SigLIP: the cosine of a text and a picture, from either side."""
 
-
 import numpy as np
 import pytest
 import torch

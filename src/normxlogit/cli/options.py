@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..explainer import Explainer
 
 AUTO = "auto"
-"""Repeated here, as importing it from `loading.devices` would import torch and slow down `--help`."""
+"""Repeated here, as importing it from `loading.load` would import torch and slow down `--help`."""
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text over the model's length."""

@@ -162,8 +162,7 @@ def summarize(
     top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 15,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 5,
     verify: Annotated[
-        int | None,
-        typer.Option(min=1, help="Find wrong reasons; take each out of so many texts (--model)."),
+        int | None, typer.Option(min=1, help="Find wrong reasons; take each out of so many texts (--model).")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
     gguf_file: options.GGUFFile = None,

@@ -3,8 +3,5 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
-    commands={
-        "attribute": "normxlogit.corpora.command:attribute",
-        "summarize": "normxlogit.corpora.command:summarize",
-    },
+    commands={"attribute": "normxlogit.corpora.command:attribute", "summarize": "normxlogit.corpora.command:summarize"}
 )

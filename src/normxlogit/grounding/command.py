@@ -83,7 +83,7 @@ def cite(
     texts = None
     if messages is not None:
         if documents or question or system is not None:
-            raise InputError("--messages holds all that the answer rests on: no documents, --question and --system")
+            raise InputError("--messages is a whole conversation; leave out DOCUMENTS, --question and --system")
         from .documents.conversations import read_conversation
 
         check_output(output, messages)

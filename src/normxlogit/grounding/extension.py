@@ -8,7 +8,5 @@ EXTENSION = Extension(
         "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
         "evaluate grounding": "normxlogit.grounding.evaluation.command:grounding",
     },
-    results={
-        "citations": "normxlogit.grounding.result:Citations",
-    },
+    results={"citations": "normxlogit.grounding.result:Citations"},
 )

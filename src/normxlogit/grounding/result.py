@@ -328,6 +328,7 @@ class Citations(Record):
         a, documents_of, quoted = self.conclusion, self.documents, self.quotations
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
         without_all, support = self.sentence_losses.tolist(), []
+        reasoned = len(a.targets) < len(self.attribution.targets)
         numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
             scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
@@ -337,7 +338,7 @@ class Citations(Record):
             covered, agreed, _ = (None, None, None) if reading is None else reading.verdict
             judgement = _judgement_by_loss(without_all[k]) if reading is None else combined(reading.verdict, check)
             judgement = "rests" if k in quoted else judgement
-            cited = (quoted[k],) if k in quoted else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
+            cited = (quoted[k],) if k in quoted else _cited_sources(shares, losses, reasoned=reasoned)
             cited = () if judgement == "not in the sources" else cited
             support.append(
                 Support(

@@ -145,11 +145,7 @@ def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
 
 
 def read_prompt(
-    tokenizer: Any,
-    prompt: Prompt,
-    template_options: Mapping[str, Any] | None = None,
-    *,
-    answer_follows: bool = True,
+    tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None, *, answer_follows: bool = True
 ) -> ReadPrompt:
     """Return a prompt rendered as one text, with the spans of its contents.
 
@@ -181,7 +177,10 @@ def read_prompt(
             messages = [_as_one_text(message) for message in messages]
             text = _render(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
-        raise InputError(f"the chat template refuses these messages: {error}") from None
+        empty = next((index for index, message in enumerate(messages) if message.get("content") is None), None)
+        advice = f"; message {empty} has no content, and the template writes no tool calls: write them as its content"
+        advice = "" if empty is None or "tool_calls" in str(tokenizer.chat_template) else advice
+        raise InputError(f"the chat template refuses these messages: {error}{advice}") from None
     contents, notes = _locate_contents(tokenizer, messages, text, options)
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, media, options)
 

@@ -225,7 +225,8 @@ class Encoder:
         if length <= limit or long_text == "window":
             return encoding
         if long_text == "error":
-            raise InputError(f"the text has {length} tokens and the model reads {limit}; shorten it")
+            whole = "long_text='window' reads all"
+            raise InputError(f"input {index} has {length} tokens and the model reads {limit}; {whole}")
         if long_text is None:
             warnings.warn(TRUNCATED, stacklevel=1)  # one line for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"

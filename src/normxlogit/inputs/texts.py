@@ -256,8 +256,11 @@ def _checked_text(item: Any, index: int) -> Text:
 
 def _type_in_words(item: Any) -> str:
     """Return a description of an item's type, for errors."""
+    if isinstance(item, tuple):
+        types = ", ".join(type(part).__name__ for part in item)
+        return f"a tuple of {types}" if len(item) == 2 else f"a tuple of {len(item)}; several texts are a list"
     hint = " (a pair is a tuple, and is_split_into_words=True reads lists of words)"
-    return type(item).__name__ + (hint if is_column(item) and not isinstance(item, tuple) else "")
+    return type(item).__name__ + (hint if is_column(item) else "")
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -88,7 +88,7 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             continue
         if options.long_text != "window":
             raise InputError(
-                f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' fits"
+                f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads all"
             )
         results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:

@@ -94,7 +94,7 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
     The shares, (K, S + P), are of sources and earlier parts in each part; None for parts that it cannot read.
     """
     sources, parts, shift = s.units.sources, earlier_parts(s), len(s.prompt or "")
-    if not s.reasoning or not parts or not s.has_target_axis:
+    if not any(first < end for first, end in s.reasoning) or not parts or not s.has_target_axis:
         return []
     spans = [target.span or (0, 0) for target in s.targets]
     thoughts = [(shift + start, shift + end) for start, end in s.reasoning]

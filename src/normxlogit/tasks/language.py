@@ -137,11 +137,7 @@ class MaskedLM(OverVocabulary):
     """Masked language models: the prediction at the mask is explained."""
 
     name = "masked-lm"
-    models = ModelClasses(
-        mapping="MODEL_FOR_MASKED_LM_MAPPING_NAMES",
-        auto_class="AutoModelForMaskedLM",
-        plain=True,
-    )
+    models = ModelClasses(mapping="MODEL_FOR_MASKED_LM_MAPPING_NAMES", auto_class="AutoModelForMaskedLM", plain=True)
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)

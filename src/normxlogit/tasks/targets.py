@@ -110,15 +110,16 @@ class BatchTargets:
 
 
 def check_target(
-    task: Task,
-    outputs: int,
-    spec: TargetSpec,
-    contrast: Choice | None,
-    choice_by_text: Sequence[Choice] | None = None,
+    task: Task, outputs: int, spec: TargetSpec, contrast: Choice | None, choice_by_text: Sequence[Choice] | None = None
 ) -> None:
     """Refuse targets, of all texts or one for each, that are invalid for every text, before any forward pass."""
     task.outputs.check_contrast(contrast)
-    indices = [index_of(task, choice, outputs) for choice in choice_by_text or ()]
+    indices = list[int]()
+    for place, choice in enumerate(choice_by_text or ()):
+        try:
+            indices.append(index_of(task, choice, outputs))
+        except TargetError as error:  # noqa: PERF203  # it says which one
+            raise TargetError(f"targets[{place}]: {error}") from None
     if spec is not None:
         choices, _ = _choices(task, spec, outputs)
         indices += [] if isinstance(spec, All) else choices
@@ -204,7 +205,7 @@ def describe_targets(
 def index_of(task: Task, choice: Choice, count: int) -> int:
     """Return the index of the output that a caller names by label, token or index."""
     if not is_choice(choice):
-        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
+        raise TargetError(f"a target is a name or an index, not {choice!r} of type {type(choice).__name__}")
     index = task.outputs.index_of(choice) if isinstance(choice, str) else operator.index(choice)
     if not 0 <= index < count:
         raise TargetError(f"index {index} is outside the model's {count} outputs, which are counted from 0")

@@ -66,6 +66,8 @@ def test_each_thought_is_left_out(explainer):
     assert np.isnan(cited.source_losses).all()
     assert len(cited.readings) == len(CONCLUSION)
     assert "R1" in cited.to_html()
+    answered_at_once = explainer.cite(QUESTION, DOCUMENTS, answer="<think> </think> The film was good.")
+    assert answered_at_once.sentences == ("The film was good.",)
 
 
 def test_the_reasoning_of_a_message_is_that_of_its_answer(explainer):
@@ -87,7 +89,6 @@ def test_the_caller_says_where_it_reasons(explainer):
     for wrong in ([(0, 99)], [(0, 5), (3, 9)], "think", [3]):
         refused(InputError, "reasoning", partial(cite, answer=answer, reasoning=wrong))
     refused(InputError, "all reasoning", lambda: cite(answer="<think> A good film. </think>"))
-    refused(InputError, "no reasoning", lambda: cite(answer="The film was good.", verify="reasoning"))
 
 
 def test_a_prompt_that_opens_the_reasoning_is_closed_before_an_answer_without_one():

@@ -134,7 +134,7 @@ def test_words_and_moments_are_left_out_and_the_own_model_is_asked():
         (unit,) = removal.units
         kinds.add(unit.startswith("moment "))
         if unit.startswith("moment "):
-            start, end = map(float, unit.removeprefix("moment ").removesuffix(" s").split(" to "))
+            start, end = map(float, unit.removeprefix("moment ").removesuffix(" s").split("-"))
             silent = sound.copy()
             silent[round(start * audio_lm.RATE) : round(end * audio_lm.RATE)] = 0
             expected = answer("qwen2_audio", g, silent, kind="audio")

@@ -2,19 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...render.blocks import (
-    Bar,
-    Block,
-    Card,
-    Cell,
-    Column,
-    Fold,
-    Header,
-    Paragraph,
-    Sentences,
-    Table,
-    cell,
-)
+from ...render.blocks import Bar, Block, Card, Cell, Column, Fold, Header, Paragraph, Sentences, Table, cell
 from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page

@@ -370,9 +370,9 @@ def cite(
     """Find the sources of each sentence of an answer; the arguments are those of `Explainer.cite`."""
     if checker is not None and not verify:
         raise InputError("checker= is a second opinion on verdicts, and verify=0 gives none")
-    checking = None if checker is None else checker_of(checker)
+    checking, options = None if checker is None else checker_of(checker), Options(method=method, verify=verify)
     answered = read_answered(model, question, documents, **arguments)
-    cited = cite_answered(model, answered, Options(method=method, verify=verify))
+    cited = cite_answered(model, answered, options)
     return replace(cited, checks=checks(checking, cited)) if checking and cited.readings else cited
 
 

@@ -54,10 +54,7 @@ def grounding(
 
 
 def generation(
-    data: Annotated[
-        str,
-        typer.Option(help='JSON lines with a "question" and its "documents".'),
-    ] = "",
+    data: Annotated[str, typer.Option(help='JSON lines with a "question" and its "documents".')] = "",
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,

@@ -40,16 +40,16 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Reason
     """
     given = tuple(map(str.strip, cast(Any, spec))) if are_marks(spec) else None
     opening, ending = marks = cast(tuple[str, str], given) or reasoning_marks(model.reader)
+    declared = spec is None and getattr(model.tokenizer, "response_template", None)
     if spec is not None and not are_marks(spec):
         spans = _checked(spec, completion)
-    elif spec is None and getattr(model.tokenizer, "response_template", None):
-        thought = _parsed(model.tokenizer, completion, prompt)
-        start = completion.find(thought) if thought else -1
-        spans = ((start, start + len(thought)),) if start >= 0 else ()
+    elif declared and (thought := _parsed(model.tokenizer, completion, prompt)) in completion and thought:
+        start = completion.find(thought)
+        spans = ((start, start + len(thought)),)
     else:
         end = max(completion.find(ending), 0)
         start = completion.find(opening) + len(opening) if opening in completion[:end] else 0
-        spans = ((start, end),) if completion[start:end].strip() else ()
+        spans = ((start, end),) if ending in completion else ()  # it may be empty, of a model that answers at once
     return spans, tuple(_with_marks(completion, span, marks) for span in spans)
 
 

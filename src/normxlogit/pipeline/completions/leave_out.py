@@ -118,6 +118,9 @@ def with_completion_verification(
     whole = (result if result.layers is None else result.layer(result.layers[-1])).whole()
     if verify == "reasoning":
         units, pieces, completed = thoughts(whole, completed)
+        if not units.parts:
+            note = "not verified: no reasoning with an answer behind it was found; reasoning= says where it is"
+            return replace(result, notes=(*result.notes, note))
     elif whole.units.kind[0] == "token":
         found = removable(whole)
         prompt_units = whole.text_units if whole.prompt_tokens is None else whole.prompt_tokens
@@ -201,10 +204,8 @@ def removable_sources(
 def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
     """Return each sentence of the reasoning, by its units and tokens, and the prompt completed by what follows it."""
     sequence, prompt = completed.sequenced(), completed.joined()
-    if not whole.reasoning:
-        raise InputError("verify='reasoning': no reasoning was found in the answer; pass its spans, reasoning=")
     shift = sequence.prompt_characters
-    end = shift + max(end for _, end in whole.marked_reasoning)
+    end = shift + max((end for _, end in whole.marked_reasoning), default=0)
     answer = [i for i in range(prompt.prompt_tokens, len(sequence.offsets)) if sequence.offsets[i][0] >= end]
     spans = whole.units.spans or ()
     by_token = whole.units.kind[0] == "token"
@@ -222,9 +223,9 @@ def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[
             text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
             parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
             pieces[units] = NamedSpan(text, start, stop, tokens)
-    if not answer or not parts:
-        raise InputError("verify='reasoning': the completion holds no sentence of reasoning, or nothing behind it")
     found = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
+    if not answer or not parts:
+        return found._replace(parts=[]), {}, completed
     start = completed.prompt_tokens + answer[0] - prompt.prompt_tokens
     characters = sequence.offsets[answer[0]][0] - shift + completed.prompt_characters
     return found, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
