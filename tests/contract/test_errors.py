@@ -101,13 +101,7 @@ def test_a_fault_of_the_library_keeps_its_traceback(monkeypatch, capsys):
         run(capsys, "explain", "x")
 
 
-PUBLIC = {
-    "normxlogit",
-    "normxlogit.cli",
-    "normxlogit.errors",
-    "normxlogit.methods",
-    "normxlogit.results",
-}
+PUBLIC = {"normxlogit", "normxlogit.cli", "normxlogit.errors", "normxlogit.methods", "normxlogit.results"}
 """Modules that the documentation imports from."""
 
 

@@ -56,9 +56,7 @@ def test_answers_are_those_of_the_callers_own_model_without_the_words(case: Case
             assert removal.changed == (removal.prediction.id != a.prediction.id)
 
 
-def test_the_words_of_the_highest_scores_are_removed_and_others_as_a_control(
-    explainer: Explainer,
-) -> None:
+def test_the_words_of_the_highest_scores_are_removed_and_others_as_a_control(explainer: Explainer) -> None:
     a = explainer(TEXT, verify=4)
     ranked = sorted(a.words(), key=lambda word: -word.score)[:4]
     assert [removal.units for removal in a.verified.single] == [(word.text,) for word in ranked]

@@ -112,12 +112,7 @@ _WANTED: dict[str, Any] = {
     "kernel": lambda: (GRADIENTS[0], None, *GRADIENTS[2:]),
     "attention": lambda: (None, None, GRADIENTS[2], None),
     "rms norm": lambda: (GRADIENTS[0] * CHANNELS * STUB._saved_result1, None, *GRADIENTS[2:]),
-    "batch norm": lambda: (
-        GRADIENTS[0] * CHANNELS / (CHANNELS + 0.5).sqrt(),
-        None,
-        GRADIENTS[0].sum(0),
-        GRADIENTS[3],
-    ),
+    "batch norm": lambda: (GRADIENTS[0] * CHANNELS / (CHANNELS + 0.5).sqrt(), None, GRADIENTS[0].sum(0), GRADIENTS[3]),
 }
 """What the rule of each kind of twin gives."""
 

@@ -71,11 +71,7 @@ HAYSTACK = [
     },
     {"role": "assistant", "meta": {}, "content": [{"text": SAYS}]},
 ]
-SHARE_GPT = [
-    {"from": "system", "value": ORDER},
-    {"from": "human", "value": ASKED},
-    {"from": "gpt", "value": SAYS},
-]
+SHARE_GPT = [{"from": "system", "value": ORDER}, {"from": "human", "value": ASKED}, {"from": "gpt", "value": SAYS}]
 GEMINI = {
     "system_instruction": {"parts": [{"text": ORDER}]},
     "contents": [

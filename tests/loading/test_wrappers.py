@@ -87,8 +87,7 @@ def test_hooks_around_a_compiled_model_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("family", "method"),
-    [(family, method) for family in KINDS for method in ("normxlogit", "frozen-gradient")],
+    ("family", "method"), [(family, method) for family in KINDS for method in ("normxlogit", "frozen-gradient")]
 )
 def test_weights_that_wait_elsewhere_give_the_same_scores(family, method, tmp_path):
     """Offloaded weights are on the meta device until accelerate's hook brings them for one call of their module."""

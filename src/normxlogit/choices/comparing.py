@@ -156,10 +156,7 @@ class MultipleChoice(Comparing):
     """Multiple choice: the model reads the prompt once with each choice."""
 
     name = "multiple-choice"
-    models = ModelClasses(
-        mapping="MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES",
-        auto_class="AutoModelForMultipleChoice",
-    )
+    models = ModelClasses(mapping="MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES", auto_class="AutoModelForMultipleChoice")
 
     outputs = Outputs(("choice",))
 

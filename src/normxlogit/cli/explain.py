@@ -22,8 +22,7 @@ WIDEST = 110
 
 def explain(
     texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT...", help="The texts; - or none is standard input, one a line."),
+        list[str] | None, typer.Argument(metavar="TEXT...", help="The texts; - or none is standard input, one a line.")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Read texts from a UTF-8 file, one a line.")] = None,
     pair: Annotated[str | None, typer.Option(help="Second text, for models of text pairs.")] = None,
@@ -57,8 +56,7 @@ def explain(
         ),
     ] = None,
     words: Annotated[
-        bool | None,
-        typer.Option("--words/--tokens", help="Show words, the default where they can be told, or tokens."),
+        bool | None, typer.Option("--words/--tokens", help="Show words, the default where they can be told, or tokens.")
     ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,

@@ -52,8 +52,7 @@ def generate(
         typer.Option(help="What is explained, with a backward pass for each; by default every generated token."),
     ] = None,
     through: Annotated[
-        bool,
-        typer.Option("--through", help="Pass what a part takes from earlier ones on to the prompt; with --parts."),
+        bool, typer.Option("--through", help="Pass what a part takes from earlier ones on to the prompt; with --parts.")
     ] = False,
     layers: options.LayerNumbers = None,
     verify: options.VerifyCount = None,

@@ -53,7 +53,7 @@ def attribute(
     long_text: Annotated[
         options.LongText | None,
         typer.Option(
-            help="For a text over the model's length: its beginning (by default), all of it in windows, an error row.",
+            help="For a text over the model's length: its beginning (by default), all of it in windows, an error row."
         ),
     ] = None,
     words: Annotated[bool | None, typer.Option(help="Write words with their scores, by default of texts.")] = None,

@@ -196,11 +196,7 @@ class IntegratedGradients(_Gradient):
     """
 
     def __init__(
-        self,
-        aggregate: Aggregate = "sum",
-        steps: int = 50,
-        baseline: Baseline = "zero",
-        protocol: Protocol = "default",
+        self, aggregate: Aggregate = "sum", steps: int = 50, baseline: Baseline = "zero", protocol: Protocol = "default"
     ) -> None:
         super().__init__(aggregate, protocol)
         if steps < 1:

@@ -13,11 +13,6 @@ EXTENSION = Extension(
         "normxlogit.media.tasks.multimodal:AudioText",
     ),
     part_readers=("normxlogit.media.inputs.parts:READER",),
-    media={
-        "picture": "normxlogit.media.units:PictureScores",
-        "sound": "normxlogit.media.units:SoundScores",
-    },
-    commands={
-        "transcribe": "normxlogit.media.command:transcribe",
-    },
+    media={"picture": "normxlogit.media.units:PictureScores", "sound": "normxlogit.media.units:SoundScores"},
+    commands={"transcribe": "normxlogit.media.command:transcribe"},
 )

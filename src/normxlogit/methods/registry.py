@@ -319,11 +319,7 @@ DEFAULTS: dict[Use, Default] = {
         "how-to-similarity.md",
     ),
     "recorded": Default(
-        "from_outputs",
-        ("normxlogit",),
-        "0",
-        "reads recorded hidden states, without another pass",
-        "your-model.md",
+        "from_outputs", ("normxlogit",), "0", "reads recorded hidden states, without another pass", "your-model.md"
     ),
 }
 """The default methods by use."""

@@ -25,7 +25,7 @@ PADDING_SAFE = {
 """Settings of greedy generation that padding does not affect; repetition penalties count padding as text."""
 
 NEUTRAL_AT_ONE = {
-    *("num_beams", "num_beam_groups", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty"),
+    *("num_beams", "num_beam_groups", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty")
 }
 """Settings that have no effect at 1; all others have none if they are unset, false or 0."""
 

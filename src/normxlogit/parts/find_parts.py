@@ -211,11 +211,7 @@ def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
 
 
 def _find_head(
-    pool: Pool[PreTrainedModel],
-    candidates: Iterator[Call],
-    inputs: Mapping[str, Any],
-    logits: Tensor,
-    piece: Headpiece,
+    pool: Pool[PreTrainedModel], candidates: Iterator[Call], inputs: Mapping[str, Any], logits: Tensor, piece: Headpiece
 ) -> tuple[Head, Call, bool]:
     """Return the head behind the first candidate with which it is proved, its trunk, and whether it reads tokens."""
     failures = []

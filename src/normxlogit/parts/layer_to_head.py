@@ -57,11 +57,7 @@ def bring_to_head(
     when="first call; a pass in which the layers are skipped",
 )
 def find_tail(
-    pool: Pool[PreTrainedModel],
-    inputs: Mapping[str, Any],
-    calls: list[Call],
-    trunk: Call,
-    states: tuple[Tensor, ...],
+    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], calls: list[Call], trunk: Call, states: tuple[Tensor, ...]
 ) -> Tail | None:
     """Find what follows a trunk's layers, which give L + 1 states of (B, T, H), and prove it; None for nothing.
 

@@ -158,8 +158,7 @@ class Similarity(TypedDict, total=False):
     """Keywords of `Explainer.similarity`."""
 
     method: Annotated[
-        str | Method | None,
-        "By default `frozen-gradient`; perturbation methods change one text while the other stays.",
+        str | Method | None, "By default `frozen-gradient`; perturbation methods change one text while the other stays."
     ]
     matrix: Annotated[
         bool | None,

@@ -12,6 +12,5 @@ if TYPE_CHECKING:
 __all__ = ["Prediction", "Target", "UnitScore", "Verification"]
 
 __getattr__ = lazy_names(
-    __name__,
-    {"targets": ("Prediction", "Target"), "units.units": ("UnitScore",), "verification": ("Verification",)},
+    __name__, {"targets": ("Prediction", "Target"), "units.units": ("UnitScore",), "verification": ("Verification",)}
 )

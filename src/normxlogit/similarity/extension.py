@@ -4,10 +4,6 @@ from ..extending import Extension
 
 EXTENSION = Extension(
     tasks=("normxlogit.similarity.tasks.embedding:Embedding",),
-    results={
-        "similarity": "normxlogit.similarity.result:Similarity",
-    },
-    commands={
-        "similarity": "normxlogit.similarity.command:similarity",
-    },
+    results={"similarity": "normxlogit.similarity.result:Similarity"},
+    commands={"similarity": "normxlogit.similarity.command:similarity"},
 )

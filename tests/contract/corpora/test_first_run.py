@@ -118,13 +118,7 @@ def test_a_summary_is_of_the_results_and_not_of_the_path(tmp_path):
     pytest.importorskip("fsspec")
     explainer, summaries = tiny.explainer("bert"), []
     rows = [{"text": " ".join(tiny.WORDS[i : i + 4]), "gold": i % 2} for i in range(24)]
-    names = (
-        "plain",
-        "prediction=x/gold=1",
-        "target=__HIVE_DEFAULT_PARTITION__",
-        "a*b?c[1]",
-        'it\'s; a "name"',
-    )
+    names = ("plain", "prediction=x/gold=1", "target=__HIVE_DEFAULT_PARTITION__", "a*b?c[1]", 'it\'s; a "name"')
     for folder in (*(tmp_path / name for name in names), "memory://summaries/method=logat"):
         attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold"])
         found = summarize(folder, gold="gold", min_count=1)

@@ -123,9 +123,7 @@ class CTC(SpeechTask, AudioClassification):
 
     name: ClassVar[TaskName] = "ctc"
     models = ModelClasses(
-        mapping="MODEL_FOR_CTC_MAPPING_NAMES",
-        auto_class="AutoModelForCTC",
-        processor_class=AutoProcessor,
+        mapping="MODEL_FOR_CTC_MAPPING_NAMES", auto_class="AutoModelForCTC", processor_class=AutoProcessor
     )
     position = AtFrames()
     per_frame = True
