@@ -21,21 +21,30 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
         frozen.run(batch, Reading(layers(1, 3)))
 
 
-class Bent(torch.nn.Module):
-    """A layer's last step, with an operation behind it that no rule holds."""
+class Changed(torch.nn.Module):
+    """A layer's last step, with a function of what it returns behind it."""
 
-    def __init__(self, step):
+    def __init__(self, step, change):
         super().__init__()
-        self.step = step
+        self.step, self.change = step, change
 
     def forward(self, x):
-        x = self.step(x)
-        return x + torch.special.i0e(x.cumsum(-1))
+        return self.change(self.step(x))
+
+
+def bent(x):
+    """Add an operation that no rule holds."""
+    return x + torch.special.i0e(x.cumsum(-1))
+
+
+def capped(x):
+    """Cap what is returned for longer texts alone."""
+    return x if x.shape[1] < 8 else 2 * torch.tanh(20 * x)
 
 
 def test_what_is_not_affine_counts_where_the_pass_goes_through_it():
     model = tiny.model("bert")
-    model.bert.encoder.layer[0].output.dense = Bent(model.bert.encoder.layer[0].output.dense)
+    model.bert.encoder.layer[0].output.dense = Changed(model.bert.encoder.layer[0].output.dense, bent)
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
     for _ in range(2):  # proved above it, which proves nothing of what is below
         above = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient:read_at=-1")
@@ -72,22 +81,10 @@ def test_one_is_kept_until_the_model_changes():
     assert FrozenModel.of(task) is not first
 
 
-class Capped(torch.nn.Module):
-    """A layer's last step, which caps what it returns for longer texts alone."""
-
-    def __init__(self, step):
-        super().__init__()
-        self.step = step
-
-    def forward(self, x):
-        x = self.step(x)
-        return x if x.shape[1] < 8 else 2 * torch.tanh(20 * x)
-
-
 def test_what_a_longer_text_alone_computes_is_recorded_for_it():
     """Near its limit a tanh cannot be inverted, so that its input must be known."""
     model = tiny.model("bert")
-    model.bert.encoder.layer[-1].output.dense = Capped(model.bert.encoder.layer[-1].output.dense)
+    model.bert.encoder.layer[-1].output.dense = Changed(model.bert.encoder.layer[-1].output.dense, capped)
     long, method = tiny.TEXTS[2], "frozen-gradient:read_at=-1"
     begun_with_it, begun_with_another = (Explainer(model, tiny.tokenizer_for("bert")) for _ in range(2))
     expected = begun_with_it(long, target=0, method=method).scores

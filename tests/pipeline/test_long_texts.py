@@ -117,7 +117,7 @@ def test_of_a_pair_the_longer_text_is_cut(explainer):
     )
     assert a.prediction.id == int(mean.argmax())
     np.testing.assert_allclose(a.scores, merged[:, a.prediction.id], rtol=1e-3, atol=1e-4)
-    with pytest.raises(InputError, match="no tokens for windows"):
+    with pytest.raises(InputError, match="none for windows"):
         explainer((LONG, LONG), long_text="window")
 
 

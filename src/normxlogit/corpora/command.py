@@ -123,11 +123,9 @@ def attribute(
         names = dict.fromkeys(name for each in JOBS for name in fields_of(each))
         job_settings = {name: arguments[name] for name in names if arguments.get(name) is not None}
         job_settings |= _columns(column or ())
-        if unused_settings := [name for name in job_settings if name not in fields_of(kind)]:
-            owners = [f"--job {each.__name__.lower()}" for each in JOBS if unused_settings[0] in fields_of(each)]
-            raise InputError(
-                f"{_option_of(unused_settings[0])} is for {' or '.join(owners) or 'no job'}, not for {job}"
-            )
+        if unused := [name for name in job_settings if name not in fields_of(kind)]:
+            owners = [f"--job {each.__name__.lower()}" for each in JOBS if unused[0] in fields_of(each)]
+            raise InputError(f"{_option_of(unused[0])} is for {' or '.join(owners) or 'no job'}, not for {job}")
         limit_cached_kernels()
         if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own

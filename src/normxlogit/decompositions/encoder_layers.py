@@ -167,9 +167,7 @@ def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]
     """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...)."""
     weight, bias, epsilon = (getattr(norm, name, None) for name in ("weight", "bias", "eps"))
     if not isinstance(weight, Tensor) or not isinstance(bias, Tensor) or not isinstance(epsilon, float):
-        raise UnsupportedModelError(
-            f"needs a LayerNorm with weight and bias where the model has a {type(norm).__name__}"
-        )
+        raise UnsupportedModelError(f"needs LayerNorm with weight and bias where the model has a {type(norm).__name__}")
     if weight.is_meta:
         raise UnsupportedModelError("needs norms whose weights are in memory, and the model's are offloaded")
     deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)

@@ -209,10 +209,8 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
         return {}
     unknown = [str(key) for key in prompt if key not in chat_keys()]
     if "messages" not in prompt or unknown:
-        expected, given = ", ".join(chat_keys()[1:]), ", ".join(map(str, prompt))
-        raise InputError(
-            f"a prompt as a mapping has messages and beside them {expected}; got {given}{hint_for(prompt)}"
-        )
+        expected, keys = ", ".join(chat_keys()[1:]), ", ".join(map(str, prompt))
+        raise InputError(f"a prompt as a mapping has messages and beside them {expected}; got {keys}{hint_for(prompt)}")
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
     return {**template_options, **template_kwargs}

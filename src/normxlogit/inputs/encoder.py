@@ -102,9 +102,7 @@ class Encoder:
         for index, encoding in enumerate(encodings):
             check_ids(encoding.ids, self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
-                raise InputError(
-                    f"inputs 0 and {index} were encoded for different models; encode all by this explainer"
-                )
+                raise InputError(f"inputs 0 and {index} are encoded for different models; encode all by this explainer")
         return list(encodings)
 
     def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:

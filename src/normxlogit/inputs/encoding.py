@@ -419,9 +419,7 @@ def text_to_cut(encoding: Encoding, limit: int) -> tuple[Indices, int]:
     text_tokens = max(sequences, key=len)
     tokens_per_window = limit - (len(encoding) - len(text_tokens))
     if tokens_per_window < 1:
-        raise InputError(
-            f"the shorter text of the pair fills the model's {limit} tokens: no tokens for windows are left"
-        )
+        raise InputError(f"the shorter text of the pair fills the model's {limit} tokens and leaves none for windows")
     return text_tokens, tokens_per_window
 
 

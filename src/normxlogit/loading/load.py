@@ -141,9 +141,7 @@ def _source(name: str | Path | None) -> str:
         return str(default_model_folder())
     if not isinstance(name, str | PathLike):
         kind = type(name).__name__
-        raise InputError(
-            f"a model is loaded by its name or folder, not a {kind}; Explainer(model, tokenizer) takes one"
-        )
+        raise InputError(f"a model is loaded by name or folder, not a {kind}; Explainer(model, tokenizer) takes one")
     source = str(Path(name).expanduser()) if str(name).startswith("~") else str(name)
     if not source.strip() or "\0" in source:
         raise InputError(f"{source!r} is not a name of a model")

@@ -233,9 +233,7 @@ class SignalTask(Classification):
             processed = self.processor(value, return_tensors="pt", **options)
         name = model.module.main_input_name
         if name not in processed:
-            raise InputError(
-                f"the processor gives no {name}; pass the model's own image processor or feature extractor"
-            )
+            raise InputError(f"the processor gives no {name}; pass the model's image processor or feature extractor")
         if "spatial_shapes" in processed:
             raise UnsupportedModelError(f"the model reads patches with their places, and not {name} alone")
         inputs = {name: processed[name][0].to(model.module.dtype)}

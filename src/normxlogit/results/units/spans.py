@@ -191,9 +191,7 @@ def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
     (start, end), length = span, sequence.prompt_characters
     if not 0 <= start < end <= length:
-        raise InputError(
-            f"source {name!r}: {start} to {end} is not a span of the prompt, which has {length} characters"
-        )
+        raise InputError(f"source {name!r}: {start} to {end} is no span of the prompt, which has {length} characters")
     tokens = sequence.tokens_in(start, end, of_answer=False)
     if not tokens:
         raise InputError(f"source {name!r}: no token begins between the characters {start} and {end}")

@@ -45,9 +45,7 @@ def passed_through(
         for scores, total in ((direct, passed), (basis, rests)):
             total[k] += np.einsum("...n,n...u->...u", scores[k][..., earlier], of_earlier)  # (..., U)
         positive = np.maximum(rests[k], 0)
-        positive[..., of_part[:1]] += (
-            positive.sum(-1, keepdims=True) == 0
-        )  # of a part that rests on nothing it stays there
+        positive[..., of_part[:1]] += positive.sum(-1, keepdims=True) == 0  # a part that rests on nothing keeps it
         support[k] = positive / positive.sum(-1, keepdims=True) if of_part else 0
         # What a part takes from its own earlier words rests on what the part rests on.
         passed[k] += direct[k][..., of_part].sum(-1, keepdims=True) * support[k]
