@@ -470,16 +470,16 @@ def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) ->
     min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
     by_loss = [i for i in measured if losses[i] > min_loss]
     known = [] if reasoned else measured
-    others = [int(i) for i in np.argsort(-shares, kind="stable") if i not in known and shares[i] > 0]
-    by_share = [i for rank, i in enumerate(others) if shares[i] >= LEAST or (not rank and not known)]
+    by_shares = [int(i) for i in np.argsort(-shares, kind="stable") if i not in known and shares[i] > 0]
+    by_share = [i for rank, i in enumerate(by_shares) if shares[i] >= LEAST or (not rank and not known)]
     return tuple(dict.fromkeys([*by_share, *by_loss] if reasoned else [*by_loss, *by_share]))[:MOST]
 
 
 def of_targets(a: Attribution, rows: Sequence[int]) -> Attribution:
     """Return an attribution of some of its targets."""
-    kept = list(rows)
-    bias, sink = (None if values is None else values[kept] for values in (a.bias, a.sink))
-    return replace(a, scores=a.scores[kept], targets=tuple(a.targets[k] for k in kept), bias=bias, sink=sink)
+    indices = list(rows)
+    bias, sink = (None if values is None else values[indices] for values in (a.bias, a.sink))
+    return replace(a, scores=a.scores[indices], targets=tuple(a.targets[k] for k in indices), bias=bias, sink=sink)
 
 
 def _state_of(support: Support) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class ChatTemplateError(InputError):
 
 def chat_keys() -> tuple[str, ...]:
     """Return the keys of messages with what is beside them, as data sets of conversations name them."""
-    beside = (key for reader in part_readers() for key in reader.beside)
-    return ("messages", *beside, "tools", "documents", "chat_template_kwargs")
+    keys = (key for reader in part_readers() for key in reader.beside)
+    return ("messages", *keys, "tools", "documents", "chat_template_kwargs")
 
 
 @dataclass(frozen=True)

@@ -85,41 +85,41 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
     """
     a, task = ranked_scores(a), model.task
     fixed = a.target.position if task.position.at == "token" else None
-    found = removable(a, fixed)._replace(
+    parts = removable(a, fixed)._replace(
         target=a.target.name, quantity="value" if task.outputs.kind == "value" else "probability"
     )
-    return picked(a, found, verify, None if task.position.left_to_right else fixed)
+    return picked(a, parts, verify, None if task.position.left_to_right else fixed)
 
 
-def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None = None) -> Removable:
+def picked(a: Attribution, removable: Removable, verify: Verify, fixed: int | None = None) -> Removable:
     """Return removable parts, those to be removed one at a time first: of the highest scores, or the caller's."""
-    if not found.parts:
-        return found
-    ranked = sorted(found.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
+    if not removable.parts:
+        return removable
+    ranked = sorted(removable.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
     if verify is None or verify == "auto" or isinstance(verify, int):
         count = verify if isinstance(verify, int) else SHOWN if verify == "auto" else 0
-        return found._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
+        return removable._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
     if verify == "reasoning":
         raise InputError("verify='reasoning' leaves out sentences of a completion, and nothing was generated")
     if isinstance(verify, str):
         is_finer = verify == "word" and a.units.kind[0] not in ("token", "word")
         groups = groups_of(a, verify) if a.has_text and not is_finer else []
         if not groups:
-            raise InputError(f"there are no {verify}s to leave out: the units are {found.unit}s")
+            raise InputError(f"there are no {verify}s to leave out: the units are {removable.unit}s")
         check_coarser(a, groups)
-        by_tokens = {part.tokens: part for part in found.parts}
+        by_tokens = {part.tokens: part for part in removable.parts}
         units = [by_tokens.get(group.tokens) or _unit(a, group.name, group.tokens) for group in groups]
         free = sorted((part for part in units if fixed not in part.tokens), key=lambda part: -part.score)
-        return found._replace(parts=free, singles=len(free), unit=verify)
-    chosen = units_named(a, found.parts, verify)
-    if any(fixed in part.tokens for part in chosen):
+        return removable._replace(parts=free, singles=len(free), unit=verify)
+    named = units_named(a, removable.parts, verify)
+    if any(fixed in part.tokens for part in named):
         raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
-    tokens = {token for part in chosen for token in part.tokens}
-    others = [part for part in ranked if tokens.isdisjoint(part.tokens)]
+    tokens = {token for part in named for token in part.tokens}
+    unnamed = [part for part in ranked if tokens.isdisjoint(part.tokens)]
     items = verify.values() if isinstance(verify, Mapping) else verify
-    unit = found.unit if not a.has_text or all(isinstance(item, str) for item in items) else "part"
-    found = found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit, named=True)
-    return found._replace(one_by_one=not isinstance(verify, Together))
+    unit = removable.unit if not a.has_text or all(isinstance(item, str) for item in items) else "part"
+    removable = removable._replace(parts=[*named, *unnamed], singles=len(named), unit=unit, named=True)
+    return removable._replace(one_by_one=not isinstance(verify, Together))
 
 
 def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
@@ -156,7 +156,7 @@ def _written(item: Any) -> str:
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
     """Return the tokens of words wherever they stand, from the beginning of a word to the end of one."""
-    body, found = words.strip(), []
+    body, tokens = words.strip(), []
     for place, text in enumerate((a.text, a.text_pair)):
         if text is None or not body or not a.has_words or a.units.kind[0] != "token":
             continue
@@ -164,16 +164,16 @@ def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> 
         starts, ends = {unit.start for unit in units}, {unit.end for unit in units}
         for match in re.finditer(re.escape(body), text):
             if match.start() in starts and match.end() in ends:
-                found += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
+                tokens += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
     names = [{part.text.strip()} for part in parts]
     if a.units.kind[0] != "token":  # "notes.txt:1" is a source of what is called "notes.txt"
         names = [{name, name.rpartition(":")[0]} for (name,) in names]
-    found = found or [t for part, called in zip(parts, names, strict=True) if body in called for t in part.tokens]
-    if not found:
+    tokens = tokens or [t for part, called in zip(parts, names, strict=True) if body in called for t in part.tokens]
+    if not tokens:
         near = nearest(body, set().union(*names))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise InputError(f"there is no {words!r} to leave out{hint}")
-    return found
+    return tokens
 
 
 def _unit(a: Attribution, name: str, tokens: Sequence[int]) -> UnitScore:
@@ -375,8 +375,8 @@ def _changing_set(units: Removable, original: Answer, together: Answer, single: 
         return [changing], single[changing]
     if original.outcome is None:  # predictions are values
         return None
-    others = range(len(single), len(units.parts)) if units.among_all else ()
-    smallest = yield from _smallest(units.parts, [*by_effect, *others], original, (len(single), together))
+    untested = range(len(single), len(units.parts)) if units.among_all else ()
+    smallest = yield from _smallest(units.parts, [*by_effect, *untested], original, (len(single), together))
     if units.among_all and (smallest is None or len(smallest[0]) > 2):
         pair = yield from _pair(units.parts, original, single)
         smallest = pair or smallest
@@ -459,8 +459,8 @@ def _smallest(
     members = list(ranked[:upper])
     while True:
         fewer = [[i for i in members if i != back] for back in members]
-        answers = yield [_tokens(parts, some) for some in fewer]
-        still_changed = [(some, a) for some, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
+        answers = yield [_tokens(parts, kept) for kept in fewer]
+        still_changed = [(kept, a) for kept, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
         if not still_changed:
             return members, answer
         members, answer = min(still_changed, key=lambda pair: pair[1].value)

@@ -112,7 +112,7 @@ def _reason_table(reasons: Sequence[Reason]) -> Table:
     lines = []
     for reason in reasons:
         answered = f"{reason.answered:.0%} (of all: {reason.usual:.0%})"
-        shares = ("" if one is None else f"{one.part} of {one.texts}" for one in (reason.turned, reason.changed))
+        shares = ("" if each is None else f"{each.part} of {each.texts}" for each in (reason.turned, reason.changed))
         name, of_scores = f'"{reason.name}"', reason.score_share
         name, scored = (reason.name, "") if of_scores is None else (name, f"{of_scores:.0%}")
         lines.append([name, reason.label, f"{reason.texts:,}", answered, scored, *shares])

@@ -117,37 +117,37 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     prediction, and the lengths of texts. Each is taken out of at most `count` texts, and put into `PUT_INTO`.
     """
     limit = model.encoder.limit
-    whole = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
+    where = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
     sampled = run.ask(
         f"""
-        SELECT row, prediction, probability FROM shards WHERE {whole}
+        SELECT row, prediction, probability FROM shards WHERE {where}
         QUALIFY row_number() OVER (PARTITION BY prediction ORDER BY hash(row), row) <= {SAMPLE}
         ORDER BY hash(row), row
         """  # noqa: S608  # numbers
     )
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
-    candidates = [*_phrases(run, whole, layer, top, least, count), *_lengths(run)]
+    candidates = [*_phrases(run, where, layer, top, least, count), *_lengths(run)]
     rows = {row for row, *_ in sampled}.union(*(candidate.rows for candidate in candidates))
     parts = parts_of_rows(run, rows)
     lengthened = _lengthened(sampled, parts)
-    put = [_put(one, sampled, parts) if one.phrase.words else lengthened for one in candidates]
+    put = [_put(each, sampled, parts) if each.phrase.words else lengthened for each in candidates]
     taken = [
-        [(parts[row], left) for row in one.rows if (left := one.phrase.without(parts[row])) is not None]
-        for one in candidates
+        [(parts[row], left) for row in each.rows if (left := each.phrase.without(parts[row])) is not None]
+        for each in candidates
     ]
     changed_texts = (text for changes in (*put, *taken) for change in changes for text in change)
     answers = _answers(model, changed_texts, split="word_spans" in run.kinds)
     reasons = []
-    for one, with_it, without_it in zip(candidates, put, taken, strict=True):
-        turned = share_of([answers[after] == one.label for before, after in with_it if answers[before] != one.label])
-        changed = share_of([answers[b] != one.label for a, b in without_it if answers[a] == one.label])
+    for each, added, removed in zip(candidates, put, taken, strict=True):
+        turned = share_of([answers[after] == each.label for before, after in added if answers[before] != each.label])
+        changed = share_of([answers[b] != each.label for a, b in removed if answers[a] == each.label])
         if turned is not None:
-            shares = one.answered, usual[one.label], one.score_share, turned, changed
-            reasons.append(Reason(one.label, one.phrase.name, one.texts, *shares, one.phrase.words))
+            shares = each.answered, usual[each.label], each.score_share, turned, changed
+            reasons.append(Reason(each.label, each.phrase.name, each.texts, *shares, each.phrase.words))
     return _distinct(sorted(reasons, key=lambda reason: (-reason.turned.low, -reason.texts)))[:top]
 
 
-def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count: int) -> list[Candidate]:
+def _phrases(run: RunTables, where: str, layer: int, top: int, least: int, count: int) -> list[Candidate]:
     """Return the words and pairs of words that are most surely connected with a prediction, punctuation too."""
     run.ask(
         f"""
@@ -155,7 +155,7 @@ def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count
         WITH scored AS (
             SELECT row, prediction, words,
                    word_scores[{layer} * len(words) + 1 : {layer + 1} * len(words)] AS scores
-            FROM shards WHERE {whole} AND target[1] = prediction
+            FROM shards WHERE {where} AND target[1] = prediction
         ), flat AS (
             SELECT row, prediction, unnest(words) AS word, unnest(list_append(words[2:], NULL)) AS next,
                    unnest(scores) AS score, unnest(list_append(scores[2:], 0)) AS next_score,

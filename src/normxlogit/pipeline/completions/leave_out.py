@@ -122,15 +122,15 @@ def with_completion_verification(
             note = "not verified: no reasoning with an answer behind it was found; reasoning= says where it is"
             return replace(result, notes=(*result.notes, note))
     elif whole.units.kind[0] == "token":
-        found = removable(whole)
+        parts = removable(whole)
         prompt_units = whole.text_units if whole.prompt_tokens is None else whole.prompt_tokens
         if prompt_units != completed.joined().prompt_tokens:  # an encoder's input has no scores
-            found = found._replace(parts=[part for part in found.parts if part.tokens[0] >= whole.text_units])
-        units = picked(whole, found, _in_characters(completed, verify))
+            parts = parts._replace(parts=[part for part in parts.parts if part.tokens[0] >= whole.text_units])
+        units = picked(whole, parts, _in_characters(completed, verify))
         pieces = {part.tokens: _piece(whole, part) for part in units.parts}
     else:
-        found, pieces = removable_sources(whole, completed, division)
-        units = picked(whole, found, verify)
+        parts, pieces = removable_sources(whole, completed, division)
+        units = picked(whole, parts, verify)
     progress = partial(progress_bar, show=None, description="verifying")
     ablations = Ablations(model, completed, list(pieces.values()), progress)
     (verified,) = run_searches([result], [units], answers_without(ablations, pieces))
@@ -218,17 +218,17 @@ def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[
     pieces: dict[Tokens, NamedSpan] = {}
     for units, start, stop in named:
         inside = [sequence.tokens_in(max(start, first), min(stop, last), of_answer=True) for first, last in reasoning]
-        if tokens := tuple(token for found in inside for token in found):
+        if tokens := tuple(token for sentences in inside for token in sentences):
             units = tokens if by_token else units
             text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
             parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
             pieces[units] = NamedSpan(text, start, stop, tokens)
-    found = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
+    sentences = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
     if not answer or not parts:
-        return found._replace(parts=[]), {}, completed
+        return sentences._replace(parts=[]), {}, completed
     start = completed.prompt_tokens + answer[0] - prompt.prompt_tokens
     characters = sequence.offsets[answer[0]][0] - shift + completed.prompt_characters
-    return found, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
+    return sentences, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
 
 
 def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
@@ -236,8 +236,8 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
     pieces: list[NamedSpan] = []
     for index, name, kind, boxes in media_places(completed.encoding.media, sources):
         medium = completed.encoding.media[index]
-        whole = (*(0.0 for _ in medium.extent), *medium.extent)
-        places = tuple((index, tuple(place)) for place in boxes or [whole])
+        all_of_it = (*(0.0 for _ in medium.extent), *medium.extent)
+        places = tuple((index, tuple(place)) for place in boxes or [all_of_it])
         span = completed.encoding.characters_of(medium)
         pieces.append(NamedSpan(name, *span, (), kind, None, places=places))
     return pieces

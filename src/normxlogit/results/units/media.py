@@ -214,10 +214,10 @@ def media_places(
     for kind, class_of_kind in registered("media").items() if named else ():
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
         of_kind = {name: item for name, item in named.items() if class_of_kind.is_region(item, has_text=has_text)}
-        found = class_of_kind.regions([media[index] for index in indices], of_kind)
-        regions |= {name: (indices[number], place) for name, (number, place) in found.items()}
-    for (first, (index, place)), (second, (other_index, other)) in combinations(regions.items(), 2):
-        if index == other_index and overlap(place, other):
+        of_media = class_of_kind.regions([media[index] for index in indices], of_kind)
+        regions |= {name: (indices[number], place) for name, (number, place) in of_media.items()}
+    for (first, (index, place)), (second, (second_index, second_place)) in combinations(regions.items(), 2):
+        if index == second_index and overlap(place, second_place):
             raise InputError(f"the sources {first!r} and {second!r} overlap")
     for index, medium in enumerate(media):
         places = {name: place for name, (of_medium, place) in regions.items() if of_medium == index}
@@ -229,10 +229,10 @@ def media_places(
             yield index, f"the rest of {medium.name}", "medium", rest
 
 
-def overlap(one: Place, other: Place) -> bool:
+def overlap(first: Place, second: Place) -> bool:
     """Return whether two places, or spans of characters, have something in common."""
-    axes = len(one) // 2
-    return all(one[i] < other[axes + i] and other[i] < one[axes + i] for i in range(axes))
+    axes = len(first) // 2
+    return all(first[i] < second[axes + i] and second[i] < first[axes + i] for i in range(axes))
 
 
 def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
