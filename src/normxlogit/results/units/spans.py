@@ -189,9 +189,9 @@ def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
     """Return a source that the caller named by its characters, with its tokens."""
     if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(i, int) for i in span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
-    (start, end), length = span, sequence.prompt_characters
-    if not 0 <= start < end <= length:
-        raise InputError(f"source {name!r}: {start} to {end} is no span of the prompt, which has {length} characters")
+    (start, end), size = span, sequence.prompt_characters
+    if not 0 <= start < end <= size:
+        raise InputError(f"source {name!r}: {start} to {end} is not a span of the prompt, which has {size} characters")
     tokens = sequence.tokens_in(start, end, of_answer=False)
     if not tokens:
         raise InputError(f"source {name!r}: no token begins between the characters {start} and {end}")
