@@ -152,6 +152,7 @@ IDS = [
 WRITING = [
     writing("a number", "a prompt is a string", 3),
     writing("a chat without a template", "chat template", [{"role": "user", "content": "x"}]),
+    writing("sources of what it writes", "a result's sources", "the", sources="sentence"),
     writing("an unknown option", "cannot continue a text of 1 tokens", "the", colour="red"),
     writing("a cold temperature", "temperature", "the", do_sample=True, temperature=-1.0),
     writing("settings that are none", "generation_config must be", "the", generation_config="greedy"),

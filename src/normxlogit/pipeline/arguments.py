@@ -36,6 +36,7 @@ ADVICE = {
     "device": "Explainer.from_pretrained(name, device=...) or model.to(device) says where the model is",
     "candidate_labels": "Explainer(pipeline, labels=[...]) takes the labels of a zero-shot pipeline",
     "top_k": "a result's top(k) gives its strongest tokens",
+    "sources": "a result's sources(...) sums its scores by them, and explain_completion takes them",
     "merge": "a result's words(merge=...) says how tokens are merged",
     "enable_thinking": "a prompt with it is a mapping: {'messages': messages, 'chat_template_kwargs': "
     "{'enable_thinking': False}}",
@@ -44,7 +45,7 @@ ADVICE = {
 """Advice for names of settings that are not arguments of a call."""
 
 NEVER_PASSED = {"layer", "batch_size", "text_pair", "targets", "tools", "documents", "chat_template_kwargs"}
-NEVER_PASSED |= {"enable_thinking"}
+NEVER_PASSED |= {"enable_thinking", "sources"}
 """Arguments that functions with `**kwargs` refuse too, instead of passing them on to transformers."""
 
 
