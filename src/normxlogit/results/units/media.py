@@ -207,7 +207,7 @@ def media_places(
     if not has_text and len(named) < len(items):
         name, item = next((name, item) for name, item in items if str(name) not in named)
         raise InputError(
-            f"source {name!r}: {item} is no region: of a picture (left, top, right, bottom) in pixels, of a sound "
+            f"source {name!r}: {item} is not a region: of a picture (left, top, right, bottom) in pixels, of a sound "
             "(start, end) in seconds"
         )
     regions: dict[str, tuple[int, Place]] = {}
