@@ -40,7 +40,7 @@ def test_a_box_of_a_picture_is_left_out() -> None:
         assert (removal.tokens, removal.value) == ((unit,), pytest.approx(same.value, abs=1e-6))
     assert explainer.without(picture(), (20, 12, 35, 25)).tokens == (unit, unit + 1)
     refused(InputError, "60 x 50 pixels", lambda: explainer.without(picture(), (0, 0, 61, 50)))
-    refused(InputError, "is no region", lambda: explainer.without(picture(), (0, 0, 10)))
+    refused(InputError, "is not a region", lambda: explainer.without(picture(), (0, 0, 10)))
 
 
 def test_seconds_of_a_sound_are_left_out() -> None:
