@@ -252,6 +252,7 @@ class Explainer:
         second: Any = None,
         documents: Any = None,
         messages: Any = None,
+        sources: Any = None,
         **options: Any,
     ) -> Removal:
         """Answer what the model would without some of what it reads: without these words, spans, sources or regions.
@@ -263,7 +264,8 @@ class Explainer:
             second: A text or picture that the first is compared with, as in `similarity`.
             documents: Documents, as in `cite`.
             messages: A conversation, as in `cite`; inputs is then None.
-            **options: Others of the same call, such as `target` or `sources`.
+            sources: Sources of the prompt, as in `explain_completion`.
+            **options: Others of the same call, such as `target`.
 
         Returns:
             The answer without all of them: `prediction`, `value` (the probability or value of the target, the cosine,
@@ -281,6 +283,7 @@ class Explainer:
         units = Together([units] if single else units.values() if isinstance(units, Mapping) else units)
         if refused := [name for name in ("method", "verify") if name in options]:
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
+        options |= {} if sources is None else {"sources": sources}
         a: Any
         if documents is not None or messages is not None:
             options |= {"messages": messages, "answer": completion}

@@ -81,6 +81,12 @@ def is_finite(values: Tensor) -> bool:
     return not bool((values.isnan() | values.isposinf()).any() or values.isneginf().all())
 
 
+def l2_norms(vectors: Tensor) -> Tensor:
+    """Return the L2 norms of vectors (..., H) in float32, computed in at least that without a copy: (...)."""
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=-1, dtype=torch.promote_types(vectors.dtype, torch.float32))
+    return norms.float()
+
+
 def mean_logit(logits: Tensor) -> Tensor:
     """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes."""
     included = logits > -EXCLUDED

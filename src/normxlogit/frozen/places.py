@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from ..copies.arithmetic import l2_norms
 from ..copies.run import Replace, Site, private_clone, tensor_of, with_tensor
 from ..copies.trace import BATCH_FIRST, Axes
 from ..errors import MethodError, UnsupportedModelError
@@ -162,8 +163,7 @@ def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], 
         of_side = [readout for place, readout in readouts.items() if place.side is side and place.layer > 0]
         measured = [each for each in of_side if each.positions == 1 and each.tokens.shape[:2] == mask.shape]
         if measured:
-            norm = partial(torch.linalg.vector_norm, dim=-1, dtype=torch.float32)  # which casts as it reads
-            sizes = torch.stack([norm(each.tokens.flatten(2)).to(mask.device) for each in measured])  # (L, B, T)
+            sizes = torch.stack([l2_norms(each.tokens.flatten(2)).to(mask.device) for each in measured])  # (L, B, T)
             medians = sizes.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
             sinks = (sizes > threshold * medians) & mask  # (L, B, T)
             for readout, is_sink, has_sinks in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):

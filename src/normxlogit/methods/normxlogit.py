@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ..copies.arithmetic import l2_norms
 from ..copies.run import tensor_of
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
@@ -30,9 +31,7 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
                 "norm_of=embedding_output, the default, needs none"
             )
         embedded = looked_up
-    precise = torch.promote_types(embedded.dtype, torch.float32)
-    norms: Tensor = torch.linalg.vector_norm(embedded, dim=-1, dtype=precise).float()  # (B, T)
-    return norms
+    return l2_norms(embedded)
 
 
 def target_logits(request: Request) -> Tensor:
