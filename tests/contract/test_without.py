@@ -141,6 +141,17 @@ def test_a_completion_without_words_and_without_sources() -> None:
     refused(InputError, nothing_left, lambda: case.explainer.without("good movie", ["good", "movie"], completion=" x"))
 
 
+def test_of_a_large_set_many_words_are_put_back_at_once() -> None:
+    explainer = Explainer.from_pretrained()
+    text = "An awful, boring, stupid and pointless waste of time."
+    text += " A dull and silly story, and a bad, lame, ugly, tired, clumsy mess of a film."
+    rows = counted(explainer)
+    verified = explainer(text, verify=20).verified
+    assert verified.smallest is not None
+    assert len(verified.smallest.units) > 8
+    assert sum(rows) < 3 * len(text.split()) + 20  # each alone, each back, and some tries
+
+
 def test_a_text_in_windows_loses_the_word_in_each_window_that_holds_it_and_no_other_is_read_again() -> None:
     model, tokenizer = tiny.model("bert", max_position_embeddings=24), tiny.tokenizer_for("bert")
     explainer = Explainer(model, tokenizer)

@@ -434,8 +434,8 @@ def _smallest(
 ) -> SetSearch:
     """Find a set of parts whose removal changes the prediction, and no part of which can be put back.
 
-    The shortest beginning of a ranking is found by bisection, as if longer ones changed the prediction too; then parts
-    are put back one at a time while the prediction stays changed.
+    The shortest beginning of a ranking is found by bisection, as if longer ones changed the prediction too. Then the
+    parts that can be put back are ranked by what they leave when they are, and the shortest beginning is found again.
     `first` is how many were removed together, and the answer without them; no part changes it alone.
     """
     lower, (upper, answer) = 1, first
@@ -449,21 +449,22 @@ def _smallest(
             return None
         lower, upper = upper, min(2 * upper, len(ranked))
         (answer,) = yield [_tokens(parts, ranked[:upper])]
-    while upper - lower > 1:
-        middle = (lower + upper) // 2
-        (tried,) = yield [_tokens(parts, ranked[:middle])]
-        if tried.outcome == original.outcome:
-            lower = middle
-        else:
-            upper, answer = middle, tried
-    members = list(ranked[:upper])
     while True:
-        fewer = [[i for i in members if i != back] for back in members]
-        answers = yield [_tokens(parts, kept) for kept in fewer]
-        still_changed = [(kept, a) for kept, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
-        if not still_changed:
-            return members, answer
-        members, answer = min(still_changed, key=lambda pair: pair[1].value)
+        while upper - lower > 1:
+            middle = (lower + upper) // 2
+            (tried,) = yield [_tokens(parts, ranked[:middle])]
+            if tried.outcome == original.outcome:
+                lower = middle
+            else:
+                upper, answer = middle, tried
+        members = ranked[:upper]
+        answers = yield [_tokens(parts, [i for i in members if i != back]) for back in members]
+        without = {i: a for i, a in zip(members, answers, strict=True) if a.outcome != original.outcome}
+        if not without:
+            return list(members), answer
+        by_need = sorted(without, key=lambda i: -without[i].value)  # the last is put back first
+        ranked = [*(i for i in members if i not in without), *by_need]
+        lower, upper, answer = len(members) - len(without) - 1, len(members) - 1, without[by_need[-1]]
 
 
 def _tokens(parts: Sequence[UnitScore], members: Sequence[int]) -> Tokens:
