@@ -30,7 +30,7 @@ class Extension:
             come before the core's.
         pipelines: Readers of transformers pipelines that ask a model more than a text, by their tasks: functions of a
             pipeline and the labels that the caller gave, which return what makes the task from the model's own.
-        part_readers: Readers of parts of messages that are no texts (`normxlogit.inputs.message_parts.PartReader`).
+        part_readers: Readers of parts of messages that are not texts (`normxlogit.inputs.message_parts.PartReader`).
         media: Classes of what an input holds beside a text, by their kinds (`normxlogit.results.units.media.Medium`).
         methods: Modules whose import registers methods, see `normxlogit.methods.register`.
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or

@@ -42,7 +42,7 @@ SMALLER = {
 """Methods with fewer passes than by default."""
 
 WITHOUT_LEAVES = ("canine", "perceiver", "reformer", "xglm")
-"""Models that look no words up, refuse gradients, or compute constants that are no parameters."""
+"""Models that look no words up, refuse gradients, or compute constants that are not parameters."""
 
 LAYERED = ("normxlogit", "frozen-gradient")
 DEFAULT = "default"

@@ -79,7 +79,7 @@ def enough_memory(purpose: str) -> Iterator[None]:
 
 GRAPH_MEMORY = 4  # how many times the memory of a plain pass one takes whose graph is kept for a backward pass
 
-MOST_TOKENS = 8192  # of a plain pass by default on a CPU, where more are no faster
+MOST_TOKENS = 8192  # of a plain pass by default on a CPU, where more are not faster
 MOST_TOKENS_ON_ACCELERATORS = 65_536  # the more tokens, the fewer kernels are launched for each
 FEWEST_TOKENS = 1024  # the estimate is a rough one, and too large a batch is split
 SHARE_OF_MEMORY = 0.5  # of the free memory, for the states of a pass by the estimate

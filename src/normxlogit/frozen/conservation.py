@@ -157,7 +157,7 @@ def _products(vector: Tensor, gradient: Tensor | None) -> Tensor:
 
 
 def _depends_on_input(value: Any) -> bool:
-    """Return whether a tensor, or one among some arguments, depends on the input: it has a graph and is no weight."""
+    """Return whether a tensor, or one of some arguments, depends on the input: it has a graph and is not a weight."""
     if isinstance(value, Tensor):
         return value.requires_grad and not isinstance(value, nn.Parameter)
     if isinstance(value, dict):

@@ -131,7 +131,7 @@ def _prompt(item: Any) -> Any:
 
 
 def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
-    """Return the chats in a table, with what of `chat_keys` is beside them; None if it has none, or is no table."""
+    """Return the chats in a table, with what of `chat_keys` is beside them; None if it has none, or is not a table."""
     columns = named_columns(table)
     if columns is None:
         return None

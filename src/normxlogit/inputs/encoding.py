@@ -85,7 +85,7 @@ class ScoreSpread(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedMedium:
-    """A part of an input that is no text, such as a picture inside a prompt.
+    """A part of an input that is not text, such as a picture inside a prompt.
 
     Attributes:
         kind: Which of the media that extensions name it is, such as "picture".
@@ -298,7 +298,7 @@ class Batch:
 
     @property
     def source_is_signal(self) -> bool:
-        """Whether the source is no text: its embeddings are not those of tokens."""
+        """Whether the source is not a text: its embeddings are not those of tokens."""
         return self.has_source and self.encodings[0].signal is not None
 
     def real(self, values: Tensor) -> Tensor:

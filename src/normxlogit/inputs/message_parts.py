@@ -38,7 +38,7 @@ def message_of(value: Any) -> Any:
 
 
 class ReadPart(Protocol):
-    """A part of a prompt that is no text, as a reader has read it."""
+    """A part of a prompt that is not text, as a reader has read it."""
 
     kind: ClassVar[str]
     """What it is, such as "picture"."""
@@ -97,7 +97,7 @@ def hint_for(keys: Any = None) -> str:
 def typed_messages(
     messages: Sequence[dict[str, Any]], prompt: Any, reader: Any
 ) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
-    """Return messages whose parts have the types of chat templates, and those of their parts that are no texts."""
+    """Return messages whose parts have the types of chat templates, and those of their parts that are not texts."""
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():
         typed, new_parts = part_reader.read(typed, prompt, reader)

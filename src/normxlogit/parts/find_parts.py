@@ -75,7 +75,7 @@ def find_parts(
             trunk_gives_states=states_of(trunk.returned) is not None,
         )
     site, axes = _embedding_site(model, calls, embedded, ids)
-    squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is no token's
+    squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is not one token's
     outputs = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
     parts = replace(
         parts,

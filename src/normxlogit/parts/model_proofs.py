@@ -74,7 +74,7 @@ def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler
     else:
         try:
             traced = _traced(model, beside)
-        except Exception as error:  # the same tokens in this order may be no text that the model reads
+        except Exception as error:  # the same tokens in this order may be a text that the model does not read
             reraise_out_of_memory(error)
             note += "it does not read this one's tokens in another order"
         else:

@@ -168,7 +168,7 @@ def forward_settings(
     if wrong := [name for name in names if name not in NAMES]:
         raise InputError(
             f"input_names= says how the forward calls {', '.join(NAMES)}, and none of them is {wrong[0]!r}: "
-            "input_names={'input_ids': 'sent_id'}; what is no output of a tokenizer is given by extra_inputs="
+            "input_names={'input_ids': 'sent_id'}; what a tokenizer does not return is given by extra_inputs="
         )
     return ForwardSettings(outputs, output_field, names, {name: _row(value, name) for name, value in extra.items()})
 

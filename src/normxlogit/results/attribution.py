@@ -326,7 +326,7 @@ class Attribution(Record):
         """Return the sum over the targets of a completion, the attribution of the whole answer.
 
         Raises:
-            DataError: If the targets are no parts of one answer.
+            DataError: If the targets are not parts of one answer.
         """
         if not self.has_target_axis:
             return self

@@ -267,10 +267,10 @@ class Generates:
         """Refuse models whose completions cannot be explained."""
 
     def check_prompts(self, model: "TaskModel") -> None:
-        """Refuse models whose input is no prompt, which a completion could follow."""
+        """Refuse models whose input is not a prompt, which a completion could follow."""
 
     def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
-        """Return the results of what the model writes about inputs that are no prompts; None if they are prompts."""
+        """Return the results of what the model writes about inputs that are not prompts; None if they are prompts."""
         return None
 
     def reads_medium(self, kind: str) -> bool:

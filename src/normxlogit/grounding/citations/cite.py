@@ -181,7 +181,7 @@ def _with_reasoning(
 def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
     """Return what the user's last message says, and its sentences that are questions: (message, start, end).
 
-    These are no sources of the answer: the sentences that end with a question mark, or the only sentence of a message.
+    These are not sources of the answer: the sentences that end with a question mark, or the only sentence of a message.
     Punctuation cannot tell an instruction from a fact that the answer rests on, so every other sentence is a source.
     """
     number = max((message.number for message in messages if message.kind == "user"), default=None)
@@ -295,7 +295,7 @@ def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: R
     """Encode a prompt and an answer that was written elsewhere.
 
     Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
-    text. Marks of its own citations are dropped too, with a note: they are no words that a document could say. Where
+    text. Marks of its own citations are dropped too, with a note: documents do not say them. Where
     the prompt opens a reasoning, the answer may have none.
     """
     answer, reasoning, own_marks = _without_citation_marks(answer, reasoning)

@@ -165,7 +165,7 @@ def _joined(steps: Iterable[Message]) -> list[Message]:
 
 
 def _parts(message: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the parts of a message's content; data that a tool returned, which are no parts, as JSON."""
+    """Return the parts of a message's content; data that a tool returned, which are not parts, as JSON."""
     content = message.get("content")
     parts = content if isinstance(content, list | tuple) else () if content is None else (content,)
     if message["role"] == "tool" and not (parts and all(map(_is_part_of_result, parts))):

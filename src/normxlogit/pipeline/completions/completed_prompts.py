@@ -79,7 +79,7 @@ def _checked(spec: ReasoningSpec, completion: str) -> Spans:
     ends = [0, *(end for _, end in placed)]
     for before, (start, end) in zip(ends, placed, strict=False):
         if not before <= start < end <= len(completion):
-            raise InputError(f"reasoning: {(start, end)} is no span of its own of {len(completion)} characters")
+            raise InputError(f"reasoning: {(start, end)} is empty, overlaps another, or ends after {len(completion)}")
     return tuple(placed)
 
 

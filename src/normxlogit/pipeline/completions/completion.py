@@ -129,7 +129,7 @@ def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int 
 def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int:
     """Return how often each text stands in a batch, so that its tokens are backpropagated in fewer backward passes.
 
-    Each copy has a share of the generated tokens; one backward pass is for one token of each. It is no gain on a CPU.
+    Each copy has a share of the generated tokens; one backward pass is for one token of each. Not faster on a CPU.
     """
     context, method = batch[0].context, batch[0].options.method
     if model.device.type == "cpu" or context.media or context.source or not isinstance(method, FrozenGradient):

@@ -212,7 +212,7 @@ def _as_written(column: Any, type_: Any) -> Any:
 
 
 def write_parquet(results: Sequence[Record], path: str | Path, *, single: bool = False) -> None:
-    """Write results to a Parquet file atomically, with checksums of its pages; `single` marks one that is no list."""
+    """Write results to a Parquet file atomically, with checksums of its pages; `single` if it is not a list."""
     parquet = optional_module("pyarrow.parquet", NO_ARROW)
     table = result_table(results, single=single)
     with replacing(path) as temporary:

@@ -17,7 +17,7 @@ from ...errors import DataError, reason_of
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield the path of a temporary file, which replaces a file (of a link, its target) when the block ends.
 
-    When the block or the disk fails, the old file stays. What is no regular file (`/dev/stdout`) is written directly.
+    When the block or the disk fails, the old file stays. What is not a regular file (`/dev/stdout`) is written to.
     """
     temporary: Path | None = None
     try:

@@ -254,7 +254,7 @@ def _array(value: Any) -> FloatArray:
     """Return nested lists of numbers as an array."""
     if isinstance(value, np.ndarray):
         return value.astype(np.float32)
-    entries = np.array(value, object)  # of rows that differ in length an array of lists, which are no numbers
+    entries = np.array(value, object)  # of rows that differ in length an array of lists, not of numbers
     wide = np.array(list(map(check(Number), entries.ravel().tolist())), np.float64).reshape(entries.shape)
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)

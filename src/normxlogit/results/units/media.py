@@ -26,7 +26,7 @@ Place = tuple[float, ...]
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Medium:
-    """A part of the input that is no text; its own parts are consecutive units of the result.
+    """A part of the input that is not text; its own parts are consecutive units of the result.
 
     An extension has a class for each kind, and names it in `Extension.media`.
 
