@@ -141,12 +141,13 @@ def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradic
     assert Citations.from_dict(c.to_dict()) == c
 
 
-def test_a_value_that_the_sources_lack_is_named_where_no_edit_gains():
+@pytest.mark.parametrize("gains", [(-3.0, -3.0), (0.1, -1.6)])
+def test_a_value_that_the_sources_lack_is_named_where_no_edit_gains_much(gains):
     c = citations()
     first, second = (target.span for target in c.attribution.targets)
     said = Reading((WordReading(*first, "The cat.", -1.0, -20.0),), ())
     words = (WordReading(second[0], second[0] + 2, "It", -1, -2), WordReading(second[0] + 3, second[1], "sat", -9, -9))
-    worse = WordEdit("replaced", second[0], second[0] + 2, "He", -3.0, -3.0)
+    worse = WordEdit("replaced", second[0], second[0] + 2, "He", *gains)
     reading = Reading(words, (worse,), (Clause(0, 2, 2, 0.5, (1,)),))
     c = replace(c, readings=(said, reading))
     assert c.support[1].rather == 'something else than "sat."'

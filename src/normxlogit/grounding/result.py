@@ -534,7 +534,7 @@ def _contradiction(result: Citations, k: int) -> dict[str, Any] | None:
     if sentence.judgement != "contradicts":
         return None
     source = result.names[sentence.sources[0]] if sentence.sources else ""
-    gain = 0.0 if rather is None else max(rather.gain, 0.0)
+    gain = 0.0 if rather is None else rather.gain
     return ContradictionCell(sentence.rather, gain, source, result.concluding[k])._asdict()
 
 

@@ -139,7 +139,7 @@ class Reading(NamedTuple):
             "coverage": min((clause.coverage for clause in self.clauses), default=0.0),
             "best edit": gain / (1 - self.nats),
             "own words": max((clause.own_words for clause in self.clauses), default=0),
-            "values elsewhere": float(any(clause.values_elsewhere for clause in self.clauses)),
+            "values elsewhere": float(bool(self.values_elsewhere)),
         }
 
     @property
@@ -148,17 +148,23 @@ class Reading(NamedTuple):
         return verdict_of(self.features)
 
     @property
+    def values_elsewhere(self) -> list[WordReading]:
+        """The numbers and names that the nearest source of their clause lacks."""
+        return [self.words[place] for clause in self.clauses for place in clause.values_elsewhere]
+
+    @property
     def rather(self) -> WordEdit | None:
-        """The edit that says best what the sources rather say; None without edits."""
-        return max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
+        """The edit that says best what the sources rather say; where values are elsewhere, one that gains enough."""
+        best = max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
+        least = CLEAR / 2 if self.values_elsewhere else 0.0
+        return best if best is not None and best.due_to_sources > least else None
 
     def contradicted(self, text: str) -> str:
         """Return what the sources rather say than a text: what an edit says, or not the values that they lack."""
-        if self.rather is not None and self.rather.due_to_sources > 0:
+        if self.rather is not None:
             return self.rather.described(text)
-        values = [self.words[place] for clause in self.clauses for place in clause.values_elsewhere]
-        quoted = ", ".join(f'"{text[word.start : word.end]}"' for word in values)
-        return f"something else than {quoted}" if values else ""
+        quoted = ", ".join(f'"{text[word.start : word.end]}"' for word in self.values_elsewhere)
+        return f"something else than {quoted}" if quoted else ""
 
     def edit_of(self, word: WordReading) -> WordEdit | None:
         """Return the best edit of one word alone; None if none is clearly gained from the sources."""
@@ -176,9 +182,7 @@ class Reading(NamedTuple):
         if judgement == "rests":
             return False
         place, rather = self.words.index(word), self.rather
-        if any(place in clause.values_elsewhere for clause in self.clauses):
-            return True
-        if judgement == "contradicts" and rather is not None and rather.due_to_sources > 0 and rather.edits(word):
+        if word in self.values_elsewhere or (judgement == "contradicts" and rather is not None and rather.edits(word)):
             return True
         least = min(self.clauses, key=lambda clause: clause.coverage) if len(self.clauses) > 1 else None
         of_least = judgement == "cannot tell" and least is not None and least.start <= place < least.end

@@ -210,7 +210,10 @@ def _citation_cards(summary: CitationSummary) -> list[Card]:
     heading = "Conversations" if summary.of_conversations else "Answers"
     cards = [Card([Header("", facts, notes)], heading, result=False)]
     if summary.contradictions:
-        lines = [[c.id, c.rather, likelihood_text(c.gain), c.source, c.text.strip()] for c in summary.contradictions]
+        lines = [
+            [c.id, c.rather, likelihood_text(c.gain) if c.gain else "", c.source, c.text.strip()]
+            for c in summary.contradictions
+        ]
         table = _table(["id", "rather said", "which is", "source", "text"], lines, words=5)
         cards.append(Card([table], "Sentences that contradict a source", result=False))
     if summary.worst:
