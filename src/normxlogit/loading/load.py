@@ -113,26 +113,20 @@ def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool
 
 
 def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the folder or hub name to load from, and the options, with those for a GGUF file."""
+    """Return the folder or hub name to load from, and the options, with the GGUF file of a folder with one alone."""
     if name is None and options.get("gguf_file") is not None:
         name, options = str(options["gguf_file"]), {key: options[key] for key in options if key != "gguf_file"}
     file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
     if file is None:
         source = _source(name)
-        return source, _with_gguf_file(source, options)
+        files = list(Path(source).glob(f"*{GGUF}"))
+        is_gguf = len(files) == 1 and not any((Path(source) / name).exists() for name in CONFIGURATIONS)
+        return source, {**({"gguf_file": files[0].name} if is_gguf else {}), **options}
     if not file.is_file():
         raise InputError(f"{file}: no such file")
     if options.get("gguf_file") not in (None, file.name):
         raise InputError(f"two GGUF files are named, {file} and {options['gguf_file']}; name one")
     return str(file.parent), {**options, "gguf_file": file.name}
-
-
-def _with_gguf_file(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the only GGUF file of a folder that holds no other model."""
-    files = list(Path(source).glob(f"*{GGUF}"))
-    if len(files) != 1 or "gguf_file" in options or any((Path(source) / name).exists() for name in CONFIGURATIONS):
-        return dict(options)
-    return {**options, "gguf_file": files[0].name}
 
 
 def _source(name: str | Path | None) -> str:
