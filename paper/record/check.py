@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 from normxlogit.errors import InputError
@@ -169,16 +170,19 @@ class _Bench:
         return read_printed(text)
 
     def _once(self, words: tuple[str, ...]) -> Ran:
-        files = any(word.partition("=")[0] in _FILES or self._written(word) for word in words)
-        done = self.done if files or words[0] == "echo" else self.everywhere
-        if words not in done:
+        read = [word for before, word in pairwise(("", *words)) if before not in _FILES and self._written(word)]
+        # The same command reads another file where one was written again.
+        key = (*words, *(str((self.folder / name).stat().st_mtime_ns) for name in read))
+        is_of_page = bool(read) or words[0] == "echo" or any(word.partition("=")[0] in _FILES for word in words)
+        done = self.done if is_of_page else self.everywhere
+        if key not in done:
             self.folder.mkdir(parents=True, exist_ok=True)
             if words[0] == "echo":
                 write_text(words[1] + "\n", self.folder / words[-1])
-                done[words] = Ran(0, "")
+                done[key] = Ran(0, "")
             else:
-                done[words] = self.run(words, self.folder)
-        ran = done[words]
+                done[key] = self.run(words, self.folder)
+        ran = done[key]
         if ran.code:
             last = ran.errors.strip().splitlines()[-1:] or ["no message"]
             raise _FailedError(f"exit code {ran.code} of {' '.join(words)[:80]}: {last[0]}")

@@ -73,7 +73,8 @@ class Progress:
         rows = f"{self.rows:,} texts" + (f" ({self.fraction:.0%})" if self.fraction else "")
         errors = f", {self.errors:,} errors" if self.errors else ""
         tokens = self.tokens / max(self.seconds, 1e-9)
-        return f"{rows}, {self.texts_per_second:,.0f} texts/s, {tokens:,.0f} tokens/s{left}{errors}"
+        speed = f"{self.texts_per_second:,.0f}" if self.texts_per_second >= 10 else f"{self.texts_per_second:.2g}"
+        return f"{rows}, {speed} texts/s, {tokens:,.0f} tokens/s{left}{errors}"
 
 
 def _settings_of_jobs() -> dict[str, str]:

@@ -72,6 +72,25 @@ def test_the_last_digit_may_be_one_off_and_a_tolerance_says_more(tmp_path):
     assert only(tmp_path, HEAD + "<!-- figures: above; tolerance 0.5% -->\n\n" + far).state == "differs"
 
 
+def test_a_command_runs_again_where_the_file_that_it_reads_was_written_again(tmp_path):
+    page, printed = tmp_path / "page.md", {"first": "0.393", "second": "0.111"}
+    page.write_text(
+        "".join(
+            f"```console\n$ normxlogit make {name} --output known.jsonl\n$ normxlogit evaluate known.jsonl\n```\n\n"
+            f"{ABOVE}{TABLE.replace('0.393', value)}\n"
+            for name, value in printed.items()
+        )
+    )
+
+    def write_or_print(words, folder):
+        if words[1] == "make":
+            (folder / "known.jsonl").write_text(printed[words[2]])
+            return Ran(0, "")
+        return Ran(0, PRINTED.replace("0.393", (folder / "known.jsonl").read_text()))
+
+    assert [block.state for block in check([page], write_or_print, tmp_path / "work")] == ["same", "same"]
+
+
 def test_every_figure_of_the_docs_has_a_command_or_a_mark():
     assert [f"{b.page.name}:{b.line}" for b in unmarked(DOCS)] == []
 
