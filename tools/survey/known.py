@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import transformers
-from packaging.version import Version
-
 from tools.survey.base import MEDIA, SIGNALS
 from tools.survey.outcomes import kind
 
@@ -113,12 +110,6 @@ PADDING: dict[str, str] = {
 }
 """Families that answer differently when a text is padded, and so get batches of texts of one length."""
 
-BROKEN_BEFORE: dict[str, set[str]] = {
-    "causal-lm": {"dbrx", "granitemoehybrid"},
-    "multiple-choice": {"camembert", "xlm-roberta"},
-}
-"""Classes whose own forward pass fails on these inputs in transformers 5.5, before any explanation; 5.23 runs them."""
-
 ALIKE: dict[str, str] = {"mra": "its attention is a CUDA kernel; elsewhere transformers puts zeros in its place"}
 """Families that answer all texts alike here, so that their first token tells nothing of the text."""
 
@@ -157,8 +148,7 @@ def differences(task: str, family: str, result: dict[str, Any]) -> list[str]:
     if found or not head or task in MEDIA:
         return found
     if kind(head) != "yes":
-        is_old = Version(transformers.__version__) < Version("5.23") and family in BROKEN_BEFORE.get(task, ())
-        return [] if family in REFUSED[task] or is_old else [f"head: {head}, which is not listed"]
+        return [] if family in REFUSED[task] else [f"head: {head}, which is not listed"]
     if family in REFUSED[task]:
         found.append("head: yes, and listed as refused")
     if result["resting"] != (family in SKIPPING):

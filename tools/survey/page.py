@@ -155,8 +155,6 @@ affine.
   from the encoder's embeddings.
 - A trunk that pools (Funnel) has fewer states than tokens, so none has one for the head.
 - A head that compares tokens with each other (Splinter's) is applied to the whole text, not to one token.
-- On transformers 5.5, the oldest version that is supported, the same calls work, but for four classes that fail on
-  these inputs by themselves (listed in `tools/survey/known.py`).
 
 The site shows below what each column compares, and a table of every class with the error where a call is refused.
 They are made of `docs/architectures.json`.
