@@ -154,7 +154,7 @@ class Reading(NamedTuple):
 
     @property
     def rather(self) -> WordEdit | None:
-        """The edit that says best what the sources rather say; where values are elsewhere, one that gains enough."""
+        """The edit that says best what the sources rather say, if it gains; enough, where values are elsewhere."""
         best = max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
         least = CLEAR / 2 if self.values_elsewhere else 0.0
         return best if best is not None and best.due_to_sources > least else None
