@@ -12,7 +12,7 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 
 from ..errors import InputError
 from .alignment import aligned_offsets, spans_of_words
-from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens
+from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens, too_long
 from .texts import SplitText, Text, collected, pair_of, positive_integer, read_texts
 from .token_ids import batches_of_ids, read_token_ids
 
@@ -223,8 +223,7 @@ class Encoder:
         if length <= limit or long_text == "window":
             return encoding
         if long_text == "error":
-            whole = "long_text='window' reads all"
-            raise InputError(f"input {index} has {length} tokens and the model reads {limit}; {whole}")
+            raise too_long(index, length, limit)
         if long_text is None:
             warnings.warn(TRUNCATED, stacklevel=1)  # one line for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"

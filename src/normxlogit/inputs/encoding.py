@@ -410,6 +410,11 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
     return [_window_indices(encoding, content, start, size) for start in starts]
 
 
+def too_long(index: int, length: int, limit: int) -> InputError:
+    """Return the error for an input of which the model cannot read all tokens at once."""
+    return InputError(f"input {index} has {length} tokens and the model reads {limit}; long_text='window' reads all")
+
+
 def text_to_cut(encoding: Encoding, limit: int) -> tuple[Indices, int]:
     """Return the indices of the tokens of the text to cut, and how many of them fit into a window."""
     sequences = [

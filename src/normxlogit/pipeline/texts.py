@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
-from ..errors import HeadMismatchError, InputError, TargetError, UnsupportedModelError
-from ..inputs.encoding import Encoding, Indices, windows
+from ..errors import HeadMismatchError, TargetError, UnsupportedModelError
+from ..inputs.encoding import Encoding, Indices, too_long, windows
 from ..inputs.texts import repeatable
 from ..leave_out.answers import TextAnswers
 from ..leave_out.search import removable_for_task, run_searches
@@ -87,9 +87,7 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
             continue
         if options.long_text != "window":
-            raise InputError(
-                f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads all"
-            )
+            raise too_long(index, len(encoding), limit)
         results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():

@@ -17,7 +17,7 @@ from ...errors import DataError, reason_of
 def replacing(path: str | Path) -> Iterator[Path]:
     """Yield the path of a temporary file, which replaces a file (of a link, its target) when the block ends.
 
-    When the block or the disk fails, the old file stays. What is not a regular file (`/dev/stdout`) is written to.
+    The old file stays if the block or the disk fails. What is not a regular file (`/dev/stdout`) is written directly.
     """
     temporary: Path | None = None
     try:
