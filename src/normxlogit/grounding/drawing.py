@@ -8,7 +8,9 @@ from ..render.blocks import Block, Chat, Column, Fold, Header, Paragraph, Piece,
 from ..render.charts import Legend
 from ..render.describe import removals_table
 from ..render.layout import answer_pieces, cut
-from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table, ways_of
+from ..render.reasoning import ways_of
+from ..render.source_links import links_of
+from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
 from .result import MEDIA, Citations
 
 MATTERS = 0.05
@@ -28,7 +30,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
     columns = [Column("sentence"), Column("verdict"), Column("words not said there")]
     tested = [source for source in all_sources if source.number is None and source.nats is not None]
     shown = [*cited.citations(), *tested]
-    rows = [(f"[{of.number}] {of.name}" if of.number else of.name, of.text, of.share, of.nats) for of in shown]
+    rows = [SourceRow(f"[{of.number}] {of.name}" if of.number else of.name, of.text, of.share, of.nats) for of in shown]
     are_larger = cited.verified is not None and any(len(removal.tokens) > 1 for removal in cited.verified.single)
     reasons = [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason]
     figures = Table([Column("sentence"), Column("figures")], reasons, stacked=True)
@@ -42,7 +44,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
         *ways_of(s, links.data["shares"]),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
         *removals_table(cited.verified if are_larger else None),
-        source_table([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
+        source_table([row._replace(nats=None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
         Legend(SHARE.format("a"), styles=[underlined] if any(piece.kind == "unsupported" for piece in answer) else []),
         *([Fold("Figures behind the verdicts", [figures, losses])] if losses else []),
         prompt if cited.messages else prompt_fold(cited.evidence),

@@ -1,0 +1,106 @@
+"""The ways from an answer through its reasoning to the prompt: which parts rest on which thoughts and sources."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..results.attribution import Attribution
+from ..results.units.media import overlap
+from ..results.units.spans import earlier_parts
+from ..results.verification import LEAST_LOSS, likelihood_text
+from .blocks import Block, Box, Piece, Ways
+from .source_links import target_spans
+
+MOST_WAYS = 3
+"""Most ways that are drawn from a part of the answer."""
+
+LEAST_SHARE = 0.1
+"""The least share of a way that is drawn."""
+
+
+def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Block]:
+    """Return the ways from an answer through its reasoning to the prompt, in three columns; none without reasoning.
+
+    Args:
+        s: The answer, with its parts as targets and with its sources and earlier parts as units.
+        shares: (K, S + P), the shares of sources and earlier parts in each part; None for parts that it cannot read.
+    """
+    has_reasoning = any(start < end for start, end in s.reasoning)
+    if not has_reasoning or not s.has_target_axis or not earlier_parts(s):
+        return []
+    parts = _parts_of(s)
+    labels = _labels(s, parts)
+    strongest = [_strongest(row) for row in shares]
+    columns: dict[str, list[Box]] = {"Answer": [], "Reasoning": []}
+    for part, ranked in zip(parts, strongest, strict=True):
+        ways = [(labels[way.unit], way.share) for way in ranked]
+        label = f"A{part.number + 1}" if part.unit is None else labels[part.unit]
+        column = columns["Reasoning" if part.is_thought else "Answer"]
+        column.append(Box(label, _piece(part), _note(part), ways))
+    count = len(s.units.sources)
+    cited = sorted({way.unit for ranked in strongest for way in ranked if way.unit < count})
+    boxes = [Box(labels[source], _source_piece(s, source)) for source in cited]
+    return [Ways({**columns, "What it rests on": boxes})]
+
+
+class _Part(NamedTuple):
+    """A part of the answer."""
+
+    number: int  # its place among the targets
+    name: str
+    is_thought: bool  # whether it is of the reasoning
+    unit: int | None  # its place among sources and earlier parts; None if no later part can rest on it
+    loss: float | None  # the drop of the answer's log-probability without it, in nats; None if not measured
+
+
+class _Way(NamedTuple):
+    """What a part of the answer rests on."""
+
+    unit: int  # the place among sources and earlier parts
+    share: float
+
+
+def _parts_of(s: Attribution) -> list[_Part]:
+    """Return the parts of an answer in the order of its targets."""
+    unit_of_part, shift = earlier_parts(s), len(s.prompt or "")
+    place_of_span = {span: place for place, span in enumerate(unit_of_part, start=len(s.units.sources))}
+    thoughts = [(shift + start, shift + end) for start, end in s.reasoning]
+    parts = []
+    for number, (target, span) in enumerate(zip(s.targets, target_spans(s), strict=True)):
+        is_thought = any(overlap(span, thought) for thought in thoughts)
+        is_measured = s.verified is not None and span in unit_of_part
+        loss = s.verified.loss(unit_of_part[span]) if s.verified is not None and is_measured else None
+        parts.append(_Part(number, target.name, is_thought, place_of_span.get(span), loss))
+    return parts
+
+
+def _labels(s: Attribution, parts: Sequence[_Part]) -> dict[int, str]:
+    """Return the labels of sources (S), thoughts (R) and parts of the answer (A), each kind of unit counted from 1."""
+    first_part = len(s.units.sources)
+    labels = {source: f"S{source + 1}" for source in range(first_part)}
+    for part in parts:
+        if part.unit is not None:
+            letter = "R" if part.is_thought else "A"
+            labels[part.unit] = f"{letter}{part.unit - first_part + 1}"
+    return labels
+
+
+def _strongest(shares: Sequence[float | None]) -> list[_Way]:
+    """Return the ways of one part that are drawn, the largest share first."""
+    ways = [_Way(unit, share) for unit, share in enumerate(shares) if share is not None and share >= LEAST_SHARE]
+    ways.sort(key=lambda way: (way.share, way.unit), reverse=True)
+    return ways[:MOST_WAYS]
+
+
+def _piece(part: _Part) -> Piece:
+    """Return the text of a part, in grey if the answer loses nothing without it."""
+    changes_nothing = part.loss is not None and part.loss < LEAST_LOSS
+    return Piece(part.name, kind="grey" if changes_nothing else "strong", part=part.number, source=part.unit)
+
+
+def _note(part: _Part) -> str:
+    return "" if part.loss is None else f"the answer is {likelihood_text(-part.loss)} without it"
+
+
+def _source_piece(s: Attribution, source: int) -> Piece:
+    unit = s.units.sources[source]
+    return Piece(s.units.text[unit] or s.units.names[unit], kind="strong", source=source)
