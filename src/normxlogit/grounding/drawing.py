@@ -6,8 +6,8 @@ import numpy as np
 
 from ..render.blocks import Block, Chat, Column, Fold, Header, Paragraph, Piece, Table, Turn, cell
 from ..render.charts import Legend
+from ..render.cutting import answer_pieces, cut
 from ..render.describe import removals_table
-from ..render.layout import answer_pieces, cut
 from ..render.reasoning import ways_of
 from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table

@@ -10,9 +10,11 @@ from ..results.units.characters import quoted, visible
 from ..results.units.units import merge_scores
 from .blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
+from .cutting import answer_pieces, cut
 from .describe import answer_number, header, meanings, removals_table, verdict
-from .layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
+from .layout import NO_CHARACTER
 from .text import bounded
+from .token_groups import tokens_as_text
 
 STRONGEST = 5
 """Words of the context in the row of each generated token."""

@@ -1,103 +1,168 @@
 """The layout of a text: its pieces with their scores."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.units.characters import quoted, trimmed, visible
-from ..results.units.spans import earlier_parts
+from ..results.storage.schema import FloatArray
+from ..results.units.characters import quoted, visible
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
+from .cutting import PlacedPiece, cut
 from .describe import UNKNOWN, WITHOUT, meanings, prediction_text, score_label, without_text
+from .token_groups import overlapping_groups, tokens_as_text
 
-PlacedPiece = tuple[int, int, Piece]
-"""A piece with its start and end in the text; both are equal for a piece with a text of its own."""
-
-Group = tuple[tuple[int, ...], int, int]
-"""Tokens, with the start and end of their text; (0, 0) for tokens without characters."""
-
-SPACE, NO_CHARACTER, _STARTS = Piece(" "), "·", "Ġ▁"
-"""The space around special tokens, the sign for a token without characters, and marks of tokens that begin a word."""
+NO_CHARACTER = "·"
+"""The sign for a token without characters."""
 
 ALONE = "the head at this token alone"
 READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
 SINK = "an attention sink: what it contributes besides is in no score"
-UNREAD = "no token covers this text: the model did not read it"
 
-SUMMARY, NOTHING = 4, "no word has a score here: what there is belongs to special tokens"
-"""Words that the slider names for a layer, and what it says without any."""
+SUMMARY = 4
+"""Words that the slider names for a layer."""
 
-
-def cut(
-    text: str, spans: Iterable[PlacedPiece], start: int = 0, end: int | None = None, between: str = ""
-) -> list[Piece]:
-    """Cut a text at the spans of pieces, in their order; special tokens without characters are set apart by spaces."""
-    pieces: list[Piece] = []
-
-    def add(between_pieces: str) -> None:
-        if between_pieces[:1].isspace() and pieces and pieces[-1] == SPACE:
-            pieces.pop()  # white space of the text replaces the space after a special token
-        plain = Piece(between_pieces, kind=between, details=UNREAD if between == "rest" else "")
-        pieces.extend([plain if plain.text.strip() else Piece(plain.text)] if plain.text else [])
-
-    for first, last, piece in spans:
-        first, last = trimmed(text, max(first, start), last)
-        if last > first:
-            add(text[start:first])
-            body, start = text[first:last], last
-            signs = "".join({"\n": "↵\n", "\t": "⇥"}.get(c, "␣") for c in body)  # white space that has a score
-            pieces.append(piece._replace(text=body if body.strip() else signs))
-        elif piece.kind == "special":
-            pieces += [*([SPACE] if pieces and not pieces[-1].text[-1:].isspace() else []), piece, SPACE]
-        else:
-            pieces.append(piece)
-    add(text[start:end].rstrip())  # such as a text beyond the model's length
-    while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
-        pieces.pop()
-    return pieces
-
-
-def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
-    """Return the parts of an answer, its targets, as linked pieces, with the text between and before them."""
-    sources = {span: len(a.units.sources) + place for place, span in enumerate(earlier_parts(a))}
-    spans = [t.span or (0, 0) for t in a.targets]
-    parts = [(span, Piece("", kind="strong", part=k, source=sources.get(span))) for k, span in enumerate(spans)]
-    parts.sort(key=lambda part: part[0])
-    start = parts[0][0][0] if from_first else len(a.prompt or "")
-    return cut(a.text or "", ((first, last, piece) for (first, last), piece in parts), start)
+NOTHING = "no word has a score here: what there is belongs to special tokens"
+"""What the slider says of a layer without any."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A text, or a pair of texts, cut into pieces with scores."""
+    """A text, or a pair of texts, cut into pieces with scores.
 
-    unit: str  # what a column is, such as "token" or "word"
+    Attributes:
+        unit: What a column is, such as "token" or "word".
+        texts: The pieces of each text.
+        tokens: The tokens of each column.
+        facts: What was measured of each column, by what it is called; empty if it was not.
+        grid: A row for each label and layer, labels outermost, named as far as there are several.
+    """
+
+    unit: str
     texts: Sequence[Sequence[Piece]]
-    tokens: Sequence[tuple[int, ...]]  # of each column
-    facts: Mapping[str, Sequence[str]]  # what was measured of each column, by what it is called; empty if it was not
-    grid: Grid  # a row for each label and layer, labels outermost, named as far as there are several
+    tokens: Sequence[tuple[int, ...]]
+    facts: Mapping[str, Sequence[str]]
+    grid: Grid
 
     def sentence(self, row: int = 0, caption: str = "") -> Sentence:
         """Return the text coloured by a row of scores, under the row's name or a caption."""
         scored = self.grid.pieces(row)
-        texts = [[p if p.column is None else scored[p.column]._replace(text=p.text) for p in of] for of in self.texts]
+        texts = [
+            [piece if piece.column is None else scored[piece.column]._replace(text=piece.text) for piece in pieces]
+            for pieces in self.texts
+        ]
         strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.named(row, SUMMARY))
         return Sentence(caption or self.grid.rows[row], texts, strongest or NOTHING)
 
     def legend(self, a: Attribution) -> Legend:
         """Return the legend of a result's colours."""
-        grid, notes, facts = self.grid, [], []
-        if a.layers is not None:
-            silent = [name for row, name in enumerate(grid.rows) if not grid.strongest(row, 1)]
-            notes, facts = ["each layer by its own largest score"], [f"{name}: {NOTHING}" for name in silent]
-        unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
         _, positive, negative = meanings(a)
-        return Legend(positive, negative, notes, facts, grid=grid, unread=unread)
+        unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
+        if a.layers is None:
+            return Legend(positive, negative, grid=self.grid, unread=unread)
+        silent = [name for row, name in enumerate(self.grid.rows) if not self.grid.strongest(row, 1)]
+        facts = [f"{name}: {NOTHING}" for name in silent]
+        return Legend(positive, negative, ["each layer by its own largest score"], facts, grid=self.grid, unread=unread)
 
 
-def _kind_of_piece(a: Attribution, tokens: Sequence[int]) -> str:
+class _Column(NamedTuple):
+    """A word, or tokens that share characters."""
+
+    tokens: tuple[int, ...]
+    start: int  # in its text; 0 without characters, like `end`
+    end: int
+    score: FloatArray  # with the leading axes of the result's scores
+
+
+class _Described(NamedTuple):
+    """What is drawn of a column."""
+
+    text: int  # the index of its text
+    kind: str  # see `Piece.kind`
+    name: str  # as a tooltip and a chart name it
+    piece: PlacedPiece
+
+
+def layout(a: Attribution, *, words: bool | None = None) -> Layout:
+    """Cut the text of a result into scored pieces.
+
+    Args:
+        a: The result.
+        words: Whether pieces are words, not tokens; by default where the result can tell words.
+    """
+    in_words = a.has_words if words is None else words
+    texts, columns = _columns_of_words(a) if in_words else _columns_of_tokens(a)
+    facts = _facts(a, columns)
+    described = _described_columns(a, texts, columns)
+    pieces = [
+        cut(text, [column.piece for column in described if column.text == number], between="rest")
+        for number, text in enumerate(texts)
+    ]
+    unit = "word" if in_words else a.units.kind[-1] if a.media else "token"
+    tokens = [column.tokens for column in columns]
+    return Layout(unit, pieces, tokens, facts, _grid(a, columns, described, _details(a, columns, facts)))
+
+
+def _texts(a: Attribution) -> list[str]:
+    return [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
+
+
+def _columns_of_words(a: Attribution) -> tuple[list[str], list[_Column]]:
+    """Return the texts and their words."""
+    return _texts(a), [_Column(word.tokens, word.start, word.end, word.score) for word in a.words()]
+
+
+def _columns_of_tokens(a: Attribution) -> tuple[list[str], list[_Column]]:
+    """Return the texts and their tokens; without a text, one that is made of the tokens."""
+    if a.text is None or a.offsets is None:
+        texts, groups = tokens_as_text(a)
+    else:
+        texts, groups = _texts(a), overlapping_groups(a, a.offsets)
+    columns = [_Column(tokens, start, end, a.scores[..., list(tokens)].sum(-1)) for tokens, start, end in groups]
+    return texts, columns
+
+
+def _facts(a: Attribution, columns: Sequence[_Column]) -> dict[str, list[str]]:
+    """Return what was measured of each column, by what it is called."""
+    predictions = [prediction_text(prediction) for prediction in a.token_predictions or ()]
+    alone = [predictions[column.tokens[0]] if predictions and len(column.tokens) == 1 else "" for column in columns]
+    return {WITHOUT: [without_text(a, column.tokens) for column in columns], ALONE: alone}
+
+
+def _details(a: Attribution, columns: Sequence[_Column], facts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the lines of each column's tooltip: what was measured of it, and what its kind means."""
+    details = []
+    for number, column in enumerate(columns):
+        lines = [f"{name}: {measured[number]}" for name, measured in facts.items() if measured[number]]
+        if a.reads_at in column.tokens:
+            lines.append(READ_HERE)
+        if not set(a.sinks).isdisjoint(column.tokens):
+            lines.append(SINK)
+        details.append("\n".join(lines))
+    return details
+
+
+def _described_columns(a: Attribution, texts: Sequence[str], columns: Sequence[_Column]) -> list[_Described]:
+    """Return what is drawn of each column, and in which text."""
+    unit_names = a.unit_names
+    described, text = [], 0
+    for number, column in enumerate(columns):
+        first = column.tokens[0]
+        sequence = a.units.sequence[first]
+        if sequence is not None:  # a special token stands in the text of the token before it
+            text = min(sequence, len(texts) - 1)
+        kind = _kind(a, column.tokens)
+        characters = texts[text][column.start : column.end] or a.units.text[first]
+        piece = Piece(characters if kind == "special" else NO_CHARACTER, kind=kind, column=number)
+        name = quoted(visible(unit_names[first] or characters))
+        described.append(_Described(text, kind, name, (column.start, column.end, piece)))
+    return described
+
+
+def _kind(a: Attribution, tokens: Sequence[int]) -> str:
     """Return the kind of a piece of some tokens: "special", "read", "sink", "unknown", or "" for ordinary ones."""
     if a.units.special[tokens[0]] and a.units.special[tokens[-1]]:
         return "special"
@@ -108,77 +173,26 @@ def _kind_of_piece(a: Attribution, tokens: Sequence[int]) -> str:
     return "" if set(a.sinks).isdisjoint(tokens) else "sink"
 
 
-def layout(a: Attribution, *, words: bool | None = None) -> Layout:
-    """Cut the text of a result into scored pieces: words, by default where the result can tell them, or tokens."""
-    texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
-    in_words = a.has_words if words is None else words
-    scored = a.words() if in_words else []
-    if in_words:
-        groups = [(word.tokens, word.start, word.end) for word in scored]
-    elif a.text is None or a.offsets is None:
-        texts, groups = tokens_as_text(a)
-    else:
-        groups = _group_overlapping(a, a.offsets)
-    tokens = [group for group, *_ in groups]
-    columns = [word.score for word in scored] if in_words else [a.scores[..., list(i)].sum(-1) for i in tokens]
-    predictions = [prediction_text(p) for p in a.token_predictions or ()]
-    facts = {
-        WITHOUT: [without_text(a, group) for group in tokens],
-        ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
-    }
-    unit_names = a.unit_names
-    spans: list[list[PlacedPiece]] = [[] for _ in texts]
-    names, kinds, details, current = [], [], [], 0
-    for i, (group, start, end) in enumerate(groups):
-        kind = _kind_of_piece(a, group)
-        lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not set(a.sinks).isdisjoint(group))
-        sequence = a.units.sequence[group[0]]
-        current = current if sequence is None else min(sequence, len(texts) - 1)
-        name = texts[current][start:end] or a.units.text[group[0]]
-        piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
-        spans[current].append((start, end, piece))
-        names.append(quoted(visible(unit_names[group[0]] or name)))
-        kinds.append(kind)
-        details.append("\n".join(lines))
+def _grid(a: Attribution, columns: Sequence[_Column], described: Sequence[_Described], details: Sequence[str]) -> Grid:
+    """Return the scores of the columns, with a row for each label and layer."""
+    rows = _row_names(a)
+    scores = np.zeros((len(rows), 0), np.float32)
+    if columns:
+        scores = np.stack([column.score for column in columns], -1).reshape(len(rows), -1)  # (rows, columns)
+    return Grid(
+        rows,
+        [column.name for column in described],
+        np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32),
+        label=score_label(a) if a.layers is None else "score / largest of the layer",
+        signed=a.signed,
+        kinds=[column.kind for column in described],
+        details=details,
+        steps=len(a.layers or ()),
+    )
+
+
+def _row_names(a: Attribution) -> list[str]:
+    """Return the names of the rows, of labels and layers as far as there are several."""
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
     labels = [target.name for target in a.targets] if a.has_target_axis else [""]
-    rows = [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]
-    scores = np.stack(columns, -1).reshape(len(rows), -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
-    finite = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32)
-    label = "score / largest of the layer" if a.layers is not None else score_label(a)
-    steps = len(a.layers or ())
-    grid = Grid(rows, names, finite, label=label, signed=a.signed, kinds=kinds, details=details, steps=steps)
-    pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
-    return Layout("word" if in_words else a.units.kind[-1] if a.media else "token", pieces, tokens, facts, grid)
-
-
-def _group_overlapping(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:
-    """Return the spans of tokens, with tokens that share characters, such as the bytes of one emoji, as one group."""
-    groups: list[Group] = []
-    for index, (start, end) in enumerate(offsets):
-        tokens, first, covered = groups[-1] if groups else ((index,), start, start)
-        same_text = a.units.sequence[index] == a.units.sequence[tokens[-1]]
-        if end > start and max(first, start) < covered and same_text:
-            groups[-1] = ((*tokens, index), first, max(covered, end))
-        else:
-            groups.append(((index,), start, end))
-    return groups
-
-
-def tokens_as_text(a: Attribution) -> tuple[list[str], list[Group]]:
-    """Return texts made by joining the tokens at their word boundary markers, and the span of each token."""
-    texts, current, spans = [""] * (1 + (1 in a.units.sequence)), 0, list[Group]()
-    marked = any(token[:1] in _STARTS for token in a.tokens)
-    for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
-        current = current if sequence is None else sequence
-        if a.special_tokens_mask[index]:
-            spans.append(((index,), 0, 0))
-            continue
-        glued = token.startswith("##") or (marked and token[:1] not in _STARTS)
-        if not glued and texts[current]:
-            texts[current] += " "
-        start = len(texts[current])
-        texts[current] += (token.removeprefix("##") if glued else token.lstrip(_STARTS)) or token
-        spans.append(((index,), start, len(texts[current])))
-    return texts, spans
+    return [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]
