@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from io import StringIO
 from typing import Any, TextIO
 
@@ -13,7 +13,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from ..results.units.characters import one_line, safe
-from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
+from .blocks import Bar, Block, Cell, Chat, Column, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
 from .charts import FAINT, GREY, Legend
 
 STEPS = (FAINT, 1 / 3, 2 / 3)
@@ -31,6 +31,9 @@ STYLES |= dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
 """The styles of pieces by kind."""
 SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76, 190))}
 """Background colours from weak to strong, for positive and negative scores, under white text."""
+COLOR_KEYS = {1: " red ", -1: " blue "}
+MARK_KEYS = {1: "(+++)", -1: "(---)"}
+"""What a legend shows for positive and negative scores."""
 INK = {True: (214, 60, 60), False: (62, 112, 220)}
 """Colours of text and bars, with a contrast of 4.5 on black and white terminals."""
 
@@ -172,18 +175,43 @@ def _shown_rows(block: Table) -> list[Sequence[Cell]]:
 
 def _table(block: Table, color: bool) -> RenderableType:
     """Draw a table; without colours, a column of marks follows each column with coloured cells."""
-    marked = set[int]() if color else {i for row in block.rows for i, cell in enumerate(row) if cell.strength}
-    sides = ["right" if column.numbers else "left" for column in block.columns]
-    sides = [each for i, side in enumerate(sides) for each in (side, "left")[: 1 + (i in marked)]]
-    shown_rows, texts = _shown_rows(block), []
-    headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
-    for row in [*([headings] if any(column.name for column in block.columns) else []), *shown_rows]:
-        pairs = [(_cell(cell, color), Text(_mark(cell.strength).strip("()"))) for cell in row]
-        texts.append([text for i, pair in enumerate(pairs) for text in pair[: 1 + (i in marked)]])
-    table = _columns(sides, texts)
-    left_out = len(block.rows) - len(shown_rows)
-    parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
-    return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
+    marked = set() if color else _coloured_columns(block.rows)
+    shown_rows = _shown_rows(block)
+    lines = [_line(row, marked, color) for row in shown_rows]
+    if any(column.name for column in block.columns):
+        headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
+        lines.insert(0, _line(headings, marked, color))
+    parts: list[RenderableType] = [_columns(_sides(block.columns, marked), lines)]
+    if block.caption:
+        parts.insert(0, _text(block.caption, DIM))
+    if left_out := len(block.rows) - len(shown_rows):
+        parts.append(Text(f"and {left_out} more", DIM))
+    return Group(*parts)
+
+
+def _coloured_columns(rows: Iterable[Sequence[Cell]]) -> set[int]:
+    """Return the indices of the columns in which some cell has a colour."""
+    return {index for row in rows for index, cell in enumerate(row) if cell.strength}
+
+
+def _sides(columns: Sequence[Column], marked: Collection[int]) -> list[str]:
+    """Return the side at which each column is aligned, with those of marks."""
+    sides = []
+    for index, column in enumerate(columns):
+        sides.append("right" if column.numbers else "left")
+        if index in marked:
+            sides.append("left")
+    return sides
+
+
+def _line(row: Sequence[Cell], marked: Collection[int], color: bool) -> list[Text]:
+    """Return the cells of a row, with marks behind those of marked columns."""
+    texts = []
+    for index, cell in enumerate(row):
+        texts.append(_cell(cell, color))
+        if index in marked:
+            texts.append(Text(_mark(cell.strength).strip("()")))
+    return texts
 
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
@@ -195,16 +223,31 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
     """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores."""
     line, style = Text(), DIM if color else None
-    keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
-    meanings = [pair for pair in block.meanings() if color or any(pair[0] * mark >= FAINT for mark in marks)]
+    meanings = block.meanings() if color else _drawn_meanings(block, marks)
+    keys = COLOR_KEYS if color else MARK_KEYS
     for sign, meaning in meanings:
-        line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
-    if color:
-        notes = [*block.remarks(), *block.facts, *block.styles, *([GREY] if block.unread else [])]
-    else:
-        remarks = [note.replace("colour", "mark") for note in block.remarks()]
-        notes = [*(["more signs, more weight", *remarks] if meanings else []), *block.facts]
-    return line.append_text(_text("   ".join(notes), style)) if meanings or notes else None
+        line.append(keys[sign], _shade(sign) if color else None)
+        line.append_text(_text(f" {meaning}   ", style))
+    notes = _notes_on_colors(block) if color else _notes_on_marks(block, bool(meanings))
+    line.append_text(_text("   ".join(notes), style))
+    return line if meanings or notes else None
+
+
+def _drawn_meanings(block: Legend, marks: Sequence[float]) -> list[tuple[int, str]]:
+    """Return the signs of which some mark is drawn, with their meanings."""
+    return [(sign, text) for sign, text in block.meanings() if any(sign * mark >= FAINT for mark in marks)]
+
+
+def _notes_on_colors(block: Legend) -> list[str]:
+    notes = [*block.remarks(), *block.facts, *block.styles]
+    return [*notes, GREY] if block.unread else notes
+
+
+def _notes_on_marks(block: Legend, has_marks: bool) -> list[str]:
+    if not has_marks:
+        return [*block.facts]
+    remarks = [note.replace("colour", "mark") for note in block.remarks()]
+    return ["more signs, more weight", *remarks, *block.facts]
 
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {

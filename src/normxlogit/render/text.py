@@ -20,35 +20,59 @@ AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the revers
 
 
 def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Block]:
-    """Return the blocks of a result that is not of generated text."""
+    """Return the blocks of a result that is not of generated text.
+
+    Args:
+        a: The result.
+        words: Whether single units are words, not tokens; by default where the result can tell words.
+    """
     laid_out = layout(a, words=words)
-    grid, unit = laid_out.grid, laid_out.unit
     blocks: list[Block] = [header([a], verdict(a.verified))]
     if a.scores.ndim == 1:
         alone = len(a.media) == 1
         blocks += [medium.block(signed=a.signed, alone=alone) for medium in a.scored_media]
     if a.has_text or a.scores.ndim > 1:
-        steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
-        sentences = [laid_out.sentence(row) for row in range(len(grid.rows))]
-        blocks.append(Sentences(sentences, steps, representative_layer(a)))
-    if grid.rows[1:]:
-        axis = "layer" if a.layers is not None else "token" if a.targets[0].kind == "token" else "label"
-        return [*blocks, laid_out.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
-    without = laid_out.facts[WITHOUT]
-    ranked = [i for rank, i in enumerate(grid.strongest(0)) if rank < STRONGEST or without[i]]
-    if ranked:
-        blocks.append(_bars(grid, ranked, without, unit))
-        read_columns = [i for i, kind in enumerate(grid.kinds) if kind == "read"]
-        blocks += [Paragraph(f"read here: {grid.columns[i]} {grid.number(0, i)}. {READ_HERE}") for i in read_columns]
-    else:
-        blocks.append(Paragraph(f"no {unit} has a score other than zero"))
+        blocks.append(_coloured_text(a, laid_out))
+    if len(laid_out.grid.rows) > 1:
+        return [*blocks, laid_out.legend(a), _every_row(a, laid_out.grid)]
+    blocks += _strongest(laid_out)
     blocks.append(laid_out.legend(a))
     blocks += removals_table(a.verified, LARGER)
-    if count := len(grid.columns):
-        facts = {name: column for name, column in laid_out.facts.items() if any(column)}
-        table = _every_score([grid], unit, ["score"], facts)
-        blocks.append(Fold(f"All {count} scores" if count > 1 else "The score", [table]))
+    if laid_out.grid.columns:
+        blocks.append(_all_scores(laid_out))
     return blocks
+
+
+def _coloured_text(a: Attribution, laid_out: Layout) -> Sentences:
+    """Return the text in the colours of each row of scores; with a slider where there are several layers."""
+    steps = [f"layer {layer}" for layer in a.layers or ()] if laid_out.grid.steps > 1 else []
+    sentences = [laid_out.sentence(row) for row in range(len(laid_out.grid.rows))]
+    return Sentences(sentences, steps, representative_layer(a))
+
+
+def _every_row(a: Attribution, grid: Grid) -> Fold:
+    """Return the heat map of several labels or layers."""
+    axis = "token" if a.targets[0].kind == "token" else "label"
+    return Fold(f"Every {axis if a.layers is None else 'layer'}", [bounded(grid)], opened=True)
+
+
+def _strongest(laid_out: Layout) -> list[Block]:
+    """Return the strongest scores with bars and with what the model answers without them."""
+    grid, without = laid_out.grid, laid_out.facts[WITHOUT]
+    ranked = [column for rank, column in enumerate(grid.strongest(0)) if rank < STRONGEST or without[column]]
+    if not ranked:
+        return [Paragraph(f"no {laid_out.unit} has a score other than zero")]
+    read_columns = [column for column, kind in enumerate(grid.kinds) if kind == "read"]
+    notes = [Paragraph(f"read here: {grid.columns[i]} {grid.number(0, i)}. {READ_HERE}") for i in read_columns]
+    return [_bars(grid, ranked, without, laid_out.unit), *notes]
+
+
+def _all_scores(laid_out: Layout) -> Fold:
+    """Return the table of all scores, with what was measured of each column."""
+    count = len(laid_out.grid.columns)
+    facts = {name: column for name, column in laid_out.facts.items() if any(column)}
+    table = _every_score([laid_out.grid], laid_out.unit, ["score"], facts)
+    return Fold(f"All {count} scores" if count > 1 else "The score", [table])
 
 
 def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> list[Block]:
@@ -94,20 +118,33 @@ def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]
 
 
 def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) -> Table:
-    """Return the strongest scores with bars, and those of words that were removed in a verification."""
-    scores, measured = [float(grid.scores[0, i]) for i in ranked], any(without[i] for i in ranked)
-    least, largest = min(0.0, *scores), max(0.0, *scores)
-    zero = -least / (largest - least)
+    """Return the strongest scores with bars, and those of words that were removed in a verification.
+
+    Args:
+        grid: One row of scores.
+        ranked: The columns that are shown, in their order.
+        without: The answer without each column; empty where it was not measured.
+        unit: What a column is.
+    """
+    scores = {column: float(grid.scores[0, column]) for column in ranked}
+    measured = any(without[column] for column in ranked)
+    least, largest = min(0.0, *scores.values()), max(0.0, *scores.values())
+    span = largest - least
     rows = []
-    for i, score in zip(ranked, scores, strict=True):
-        bar = Cell(bar=Bar(zero, zero + score / (largest - least)))
-        cells = [cell(grid.columns[i]), cell(grid.number(0, i), score), bar]
-        rows.append([*cells, *([cell(without[i])] if measured else [])])
+    for column, score in scores.items():
+        bar = Bar(-least / span, (score - least) / span)
+        cells = [cell(grid.columns[column]), cell(grid.number(0, column), score), Cell(bar=bar)]
+        rows.append([*cells, cell(without[column])] if measured else cells)
     columns = [Column(""), Column("score" if measured else "", numbers=True), Column("")]
-    count, listed = len(grid.strongest(0)), len(ranked)
+    if measured:
+        columns.append(Column(WITHOUT))
+    return Table(columns, rows, _caption_of_bars(grid, len(ranked), unit), stacked=True)
+
+
+def _caption_of_bars(grid: Grid, listed: int, unit: str) -> str:
+    count = len(grid.strongest(0))
     units = unit if count == 1 else f"{unit}{'es' if unit.endswith('ch') else 's'}"
-    caption = f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
-    return Table([*columns, *([Column(WITHOUT)] if measured else [])], rows, caption, stacked=True)
+    return f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
 
 
 def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
