@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import MethodError
 from ..methods.registry import MethodInfo, describe
@@ -41,28 +41,60 @@ def header(results: Sequence[Attribution], tested: str = "") -> Header:
     return Header("" if prediction is None else prediction_text(prediction), facts, list(dict.fromkeys(notes)), tested)
 
 
-def meanings(a: Attribution) -> tuple[str, str, str | None]:
-    """Return the explained target, and the meanings of positive and negative scores, None for unsigned methods."""
-    first, names = a.targets[0], [visible(target.name) for target in a.targets]
-    target, against = ", ".join(names), "against it"
-    explained = names[0] if len(names) == 1 else f"the {'token' if first.kind == 'token' else 'label'}"
-    if a.generated:
-        itself = all(t.id == token.id for t, token in zip(a.targets, a.generated, strict=True))
-        explained = "the token" if itself else names[0] if len(set(names)) == 1 else "the tokens asked for"
-        target = "each generated token" if itself else explained
-    else:
-        against = f"against {explained}"
-    positive = f"for {explained}"
+class Meanings(NamedTuple):
+    """What is explained, and what scores mean."""
+
+    target: str
+    positive: str
+    negative: str | None  # None for methods without signs
+
+
+def meanings(a: Attribution) -> Meanings:
+    """Return the explained target, and the meanings of positive and negative scores."""
+    explained = _explained(a)
+    if not a.signed:
+        return Meanings(_target_text(a, explained), "importance", None)
+    first = a.targets[0]
+    positive, negative = f"for {explained}", "against it" if a.generated else f"against {explained}"
     if first.kind in ("value", "cosine"):
-        positive, against = f"raises {explained}", f"lowers {explained}"
+        positive, negative = f"raises {explained}", f"lowers {explained}"
     if first.contrast is not None:
-        target, against = f"{target} rather than {visible(first.contrast)}", f"for {visible(first.contrast)}"
+        negative = f"for {visible(first.contrast)}"
+    return Meanings(_target_text(a, explained), positive, negative)
+
+
+def _explained(a: Attribution) -> str:
+    """Return what a positive score is for: the target by its name, or what the targets are."""
+    names = [visible(target.name) for target in a.targets]
+    if a.generated:
+        if _explains_itself(a):
+            return "the token"
+        return names[0] if len(set(names)) == 1 else "the tokens asked for"
+    if len(names) == 1:
+        return names[0]
+    return "the token" if a.targets[0].kind == "token" else "the label"
+
+
+def _explains_itself(a: Attribution) -> bool:
+    """Return whether the target of each generated token is the token itself."""
+    return all(target.id == token.id for target, token in zip(a.targets, a.generated, strict=True))
+
+
+def _target_text(a: Attribution, explained: str) -> str:
+    """Return the explained target with its contrast, its layer and its position, as far as it has them."""
+    first = a.targets[0]
+    target = ", ".join(visible(target.name) for target in a.targets)
+    if a.generated:
+        target = "each generated token" if _explains_itself(a) else explained
+    if first.contrast is not None:
+        target = f"{target} rather than {visible(first.contrast)}"
     if a.generated and a.layers is not None:
         target += f", layer {a.layers[-1]} shown"
-    one_position = len({t.position for t in a.targets}) == 1 and not a.generated
-    if one_position and first.position is not None and first.position < len(a.tokens):
+    positions = {target.position for target in a.targets}
+    is_one_position = len(positions) == 1 and not a.generated
+    if is_one_position and first.position is not None and first.position < len(a.tokens):
         target += f", at position {first.position} ({visible(a.tokens[first.position])})"
-    return target, positive if a.signed else "importance", against if a.signed else None
+    return target
 
 
 def summary_of(a: Attribution) -> str:

@@ -1,5 +1,6 @@
 """The blocks of generated text, or of a transcript: each token or word with its scores."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,13 @@ STRONGEST = 5
 
 HINT = "Point at a generated token to colour what it rests on; click to hold it. Keys: left and right arrow, Escape."
 
+SCALE_OF_TOKENS = "each token's context by its own largest score"
+SCALE_OF_WORDS = "each word by its own largest score"
+"""How colours are scaled."""
+
+NEGATIVE = "less than 0"
+"""The meaning of a negative score of a method without signs."""
+
 HEARD = (
     "Point at a word to colour the {parts} that it rests on, or at one of these for its words; "
     "click to hold it. Keys: left and right arrow, Escape."
@@ -32,69 +40,109 @@ def generation_blocks(g: Attribution) -> list[Block]:
     header_block, (_, positive, negative) = header([g], verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    in_words = g.has_words and any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())
-    by_word = g.group_targets("word") if in_words and any(medium.is_over_time for medium in g.media) else None
-    kinds = " and ".join(dict.fromkeys(medium.parts_name for medium in g.media))
     # Of a transcript the text has no scores: its words rest on the sound alone.
-    media_alone = bool(g.media) and not g.scores[:, : g.text_units].any()
-    if media_alone:
-        pieces_by_name = {"transcript": [] if by_word is None else answer_pieces(by_word, from_first=True)}
-        media, scores = _media_blocks(by_word or g, 0)
-        hint = HEARD.format(parts=kinds)
-    else:
-        pieces_by_name = _prompt_and_completion(g)
-        media, scores = _media_blocks(g, g.text_units)
-        hint = HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
-    links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
-    names = [target.name for target in by_word.targets] if by_word else []
-    timed_media = by_word.scored_media if by_word else ()
-    blocks: list[Block] = [
+    if g.media and not g.scores[:, : g.text_units].any():
+        return [header_block, *_transcript(g, negative), Legend(positive, negative, [SCALE_OF_WORDS])]
+    media, scores = _media_blocks(g, g.text_units)
+    parts = _names_of_media_parts(g)
+    hint = HINT.replace("what it", f"the {parts} and words that it") if media else HINT
+    notes = [SCALE_OF_TOKENS, f"{parts} by the largest of theirs"] if media else [SCALE_OF_TOKENS]
+    return [
         header_block,
-        Sentences([Sentence(name, [text]) for name, text in pieces_by_name.items()]),
+        _sentences(_prompt_and_completion(g)),
         *media,
-        *([links] if by_word is not None or not media_alone else []),
-        *(block for medium in timed_media for block in medium.blocks_over_time(names)),
+        Links({"signed": g.signed, "scores": scores}, hint, negative or NEGATIVE),
+        *_blocks_over_time(g, _by_word(g)),
         *removals_table(g.verified),
+        Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True),
+        Legend(positive, negative, notes),
+        Fold("All scores", [bounded(_matrix(g))]),
     ]
-    if media_alone:
-        return [*blocks, Legend(positive, negative, ["each word by its own largest score"])]
-    notes = ["each token's context by its own largest score", *([f"{kinds} by the largest of theirs"] if media else [])]
-    table = Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True)
-    return [*blocks, table, Legend(positive, negative, notes), Fold("All scores", [bounded(_matrix(g))])]
+
+
+def _transcript(g: Attribution, negative: str | None) -> list[Block]:
+    """Return the blocks of a transcript: its words, and the sound with what each word rests on."""
+    by_word = _by_word(g)
+    media, scores = _media_blocks(by_word or g, 0)
+    blocks: list[Block] = [
+        _sentences({"transcript": answer_pieces(by_word, from_first=True) if by_word else []}),
+        *media,
+    ]
+    if by_word is not None:
+        hint = HEARD.format(parts=_names_of_media_parts(g))
+        blocks.append(Links({"signed": g.signed, "scores": scores}, hint, negative or NEGATIVE))
+    return [*blocks, *_blocks_over_time(g, by_word), *removals_table(g.verified)]
+
+
+def _by_word(g: Attribution) -> Attribution | None:
+    """Return the words of a completion as targets, if they are of a sound; None otherwise."""
+    if not g.has_words or not any(medium.is_over_time for medium in g.media):
+        return None
+    is_completion = any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())
+    return g.group_targets("word") if is_completion else None
+
+
+def _blocks_over_time(g: Attribution, by_word: Attribution | None) -> list[Block]:
+    """Return what is drawn of each sound over time, beside the words that rest on it."""
+    if by_word is None:
+        return []
+    names = [target.name for target in by_word.targets]
+    return [block for medium in by_word.scored_media for block in medium.blocks_over_time(names)]
+
+
+def _names_of_media_parts(g: Attribution) -> str:
+    """Return what the parts of pictures and sounds are called, such as "patches and moments"."""
+    return " and ".join(dict.fromkeys(medium.parts_name for medium in g.media))
+
+
+def _sentences(pieces_by_name: Mapping[str, Sequence[Piece]]) -> Sentences:
+    return Sentences([Sentence(name, [pieces]) for name, pieces in pieces_by_name.items()])
 
 
 def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
-    prompt_tokens, spans, pieces = g.prompt_tokens or 0, [], []
     if g.text is None or g.offsets is None:
         texts, groups = tokens_as_text(g)
     else:
-        texts, groups = [g.text], [((i,), *span) for i, span in enumerate(g.offsets)]
-    for (i, *_), start, end in groups:
-        special, part = g.special_tokens_mask[i], i - prompt_tokens
-        kind = "special" if special else "strong" if part >= 0 else ""
-        piece = Piece(g.tokens[i] if special else NO_CHARACTER, kind=kind, name=_name(g, i), source=i)
-        if part >= 0:
-            best, generated = g.predictions[part], g.generated[part]
-            likelier = "" if best.id == generated.id else f"more likely: {visible(best.label)} {answer_number(best)}"
-            piece = piece._replace(number=answer_number(generated), details=likelier, part=part)
-        spans.append((start, end, piece))
-    placeholders: dict[int | None, str] = {token: medium.name for medium in g.media for token in medium.tokens}
-    # Placeholders of one picture or sound in a row, with the space between them, become one piece with its name.
-    name_before = None
-    for piece in cut(texts[0], spans):
-        name = placeholders.get(piece.source)
-        if name is None:
-            pieces.append(piece)
-            is_space = piece.source is None and not piece.text.strip()
-            name_before = name_before if is_space else None
-        elif name != name_before:
-            pieces.append(Piece(f"[{name}]", kind="special"))
-            name_before = name
-        elif pieces[-1].source is None and pieces[-1].kind != "special":  # the space before this placeholder
-            pieces.pop()
-    first = next((k for k, piece in enumerate(pieces) if piece.part is not None), len(pieces))
+        texts, groups = [g.text], [((token,), *span) for token, span in enumerate(g.offsets)]
+    placed_pieces = [(start, end, _token_piece(g, token)) for (token, *_), start, end in groups]
+    pieces = _with_named_media(g, cut(texts[0], placed_pieces))
+    first = next((place for place, piece in enumerate(pieces) if piece.part is not None), len(pieces))
     return {"prompt": pieces[:first], "completion": pieces[first:]}
+
+
+def _token_piece(g: Attribution, token: int) -> Piece:
+    """Return the piece of a token; of a generated one with its probability, and with the likeliest if it is not it."""
+    special, part = g.special_tokens_mask[token], token - (g.prompt_tokens or 0)
+    piece = Piece(g.tokens[token] if special else NO_CHARACTER, name=_name(g, token), source=token)
+    if part < 0:
+        return piece._replace(kind="special" if special else "")
+    best, generated = g.predictions[part], g.generated[part]
+    likelier = "" if best.id == generated.id else f"more likely: {visible(best.label)} {answer_number(best)}"
+    kind = "special" if special else "strong"
+    return piece._replace(kind=kind, number=answer_number(generated), details=likelier, part=part)
+
+
+def _with_named_media(g: Attribution, pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces of a text with the name of a picture or sound in the place of its placeholders.
+
+    Placeholders of one medium in a row, with the space between them, become one piece.
+    """
+    names: dict[int | None, str] = {token: medium.name for medium in g.media for token in medium.tokens}
+    named: list[Piece] = []
+    name_before = None
+    for piece in pieces:
+        name = names.get(piece.source)
+        if name is None:
+            named.append(piece)
+            if piece.source is not None or piece.text.strip():
+                name_before = None
+        elif name != name_before:
+            named.append(Piece(f"[{name}]", kind="special"))
+            name_before = name
+        elif named[-1].source is None and named[-1].kind != "special":  # the space before this placeholder
+            named.pop()
+    return named
 
 
 def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[list[float | None]]]:
