@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.units.characters import quoted, trimmed, visible
+from ..results.units.characters import quoted, visible
 from ..results.units.spans import earlier_parts
+from ..text.boundaries import trimmed
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
 from .describe import UNKNOWN, WITHOUT, meanings, prediction_text, score_label, without_text

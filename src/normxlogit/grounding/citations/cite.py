@@ -42,10 +42,10 @@ from ...pipeline.completions.leave_out import (
 )
 from ...pipeline.completions.sources import explain_sources, part_weights
 from ...pipeline.options import Options
-from ...results.units.characters import sentence_spans
 from ...results.units.spans import MessageSpan, answer_parts
 from ...results.verification import Verification
 from ...tasks.base import generating_task
+from ...text.boundaries import sentence_spans
 from ..checking import checker_of, checks
 from ..documents.conversations import UNREAD, Conversation, Message, read_conversation
 from ..documents.documents import read_documents
