@@ -26,6 +26,7 @@ from ..results.targets import Prediction
 from ..tasks.answers import Outputs
 from ..tasks.base import ModelClasses, Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
+from ..text.same import matching_names
 
 
 class Alternatives(NamedTuple):
@@ -137,9 +138,10 @@ def _chosen(names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Ch
     if spec is None:
         return int(values.argmax())
     if isinstance(spec, str):
-        if spec not in names:
+        matches = matching_names(spec, names)
+        if not matches:
             raise TargetError(f"no choice {spec!r} among {', '.join(map(repr, names))}")
-        return list(names).index(spec)
+        return matches[0]
     index = operator.index(spec)
     if not 0 <= index < len(names):
         raise TargetError(f"there is no choice {index}; they are counted from 0 to {len(names) - 1}")

@@ -5,7 +5,6 @@ through Representation Erasure"); the smallest set whose removal changes the pre
 parts in the order of their measured effects, and made irreducible by putting parts back.
 """
 
-import re
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -27,6 +26,7 @@ from ..results.units.media import Medium
 from ..results.units.spans import check_coarser, groups_of
 from ..results.units.units import UnitScore
 from ..results.verification import Quantity, Removal, RemovedBy, RemovedUnit, Verification
+from ..text.same import comparable, word_key
 from .removal import TextRemoval, Tokens
 
 TOUCHED = 0.1
@@ -155,20 +155,23 @@ def _written(item: Any) -> str:
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
-    """Return the tokens of words wherever they stand, from the beginning of a word to the end of one."""
+    """Return the tokens of words wherever the same text stands, from the beginning of a word to the end of one."""
     body, tokens = words.strip(), []
     for place, text in enumerate((a.text, a.text_pair)):
         if text is None or not body or not a.has_words or a.units.kind[0] != "token":
             continue
         units = [w for w in a.words(sequence=place) if a.prompt_tokens is None or w.tokens[-1] < a.prompt_tokens]
         starts, ends = {unit.start for unit in units}, {unit.end for unit in units}
-        for match in re.finditer(re.escape(body), text):
-            if match.start() in starts and match.end() in ends:
-                tokens += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
+        for start, end in comparable(text).find(body, at_words=False):
+            if start in starts and end in ends:
+                tokens += [t for u in units if start <= u.start < end for t in u.tokens]
     names = [{part.text.strip()} for part in parts]
     if a.units.kind[0] != "token":  # "notes.txt:1" is a source of what is called "notes.txt"
         names = [{name, name.rpartition(":")[0]} for (name,) in names]
-    tokens = tokens or [t for part, called in zip(parts, names, strict=True) if body in called for t in part.tokens]
+    if not tokens:
+        key = word_key(body)
+        with_name = [part for part, called in zip(parts, names, strict=True) if key in map(word_key, called)]
+        tokens = [token for part in with_name for token in part.tokens]
     if not tokens:
         near = nearest(body, set().union(*names))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

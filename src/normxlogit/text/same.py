@@ -18,9 +18,11 @@ other words are other texts.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -60,29 +62,33 @@ class Comparable:
             return place, place
         return int(self.starts[start]), int(self.ends[end - 1])
 
-    def find(self, part: "str | Comparable") -> list[Span]:
+    def find(self, part: "str | Comparable", *, at_words: bool = True) -> list[Span]:
         """Return where another text stands in this one, see `find_text`.
 
         Args:
             part: The text to look for.
+            at_words: Whether a place begins and ends where words do; otherwise where characters do, and places may
+                overlap.
         """
         wanted = part.text if isinstance(part, Comparable) else comparable(part).text
         places: list[Span] = []
         start = self.text.find(wanted) if wanted else -1
         while start >= 0:
             end = start + len(wanted)
-            is_found = self._can_cut(start) and self._can_cut(end)
-            if is_found:
+            is_place = self._is_edge(start, at_words) and self._is_edge(end, at_words)
+            if is_place:
                 places.append(self.original_span(start, end))
-            start = self.text.find(wanted, end if is_found else start + 1)
+            start = self.text.find(wanted, end if is_place and at_words else start + 1)
         return places
 
-    def _can_cut(self, index: int) -> bool:
-        """Return whether neither a character nor a word of the original goes on across a place in the compared form."""
+    def _is_edge(self, index: int, at_words: bool) -> bool:
+        """Return whether a character of the original, or a word, ends before a place in the compared form."""
         if not 0 < index < len(self.text):
             return True
         end_before, start_after = int(self.ends[index - 1]), int(self.starts[index])
-        return end_before <= start_after and 0 in self._inside_word[end_before : start_after + 1]
+        if end_before > start_after:
+            return False
+        return not at_words or 0 in self._inside_word[end_before : start_after + 1]
 
     @cached_property
     def _inside_word(self) -> bytes:
@@ -90,6 +96,8 @@ class Comparable:
         inside = bytearray(len(self.original) + 1)
         for start, end in word_spans(self.original):
             inside[start + 1 : end] = bytes([1]) * (end - start - 1)
+        for sign in _HYPHEN_OR_APOSTROPHE.finditer(self.original):
+            inside[sign.start()] = inside[sign.end()] = 0
         return bytes(inside)
 
     def without(self, spans: Sequence[Span]) -> "Comparable":
@@ -136,10 +144,53 @@ def same_text(first: str, second: str) -> bool:
     return first == second or comparable(first).text == comparable(second).text
 
 
+@lru_cache(maxsize=2**16)
+def word_key(word: str) -> str:
+    """Return the compared form of a word or a name, which is remembered: words come again.
+
+    Args:
+        word: A short text.
+    """
+    return comparable(word).text
+
+
+def matching_names(name: str, names: Sequence[str]) -> list[int]:
+    """Return the places of a name in a list: where it stands letter by letter, otherwise where a same text does.
+
+    Args:
+        name: What a caller calls it.
+        names: The names that there are.
+    """
+    exact = [index for index, candidate in enumerate(names) if candidate == name]
+    key = word_key(name)
+    return exact or [index for index, candidate in enumerate(names) if word_key(candidate) == key]
+
+
+def unicode_forms(text: str) -> list[str]:
+    """Return a text as it is, composed and decomposed, for lookups where no other difference may be.
+
+    Args:
+        text: Any text.
+    """
+    forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+    return list(dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in forms)]))
+
+
+def common_spelling(spellings: Iterable[str]) -> str:
+    """Return how lists write a word: the most frequent of its spellings, in small letters; of several the first.
+
+    Args:
+        spellings: The word as it stands in texts, again for each place.
+    """
+    counts = Counter(unicodedata.normalize("NFC", spelling.strip()).lower() for spelling in spellings)
+    return max(sorted(counts), key=counts.__getitem__)
+
+
 def find_text(text: str | Comparable, part: str | Comparable) -> list[Span]:
     """Return all places of a part in a text, in characters of the original text.
 
-    A place begins and ends where words do; in scripts that are written without spaces, anywhere between two letters.
+    A place begins and ends where words do, or at a hyphen or an apostrophe inside one: "été" is in "l'été". In scripts
+    that are written without spaces it does anywhere between two letters.
 
     Args:
         text: The text to look in, or its compared form, where several parts are looked for.
@@ -210,6 +261,7 @@ _HYPHEN = regex.compile(
     """,
     regex.VERBOSE,
 )
+_HYPHEN_OR_APOSTROPHE = regex.compile(r"[-‐‑'’]")
 _CHARACTER = regex.compile(r"\d(?:[⁺⁻]?[⁰¹²³⁴-⁹]+|[¼-¾⅐-⅞↉])|\X")
 _EXPONENT = regex.compile(r"(?<=^\d)(?=[⁺⁻⁰¹²³⁴-⁹])")
 _FRACTION = regex.compile(r"(?<=^\d)(?=[¼-¾⅐-⅞↉])")
