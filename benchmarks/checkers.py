@@ -14,7 +14,7 @@ from normxlogit.grounding.checking import SOURCES, Check, combined
 from normxlogit.grounding.citations.reading import split_words
 from normxlogit.grounding.evaluation.evaluation import MeasuredSentence
 from normxlogit.grounding.verdicts import Judgement
-from normxlogit.results.units.characters import sentence_spans
+from normxlogit.text.boundaries import sentence_spans
 
 from .grounding_pairs import written
 from .verdicts import Array, measured_sentences

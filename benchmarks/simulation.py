@@ -20,7 +20,7 @@ from normxlogit.evaluation.statistics import Interval, bootstrap_interval, inter
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.leave_out.answers import TextAnswers
-from normxlogit.leave_out.search import removable_for_task
+from normxlogit.leave_out.picking import removable_for_task
 from normxlogit.methods import Method, method_named
 from normxlogit.results.attribution import Attribution
 

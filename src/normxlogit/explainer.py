@@ -19,7 +19,7 @@ from .extending import named
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Question, Text, repeatable, split_texts
-from .leave_out.search import Together, Verify
+from .leave_out.picking import Together, Verify
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named

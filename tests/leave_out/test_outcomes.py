@@ -1,7 +1,7 @@
 import torch
 
+from normxlogit.leave_out.outcomes import Outcomes, in_batches
 from normxlogit.leave_out.removal import tokens_removed
-from normxlogit.leave_out.search import Outcomes, in_batches
 from tests import tiny
 
 

@@ -14,8 +14,10 @@ from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
 from ..errors import InputError, TargetError
 from ..inputs.encoding import Batch, Encoding
+from ..leave_out.outcomes import Answer, Outcomes, Progress, in_batches
+from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, tokens_removed
-from ..leave_out.search import Answer, Outcomes, Progress, in_batches, removable_for_task, run_searches
+from ..leave_out.search import run_searches
 from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options, Results, progress_bar
@@ -26,6 +28,7 @@ from ..results.targets import Prediction
 from ..tasks.answers import Outputs
 from ..tasks.base import ModelClasses, Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
+from ..text.same import matching_names
 
 
 class Alternatives(NamedTuple):
@@ -137,9 +140,10 @@ def _chosen(names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Ch
     if spec is None:
         return int(values.argmax())
     if isinstance(spec, str):
-        if spec not in names:
+        matches = matching_names(spec, names)
+        if not matches:
             raise TargetError(f"no choice {spec!r} among {', '.join(map(repr, names))}")
-        return list(names).index(spec)
+        return matches[0]
     index = operator.index(spec)
     if not 0 <= index < len(names):
         raise TargetError(f"there is no choice {index}; they are counted from 0 to {len(names) - 1}")

@@ -1,6 +1,5 @@
 """Known evidence: are the parts of a text that its answer is known to rest on scored highest?"""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -17,6 +16,8 @@ from ..methods import Method
 from ..results.attribution import Attribution
 from ..results.storage.schema import Index, check, require
 from ..results.units.kinds import SourceKind
+from ..text.boundaries import word_spans
+from ..text.same import find_text, word_key
 from .datasets import parsed_rows
 from .report import markdown_table
 from .runs import OnProgress, Refused, with_progress
@@ -175,9 +176,7 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
     texts, places = [a.prompt or "", a.text_pair or ""], list[Place]()
     for part in parts:
         if isinstance(part, str):
-            begin, end = (r"\b" if re.match(r"\w", sign) else "" for sign in (part[:1], part[-1:]))
-            pattern = re.compile(begin + re.escape(part) + end)
-            matches = [Place(k, *match.span()) for k, text in enumerate(texts) for match in pattern.finditer(text)]
+            matches = [Place(k, *span) for k, text in enumerate(texts) for span in find_text(text, part)]
         else:
             matches = [Place(0, *part)] if part[0] < part[1] <= len(texts[0]) else []
         if not matches or not part:
@@ -225,15 +224,21 @@ def _rarest(judged: Judged) -> Array:
 
 def _overlap(judged: Judged) -> Array:
     """Score units by their words that stand in what is not ranked, each divided by the units that hold it."""
-    texts = [(judged.tokens.text or "").casefold(), (judged.tokens.text_pair or "").casefold()]
-    bodies = [re.findall(r"\w+", texts[place.text or 0][place.start : place.end]) for place in judged.units]
+    texts = [judged.tokens.text or "", judged.tokens.text_pair or ""]
+    bodies = [_words(texts[place.text or 0][place.start : place.end]) for place in judged.units]
     holders = Counter(word for body in bodies for word in set(body))
     scores = []
     for unit, words in zip(judged.units, bodies, strict=True):
         ranked = [body for place, body in zip(judged.units, bodies, strict=True) if place.text == unit.text]
-        elsewhere = Counter(re.findall(r"\w+", " ".join(texts))) - Counter(word for body in ranked for word in body)
+        elsewhere = Counter(_words(" ".join(texts))) - Counter(word for body in ranked for word in body)
         scores.append(sum(1 / holders[word] for word in set(words) if word in elsewhere))
     return np.array(scores, np.float64)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text in the form in which they are compared, without signs."""
+    words = (text[start:end] for start, end in word_spans(text))
+    return [word_key(word) for word in words if any(map(str.isalnum, word))]
 
 
 RANDOM = "random"

@@ -18,8 +18,9 @@ from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelErr
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
+from ..leave_out.outcomes import Answer
+from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, masks
-from ..leave_out.search import Answer, removable_for_task
 from ..long_runs.gold import read_gold
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel

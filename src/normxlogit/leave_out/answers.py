@@ -11,8 +11,9 @@ from ..inputs.encoding import Encoding, Indices, text_to_cut
 from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
+from .outcomes import Answer, Outcomes, Progress, in_batches, no_progress
+from .removable import ranked_scores
 from .removal import TextRemoval, Tokens, tokens_removed
-from .search import Answer, Outcomes, Progress, in_batches, no_progress, ranked_scores
 
 HOLDS = 0.5
 """The probability from which on a label holds, where labels do not exclude each other."""

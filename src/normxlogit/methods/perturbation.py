@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 
 from ..inputs.encoding import Encoding
+from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, check_words, masks, moved_position, tokens_removed
-from ..leave_out.search import Outcomes, in_batches
 from ..results.targets import Quantity
 from ..tasks import Task
 from .base import Method, Request, Scores, remainder

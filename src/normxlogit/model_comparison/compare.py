@@ -13,8 +13,11 @@ from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
 from ..leave_out.answers import TextAnswers
+from ..leave_out.outcomes import Answer, Outcomes, in_batches
+from ..leave_out.picking import Verify, picked
+from ..leave_out.removable import Removable, removable
 from ..leave_out.removal import TextRemoval
-from ..leave_out.search import Answer, Outcomes, Removable, Verify, in_batches, picked, removable, run_searches
+from ..leave_out.search import run_searches
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_arguments
@@ -25,6 +28,7 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
 from ..tasks.targets import Choice, index_of
+from ..text.same import word_key
 from .aligned import Aligned
 from .result import ModelDifference
 
@@ -93,9 +97,9 @@ class SharedOutputs:
                 f"{before.name} and {after.name} answer in different ways: with values, with one of several labels or "
                 "with several at once; compare models of one way"
             )
-        # By their names; case counts where labels of a model differ by it.
-        folds = all(len({label.casefold() for label in o.labels}) == len(o.labels) for o in (ours, theirs))
-        first, second = ([label.casefold() if folds else label for label in o.labels] for o in (ours, theirs))
+        # By their names; case and the like count where labels of a model differ by it.
+        folds = all(len(set(map(word_key, o.labels))) == len(o.labels) for o in (ours, theirs))
+        first, second = ([word_key(label) if folds else label for label in o.labels] for o in (ours, theirs))
         shared = [label for label in first if first.count(label) == second.count(label) == 1]
         self.pairs = [(first.index(label), second.index(label)) for label in shared]
         if ours.kind == "value" and len(ours.labels) == len(theirs.labels) == 1:

@@ -14,6 +14,7 @@ from ..render.cards import cards
 from ..render.html import page as drawn_page
 from ..results.collection import Attributions
 from ..results.storage.files import write_text
+from ..text.same import common_spelling, word_key
 from .compare import compare_models, opened
 from .result import ModelDifference
 
@@ -37,6 +38,7 @@ class Summary:
     agreeing: int = 0  # verified texts to which the models agree without the words that were left out
     carried: Counter[tuple[str, str]] = field(default_factory=Counter)  # texts by a word that carries it, and answers
     scores: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # of the word in all such texts
+    spellings: dict[str, Counter[str]] = field(default_factory=dict)  # how texts write a word
 
     def add(self, differences: Sequence[ModelDifference]) -> None:
         """Add texts."""
@@ -49,13 +51,15 @@ class Summary:
             if d.verified is not None:
                 self.verified += 1
                 self.agreeing += d.verified.together.changed
-            for text, score in ((word.text.casefold(), word.score) for word in d.words()):
-                if any(map(str.isalnum, text)):
-                    scores[text] = scores.get(text, 0.0) + float(score)
-            strongest = sorted(scores, key=lambda word: -scores[word])[:FIRST]
-            self.carried.update((word, answers) for word in strongest if scores[word] > 0)
-            for word, score in scores.items():
-                self.scores.setdefault((word, answers), []).append(score)
+            for word in d.words():
+                if any(map(str.isalnum, word.text)):
+                    key = word_key(word.text)
+                    scores[key] = scores.get(key, 0.0) + float(word.score)
+                    self.spellings.setdefault(key, Counter())[word.text] += 1
+            strongest = sorted(scores, key=lambda key: -scores[key])[:FIRST]
+            self.carried.update((key, answers) for key in strongest if scores[key] > 0)
+            for key, score in scores.items():
+                self.scores.setdefault((key, answers), []).append(score)
 
     def blocks(self) -> list[Block]:
         """Return how many answers differ and how, and the words that carry the changes."""
@@ -63,8 +67,8 @@ class Summary:
         tested = f"; the models agree on {self.agreeing} of these without the words that carry the change"
         changes = [[cell(change), cell(str(count), count)] for change, count in self.changes.most_common()]
         words = []
-        for (word, answers), count in self.carried.items():
-            scores = self.scores[word, answers]
+        for (key, answers), count in self.carried.items():
+            scores, word = self.scores[key, answers], common_spelling(self.spellings[key].elements())
             words.append((word, answers, count, len(scores), sum(scores) / len(scores)))
         rows = [
             [cell(word), cell(answers), *(cell(f"{number:.4g}", number) for number in numbers)]

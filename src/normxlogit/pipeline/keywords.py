@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from ..inputs.encoder import LongText
-from ..leave_out.search import Verify
+from ..leave_out.picking import Verify
 from ..methods import Method
 from ..results.units.kinds import SourceKind
 from ..results.units.spans import PartSpec

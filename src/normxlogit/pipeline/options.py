@@ -20,7 +20,7 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding
 from ..inputs.texts import plain_cell, positive_integer, whole_number
-from ..leave_out.search import Group, Together, Verify
+from ..leave_out.picking import Group, Together, Verify
 from ..methods import Method
 from ..methods.registry import completion_methods, default_methods, named_or_default
 from ..model.task_model import TaskModel

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from ..results.attribution import Attribution
-from ..results.units.characters import trimmed
 from ..results.units.spans import earlier_parts
+from ..text.boundaries import trimmed
 from .blocks import Piece
 
 PlacedPiece = tuple[int, int, Piece]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
 from ..extending import named
+from ..text.same import matching_names
 from .base import Record
 from .storage.schema import FloatArray, Index, Measured, require
 from .targets import Prediction, Quantity, Target, prediction_of
@@ -268,12 +269,13 @@ class Attribution(Record):
     def _index_of(self, target: str | SupportsIndex) -> int:
         names = [t.name for t in self.targets]
         if isinstance(target, str):
-            if target not in names:
+            matches = matching_names(target, names)
+            if not matches:
                 listed = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if names[10:] else "")
                 raise TargetError(f"no target {target!r} among {listed}")
-            if names.count(target) > 1:
-                raise TargetError(f"{names.count(target)} targets are called {target!r}: choose by index")
-            return names.index(target)
+            if len(matches) > 1:
+                raise TargetError(f"{len(matches)} targets are called {target!r}: choose by index")
+            return matches[0]
         if isinstance(target, bool) or not isinstance(target, SupportsIndex):
             raise TargetError(f"a target is a name or an index, not {target!r}")
         index = operator.index(target)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..errors import DataError, InputError
 from ..extending import named
+from ..text.same import common_spelling, matching_names, word_key
 from .attribution import Attribution
 from .base import Exports, Record, record_type
 from .storage.columns import read_parquet
@@ -121,7 +122,8 @@ class Attributions(Sequence[R], Exports):
             right, keep = named("normxlogit.long_runs.gold:matches_gold")(matches, gold_labels), correct is not False
             matches = [result for result, is_right in zip(self, right, strict=True) if is_right is keep]
         if label is not None:
-            matches = [result for result in matches if getattr(prediction_of(result), "label", None) == label]
+            labels = [str(getattr(prediction_of(result), "label", "")) for result in matches]
+            matches = [matches[index] for index in matching_names(label, labels)]
         return type(self)(result for result in matches if predicate is None or predicate(result))
 
     def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
@@ -137,14 +139,20 @@ class Attributions(Sequence[R], Exports):
         """
         scores: defaultdict[str, list[float]] = defaultdict(list)
         texts: defaultdict[str, set[int]] = defaultdict(set)
+        spellings: defaultdict[str, list[str]] = defaultdict(list)
         for index, result in enumerate(self):
             for word in result.words():  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
                     raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
                 if any(c.isalnum() for c in word.text):
-                    scores[word.text.casefold()].append(word.score)
-                    texts[word.text.casefold()].add(index)
-        totals = [WordTotal(t, float(np.mean(s)), len(texts[t])) for t, s in scores.items()]
+                    key = word_key(word.text)
+                    scores[key].append(word.score)
+                    texts[key].add(index)
+                    spellings[key].append(word.text)
+        totals = [
+            WordTotal(common_spelling(spellings[key]), float(np.mean(of_word)), len(texts[key]))
+            for key, of_word in scores.items()
+        ]
         totals = [total for total in totals if total.texts >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 

@@ -12,8 +12,11 @@ from ..copies.clone import unwrapped
 from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..inputs.texts import numbered
+from ..leave_out.outcomes import Answer, Outcomes, in_batches
+from ..leave_out.picking import Verify, picked
+from ..leave_out.removable import removable
 from ..leave_out.removal import TextRemoval, tokens_removed
-from ..leave_out.search import Answer, Outcomes, Verify, in_batches, picked, removable, run_searches
+from ..leave_out.search import run_searches
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts

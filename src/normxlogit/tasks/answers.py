@@ -1,5 +1,6 @@
 """What a model answers with, and where in its input the answer is read."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
@@ -14,6 +15,7 @@ from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
+from ..text.same import find_text, matching_names
 
 if TYPE_CHECKING:
     from ..model.task_model import ForwardPass
@@ -78,8 +80,7 @@ class Outputs:
 
     def index_of(self, name: str) -> int:
         """Return the index of the output with a name."""
-        matches = [index for index, label in enumerate(self.labels) if label == name]
-        matches = matches or [i for i, label in enumerate(self.labels) if label.casefold() == name.casefold()]
+        matches = matching_names(name, self.labels)
         if len(matches) != 1:
             similar = [] if matches else nearest(name, self.labels)
             hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
@@ -214,10 +215,12 @@ def _token_index(encoding: Encoding, position: Any) -> int:
 def _span_of(text: str, position: Any) -> tuple[int, int]:
     """Return the span of a string that stands once in the text, or the caller's own with plain integers."""
     if isinstance(position, str):
-        count = text.count(position) if position else 0
-        if count != 1:
-            raise InputError(f"the text must hold {position!r} once; it stands there {count} times: give (start, end)")
-        return text.index(position), text.index(position) + len(position)
+        places = [match.span() for match in re.finditer(re.escape(position), text)] if position else []
+        places = places or find_text(text, position)
+        if len(places) != 1:
+            times = len(places)
+            raise InputError(f"the text must hold {position!r} once; it stands there {times} times: give (start, end)")
+        return places[0]
     span = list(map(whole_number, position)) if isinstance(position, tuple) else []
     if len(span) != 2 or span[0] is None or span[1] is None:
         expected = "a token's index, a piece of the text, or its characters as (start, end)"

@@ -11,6 +11,7 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
+from ..text.same import unicode_forms
 from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, with_chosen_positions
 from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 
@@ -50,7 +51,7 @@ class Vocabulary(Outputs):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
         spellings = [name] if name != name.lstrip() else [" " + name, name]
         tokenized = partial(private_tokenizer(tokenizer).encode, add_special_tokens=False)
-        for spelling in spellings:
+        for spelling in (form for written in spellings for form in unicode_forms(written)):
             pieces = tokenized(spelling)
             if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
                 return list(pieces)

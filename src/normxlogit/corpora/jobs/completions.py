@@ -12,7 +12,7 @@ from typing import Any, ClassVar, get_args
 from ...errors import InputError
 from ...inputs.chat import Prompt
 from ...inputs.texts import positive_integer
-from ...leave_out.search import Verify
+from ...leave_out.picking import Verify
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.completions.completed_prompts import encode_prompt, generate_each, read_completion

@@ -8,6 +8,7 @@ from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
 from ...render.layout import layout
 from ...results.verification import likelihood_text
+from ...text.same import find_text
 from .citations import CitationSummary
 from .summary import Summary
 from .units import NAMES, Reason, Unit, WrongAnswer
@@ -234,7 +235,7 @@ def _example(unit: Unit, texts: Mapping[str, str]) -> Cell:
     if example is None:
         return Cell(links=dict.fromkeys(unit.examples, ""))
     text = " ".join(texts[example].split())
-    start = text.lower().find(unit.text)
+    start = next((start for start, _ in find_text(text, unit.text)), 0)
     if start > EXAMPLE // 2:
         start = text.rfind(" ", 0, start - EXAMPLE // 3) + 1
         text = "\N{HORIZONTAL ELLIPSIS}" + text[start:]

@@ -9,7 +9,7 @@ from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import SplitText, Text
-from ...leave_out.search import Outcomes, in_batches
+from ...leave_out.outcomes import Outcomes, in_batches
 from ...long_runs.model_identity import identity_of
 from ...model.task_model import TaskModel
 from ...results.units.units import word_groups

@@ -19,7 +19,8 @@ from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.texts import numbered
-from ...leave_out.search import Together, Verify, picked, run_searches
+from ...leave_out.picking import Together, Verify, picked
+from ...leave_out.search import run_searches
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import (
@@ -42,10 +43,10 @@ from ...pipeline.completions.leave_out import (
 )
 from ...pipeline.completions.sources import explain_sources, part_weights
 from ...pipeline.options import Options
-from ...results.units.characters import sentence_spans
 from ...results.units.spans import MessageSpan, answer_parts
 from ...results.verification import Verification
 from ...tasks.base import generating_task
+from ...text.boundaries import sentence_spans
 from ..checking import checker_of, checks
 from ..documents.conversations import UNREAD, Conversation, Message, read_conversation
 from ..documents.documents import read_documents

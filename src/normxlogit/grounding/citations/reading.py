@@ -28,7 +28,7 @@ from ...errors import InputError
 from ...inputs.alignment import append_tokens
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...leave_out.search import Outcomes, in_batches
+from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...pipeline.completions.completed_prompts import Completed

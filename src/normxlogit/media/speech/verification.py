@@ -10,8 +10,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...copies.run import private_clone
+from ...leave_out.outcomes import Answer, Outcomes
+from ...leave_out.picking import Verify, picked
+from ...leave_out.removable import Removable
 from ...leave_out.removal import TextRemoval
-from ...leave_out.search import Answer, Outcomes, Removable, Verify, picked, run_searches
+from ...leave_out.search import run_searches
 from ...model.task_model import TaskModel
 from ...pipeline.options import progress_bar
 from ...results.attribution import Attribution

@@ -11,19 +11,11 @@ import torch
 
 from ...errors import InputError
 from ...inputs.encoding import Encoding
+from ...leave_out.outcomes import Answer, Outcomes, Progress, in_batches, no_progress
+from ...leave_out.picking import Verify, picked
+from ...leave_out.removable import Removable, removable
 from ...leave_out.removal import TextRemoval, Tokens
-from ...leave_out.search import (
-    Answer,
-    Outcomes,
-    Progress,
-    Removable,
-    Verify,
-    in_batches,
-    no_progress,
-    picked,
-    removable,
-    run_searches,
-)
+from ...leave_out.search import run_searches
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution

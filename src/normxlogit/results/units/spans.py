@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, InputError
+from ...text.boundaries import paragraph_spans, sentence_spans, trimmed
 from ..storage.schema import FloatArray, Index
 from ..targets import Target
-from .characters import paragraph_spans, sentence_spans, trimmed
 from .kinds import Merge, PartKind, SourceKind
 from .media import is_region, media_places
 from .units import APART, UnitKind, Units, merge_scores, word_groups

@@ -1,7 +1,5 @@
 """Units, the parts of an input that have scores, as columns."""
 
-import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...errors import InputError
+from ...text.boundaries import trimmed, word_spans
 from ..storage.schema import Index, require
-from .characters import trimmed
 
 UnitKind = Literal[
     "token", "word", "sentence", "paragraph", "message", "span", "patch", "moment", "region", "medium", "rest", "answer"
@@ -122,9 +120,8 @@ def word_groups(
 ) -> list[tuple[int, int, list[int]]]:
     """Return the span and the tokens of each word that has tokens; every token is in exactly one word.
 
-    A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
-    ("don't", "state-of-the-art", "3.14"); any other character is a word. Scripts written without spaces have
-    a word for each character. A token, (index, start, end), that reaches over several of these makes one word of them.
+    Words and signs are those of `word_spans`. A token, (index, start, end), that reaches over several of these makes
+    one word of them.
 
     Args:
         boundary: The character at which a word ends, and another begins.
@@ -135,9 +132,8 @@ def word_groups(
         for index, *_ in tokens:
             members_of.setdefault(split[index], []).append(index)
         return [(*span, members) for span, members in members_of.items()]
-    classes, parts = text.translate(_CLASSES), ((0, boundary), (boundary, len(text)))
-    matches = [match for part in parts for match in _WORD.finditer(classes, *part)]
-    starts, ends = [match.start() for match in matches], [match.end() for match in matches]
+    words = word_spans(text, 0, boundary) + word_spans(text, boundary)
+    starts, ends = [start for start, _ in words], [end for _, end in words]
     groups: list[tuple[int, int, list[int]]] = []
     waiting: list[int] = []  # tokens without characters, and a space of its own before a number, go with the next
     for index, start, end in sorted(tokens, key=lambda token: token[1:]):
@@ -170,31 +166,3 @@ def merge_scores(scores: Any, merge: str) -> Any:
         case _:
             raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
     return float(score) if score.ndim == 0 else score
-
-
-class _Classes(dict[int, int]):
-    """A mapping of characters to classes for the word pattern: accents are one class, scripts without spaces one."""
-
-    def __missing__(self, code: int) -> int:
-        if any(first <= code <= last for first, last in _NO_SPACES) and chr(code).isalnum():
-            self[code] = ord(_ALONE)
-        else:
-            is_accent = unicodedata.category(chr(code)).startswith("M") and not 0xFE00 <= code <= 0xFE0F
-            self[code] = ord(_ACCENT) if is_accent else code
-        return self[code]
-
-
-_ALONE, _ACCENT = "\ue000", "ª"
-_NO_SPACES = (
-    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF)),  # Thai, Lao, Myanmar, Khmer
-    *((0x3040, 0x30FF), (0x31F0, 0x31FF)),  # kana
-    *((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),  # Han
-)
-_CLASSES = _Classes()
-_LETTERS = r"[\w\ufe00-\ufe0f]+"
-_WORD = re.compile(
-    rf"{_ALONE}[{_ACCENT}\ufe00-\ufe0f]*"
-    rf"|{_LETTERS}(?:(?:['’\-‐‑]|(?<=\d)[.,:](?=\d)){_LETTERS})*"
-    # An emoji with its modifiers: skin tones, variants, joined signs.
-    r"|[^\w\s](?:[\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[^\w\s])*"
-)

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from normxlogit.results.units.characters import paragraph_spans, sentence_spans
+from normxlogit.text.boundaries import paragraph_spans, sentence_spans
 
 
 def sentences(text):

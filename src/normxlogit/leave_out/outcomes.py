@@ -1,0 +1,102 @@
+"""What the model answers without parts of its input: each removal is asked about once, many in a batch."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..inputs.encoding import Encoding
+from ..model.batch_attempts import batch_attempts
+from ..model.task_model import TaskModel
+from ..results.targets import Prediction
+
+Key = TypeVar("Key", bound=Hashable)
+Outcome = TypeVar("Outcome")
+
+INPUTS_AT_ONCE = 2048
+"""Most inputs in memory."""
+
+Progress = Callable[[int], AbstractContextManager[Callable[[float], Any]]]
+"""Shows the progress of a number of steps; the function that it yields adds some."""
+
+
+def no_progress(total: int) -> AbstractContextManager[Callable[[float], Any]]:
+    """Show nothing."""
+    return nullcontext(lambda advance: None)
+
+
+class Answer(NamedTuple):
+    """The model's answer to an input; the prediction changed if the outcome did, which is None of values."""
+
+    prediction: Prediction | None
+    value: float
+    outcome: Hashable
+    logits: Tensor | None = None  # (C,), of a text that is classified as a whole, or of a window
+    values: tuple[float, ...] = ()
+
+
+class Outcomes(Generic[Key, Outcome]):
+    """A table from what is removed of an input to what is measured without it; each is asked about once.
+
+    Args:
+        ask: Measures the outcomes of removals, and yields each with its removal, in any order.
+        progress: Shows how many of them are measured.
+        known: Outcomes that were measured before.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[list[Key]], Iterable[tuple[Key, Outcome]]],
+        progress: Progress = no_progress,
+        known: Mapping[Key, Outcome] | None = None,
+    ) -> None:
+        self._ask, self._progress, self._known = ask, progress, dict(known or {})
+
+    def __call__(self, removals: Iterable[Key]) -> list[Outcome]:
+        """Return the outcomes of removals, in their order."""
+        removals = list(removals)
+        unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._known]
+        with self._progress(len(unknown)) as advance:
+            for removal, outcome in self._ask(unknown) if unknown else ():
+                self._known[removal] = outcome
+                advance(1)
+        return [self._known[removal] for removal in removals]
+
+
+def in_batches(
+    model: TaskModel,
+    without: Callable[[Key], Encoding],
+    measure: Callable[[list[Encoding], list[Key]], Iterable[Outcome]],
+) -> Callable[[list[Key]], Iterator[tuple[Key, Outcome]]]:
+    """Return a function that measures, in batches, the inputs that are left after removals, for `Outcomes`.
+
+    Args:
+        model: The model.
+        without: Returns the input that is left after a removal.
+        measure: Measures the inputs of a batch, given with their removals: one outcome for each.
+    """
+
+    def ask(removals: list[Key]) -> Iterator[tuple[Key, Outcome]]:
+        for start in range(0, len(removals), INPUTS_AT_ONCE):
+            removals_in_memory = removals[start : start + INPUTS_AT_ONCE]
+            inputs = [without(removal) for removal in removals_in_memory]
+            for places in _read_together(inputs):
+                for attempt in batch_attempts(model, [inputs[place] for place in places]):
+                    measured: list[tuple[Key, Outcome]] = []
+                    with attempt as members, torch.inference_mode():
+                        batch = [removals_in_memory[places[member]] for member in members]
+                        outcomes = measure([inputs[places[member]] for member in members], batch)
+                        measured += zip(batch, outcomes, strict=True)
+                    yield from measured  # outside inference mode, which would reach the caller
+
+    return ask
+
+
+def _read_together(inputs: Sequence[Encoding]) -> list[list[int]]:
+    """Return the places of inputs that may share a batch: texts, which are padded, or signals of one shape."""
+    groups: dict[Hashable, list[int]] = {}
+    for place, encoding in enumerate(inputs):
+        groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
+    return [*groups.values()]

@@ -1,0 +1,229 @@
+"""Which parts of an input are left out: those of the highest scores, all of a kind, or those that a caller names."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import InputError, nearest
+from ..model.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.units.spans import NamedSpan, check_coarser, groups_of
+from ..results.units.units import UnitScore
+from ..text.same import comparable, word_key
+from .removable import Removable, ranked_scores, removable
+
+LEAST_WEIGHT = 0.1
+"""Least share of a patch or a moment in a region with which it is left out: a caller rounds the edges of a box."""
+
+AUTO = 5
+"""How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
+
+Group = Literal["word", "sentence", "paragraph", "message"]
+
+Named = Group | list[Any] | tuple[Any, ...] | Mapping[str, Any]
+"""Units that a caller names, see `units_named`."""
+
+Verify = int | Literal["auto", "reasoning"] | Named | None
+"""What is removed one at a time: so many units of the highest scores, "auto" five of them, every unit of a kind, each
+sentence of a completion's reasoning, or the units of a list; None for nothing."""
+
+
+class Together(list[Any]):
+    """Units that a caller names, of which only the answer without all of them is wanted."""
+
+
+def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
+    """Return the removable parts of an input, those to be removed first.
+
+    The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
+    is nothing else to remove, or a caller names it as the last one of a text that is continued.
+
+    Args:
+        model: The model.
+        a: The result whose units are left out.
+        verify: What the caller asked for.
+    """
+    a, task = ranked_scores(a), model.task
+    fixed = a.target.position if task.position.at == "token" else None
+    quantity: Literal["value", "probability"] = "value" if task.outputs.kind == "value" else "probability"
+    parts = removable(a, fixed)._replace(target=a.target.name, quantity=quantity)
+    return picked(a, parts, verify, None if task.position.left_to_right else fixed)
+
+
+def picked(a: Attribution, removable: Removable, verify: Verify, fixed: int | None = None) -> Removable:
+    """Return removable parts, those to be removed one at a time first.
+
+    Args:
+        a: The result whose units are left out.
+        removable: The parts that can be left out.
+        verify: What the caller asked for.
+        fixed: A token that cannot be left out.
+
+    Raises:
+        InputError: If there are no such units.
+    """
+    if not removable.parts:
+        return removable
+    if verify is None or verify == "auto" or isinstance(verify, int):
+        return _picked_by_score(removable, verify)
+    if verify == "reasoning":
+        raise InputError("verify='reasoning' leaves out sentences of a completion, and nothing was generated")
+    if isinstance(verify, str):
+        return _picked_by_kind(a, removable, verify, fixed)
+    return _picked_by_name(a, removable, verify, fixed)
+
+
+def _by_score(parts: Iterable[UnitScore]) -> list[UnitScore]:
+    """Return parts by their scores, the highest first; ties go to the earlier one."""
+    return sorted(parts, key=lambda part: -part.score)
+
+
+def _picked_by_score(removable: Removable, verify: int | Literal["auto"] | None) -> Removable:
+    """Put the parts of the highest scores first."""
+    is_auto = verify == "auto"
+    count = AUTO if is_auto else verify or 0
+    singles = min(int(count), len(removable.parts))
+    return removable._replace(parts=_by_score(removable.parts), singles=singles, among_all=is_auto)
+
+
+def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: int | None) -> Removable:
+    """Take all units of a kind as the parts, to be removed one at a time."""
+    is_finer = kind == "word" and a.units.kind[0] not in ("token", "word")
+    groups = groups_of(a, kind) if a.has_text and not is_finer else []
+    if not groups:
+        raise InputError(f"there are no {kind}s to leave out: the units are {removable.unit}s")
+    check_coarser(a, groups)
+    part_of_tokens = {part.tokens: part for part in removable.parts}
+    units = [part_of_tokens.get(group.tokens) or _unit(a, group.name, group.tokens) for group in groups]
+    parts = _by_score(unit for unit in units if fixed not in unit.tokens)
+    return removable._replace(parts=parts, singles=len(parts), unit=kind)
+
+
+def _picked_by_name(
+    a: Attribution, removable: Removable, named: list[Any] | tuple[Any, ...] | Mapping[str, Any], fixed: int | None
+) -> Removable:
+    """Put the units that the caller names first; the others stay for the control."""
+    units = units_named(a, removable.parts, named)
+    if any(fixed in unit.tokens for unit in units):
+        raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
+    tokens = {token for unit in units for token in unit.tokens}
+    others = [part for part in _by_score(removable.parts) if tokens.isdisjoint(part.tokens)]
+    items = named.values() if isinstance(named, Mapping) else named
+    are_words = not a.has_text or all(isinstance(item, str) for item in items)
+    return removable._replace(
+        parts=[*units, *others],
+        singles=len(units),
+        unit=removable.unit if are_words else "part",
+        named=True,
+        one_by_one=not isinstance(named, Together),
+    )
+
+
+def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
+    """Return the units of an input that a caller names.
+
+    Args:
+        a: The result whose units they are.
+        parts: The removable parts, whose names are names too.
+        named: Words, names of parts, spans, boxes or seconds, in a list or by names of the caller's.
+
+    Raises:
+        InputError: If there is no such unit, or the model does not read it.
+    """
+    pairs = named.items() if isinstance(named, Mapping) else ((_written(item), item) for item in named)
+    items = {str(name): item for name, item in pairs}
+    group_of_name = _groups_at_places(a, {name: item for name, item in items.items() if not isinstance(item, str)})
+    units = []
+    for name, item in items.items():
+        if isinstance(item, str):
+            units.append(_unit(a, name, _tokens_of_words(a, parts, item)))
+        else:
+            group = group_of_name[name]
+            tokens = _tokens_of_place(name, group)
+            units.append(_unit(a, name if isinstance(named, Mapping) else _text_of(a, group) or name, tokens))
+    return units
+
+
+def _groups_at_places(a: Attribution, places: Mapping[str, Any]) -> dict[str, NamedSpan]:
+    """Return the units at spans, boxes or seconds, by the names of these."""
+    try:
+        groups = {group.name: group for group in groups_of(a, places)} if places else {}
+        check_coarser(a, [groups[name] for name in places])
+    except InputError as error:
+        raise InputError(f"verify takes a count, words, spans and regions to leave out: {error}") from None
+    return groups
+
+
+def _tokens_of_place(name: str, group: NamedSpan) -> list[int]:
+    """Return the tokens of which enough is in a place."""
+    weights = group.weights or (1.0,) * len(group.tokens)
+    least = min(LEAST_WEIGHT, max(group.weights, default=0.0))
+    tokens = [token for token, weight in zip(group.tokens, weights, strict=True) if weight >= least]
+    if not tokens:
+        raise InputError(f"{name} cannot be left out: the model does not read that part")
+    return tokens
+
+
+def _text_of(a: Attribution, group: NamedSpan) -> str:
+    """Return the text at a span; empty for a region."""
+    return "" if group.kind == "region" else (a.text or "")[group.start : group.end].strip()
+
+
+def _written(item: Any) -> str:
+    """Return a word, or the numbers of a place as a caller writes them."""
+    is_place = isinstance(item, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in item)
+    return f"({', '.join(f'{round(float(number), 3):g}' for number in item)})" if is_place else str(item)
+
+
+def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
+    """Return the tokens of words, wherever the same text stands, or else of the parts that are called so."""
+    tokens = _tokens_where_text_stands(a, words.strip())
+    if not tokens:
+        tokens = [token for part in parts if _is_called(a, part, words) for token in part.tokens]
+    if not tokens:
+        near = nearest(words.strip(), {name for part in parts for name in _names(a, part)})
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise InputError(f"there is no {words!r} to leave out{hint}")
+    return tokens
+
+
+def _tokens_where_text_stands(a: Attribution, words: str) -> list[int]:
+    """Return the tokens of words in the texts of an input, from the beginning of a word to the end of one."""
+    if not words or not a.has_words or a.units.kind[0] != "token":
+        return []
+    tokens: list[int] = []
+    for sequence, text in enumerate((a.text, a.text_pair)):
+        if text is None:
+            continue
+        units = [unit for unit in a.words(sequence=sequence) if _is_of_prompt(a, unit)]
+        starts, ends = {unit.start for unit in units}, {unit.end for unit in units}
+        for start, end in comparable(text).find(words, at_words=False):
+            if start in starts and end in ends:
+                tokens += [token for unit in units if start <= unit.start < end for token in unit.tokens]
+    return tokens
+
+
+def _is_of_prompt(a: Attribution, unit: UnitScore) -> bool:
+    return a.prompt_tokens is None or unit.tokens[-1] < a.prompt_tokens
+
+
+def _is_called(a: Attribution, part: UnitScore, name: str) -> bool:
+    return word_key(name) in map(word_key, _names(a, part))
+
+
+def _names(a: Attribution, part: UnitScore) -> set[str]:
+    """Return the names of a part: "notes.txt:1" is a source of what is called "notes.txt"."""
+    name = part.text.strip()
+    return {name} if a.units.kind[0] == "token" else {name, name.rpartition(":")[0]}
+
+
+def _unit(a: Attribution, name: str, tokens: Sequence[int]) -> UnitScore:
+    """Return tokens as one unit, with the space before each word of them if that is a token by itself."""
+    members = set(tokens)
+    if a.has_words and a.units.kind[0] == "token":
+        members |= {token for word in a.words() if word.tokens[-1] in members for token in word.tokens}
+    ordered = tuple(sorted(members))
+    scores = a.scores.reshape(-1, a.scores.shape[-1])  # (rows, units)
+    return UnitScore(name, ordered, float(scores[:, list(ordered)].sum()))

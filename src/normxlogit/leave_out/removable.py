@@ -1,0 +1,108 @@
+"""What of an input can be left out: words, regions of pictures, moments of sounds."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..results.attribution import Attribution, representative_layer
+from ..results.units.media import Medium
+from ..results.units.units import UnitScore
+from ..results.verification import Quantity, RemovedBy, RemovedUnit
+
+
+class Removable(NamedTuple):
+    """The removable parts of an input, and what is measured without them.
+
+    Attributes:
+        parts: The parts.
+        unit: What a part is.
+        removed_by: How it is removed.
+        target: The name of what is explained.
+        quantity: What is measured.
+        singles: How many of the parts are removed one at a time, the first ones.
+        among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
+        named: Whether the caller named the parts that are removed one at a time.
+        one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
+        all_together: Whether all parts are removed together, instead of the first ones, and nothing is searched for.
+    """
+
+    parts: list[UnitScore]
+    unit: RemovedUnit
+    removed_by: RemovedBy
+    target: str = "the completion"
+    quantity: Quantity = "log-probability"
+    singles: int = 0
+    among_all: bool = False
+    named: bool = False
+    one_by_one: bool = True
+    all_together: bool = False
+
+    @property
+    def most(self) -> int:
+        """Most parts that are removed together: all, but of a prompt one stays, as a completion of nothing is none."""
+        one_stays = self.quantity == "log-probability" and self.one_by_one and not self.all_together
+        return len(self.parts) - one_stays
+
+
+def removable(a: Attribution, fixed: int | None = None) -> Removable:
+    """Return the removable parts of an input or a prompt: words (tokens if these are not known), regions, moments.
+
+    Args:
+        a: The result whose units are left out.
+        fixed: A token that stays, unless there is nothing else.
+    """
+    words = _removable_words(a, fixed)
+    kinds = _removable_media(a)
+    if words:
+        kinds.insert(0, Removable(words, "word" if a.has_words else "token", "deleted"))
+    if len(kinds) == 1:
+        return kinds[0]
+    parts = [*words]
+    for kind in kinds[1:] if words else kinds:
+        parts += [part._replace(text=f"{kind.unit} {part.text}") for part in kind.parts]
+    return Removable(parts, "part", "removed")
+
+
+def _removable_words(a: Attribution, fixed: int | None) -> list[UnitScore]:
+    """Return the words of an input, or of a prompt, that can be left out."""
+    placeholders = {token for medium in a.media for token in medium.tokens}
+    end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    words = [
+        part
+        for part in (text_parts(a) if a.has_text else [])
+        if part.text.strip() and part.tokens[-1] < end and placeholders.isdisjoint(part.tokens)
+    ]
+    return [word for word in words if fixed not in word.tokens] or words
+
+
+def _removable_media(a: Attribution) -> list[Removable]:
+    """Return the parts of pictures and sounds that can be left out, those of one kind together."""
+    media_of_kind: dict[tuple[RemovedUnit, RemovedBy], list[Medium]] = {}
+    for medium in a.scored_media:
+        media_of_kind.setdefault(medium.removed_unit, []).append(medium)
+    return [Removable(_parts_of_media(media), unit, how) for (unit, how), media in media_of_kind.items()]
+
+
+def _parts_of_media(media: Sequence[Medium]) -> list[UnitScore]:
+    """Return the removable parts of media of a kind; of several each says whose it is."""
+    parts = []
+    for medium in media:
+        ending = f" of {medium.name}" if len(media) > 1 else ""
+        parts += [part._replace(text=part.text + ending) for part in medium.removable()]
+    return parts
+
+
+def text_parts(a: Attribution) -> list[UnitScore]:
+    """Return the words of a text, or its tokens where words are not known."""
+    if a.has_words:
+        return a.words()
+    plain = [unit for unit, special in enumerate(a.units.special) if not special and a.units.kind[unit] == "token"]
+    return [UnitScore(a.tokens[unit], (unit,), float(a.scores[unit])) for unit in plain]
+
+
+def ranked_scores(a: Attribution) -> Attribution:
+    """Return the scores that rank the units: those of the predicted label and of the layer that is drawn at first."""
+    if a.has_target_axis:
+        predicted = a.predictions[0].id if a.predictions else None
+        rows = [row for row, target in enumerate(a.targets) if target.id == predicted]
+        a = a[rows[0] if rows else 0]
+    return a if a.layers is None else a.layer(a.layers[representative_layer(a)])

@@ -1,0 +1,1 @@
+"""Texts as their readers take them: when two are the same, and where words and sentences end."""

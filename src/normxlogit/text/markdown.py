@@ -1,0 +1,66 @@
+"""Markdown's marks: what of a text is formatting, and not the text itself."""
+
+import regex
+
+from .boundaries import Span
+
+
+def line_marks(text: str) -> list[Span]:
+    """Return the marks at the beginning of lines, and lines that are nothing but marks.
+
+    The numbers of entries of lists are not among them: "5. Mai" may begin a line.
+
+    Args:
+        text: A text, with or without Markdown.
+    """
+    return [match.span() for match in _LINE_MARKS.finditer(text)]
+
+
+def link_marks(text: str) -> list[Span]:
+    """Return what of links and pictures is not their text: the brackets, and the address.
+
+    Args:
+        text: A text, with or without Markdown.
+    """
+    spans: list[Span] = []
+    for link in _LINK.finditer(text):
+        spans += [(link.start(), link.start("text")), (link.end("text"), link.end())]
+    return spans
+
+
+def inline_marks(text: str) -> list[Span]:
+    """Return the marks of emphasis and code inside lines, and backslashes before marks.
+
+    Args:
+        text: A text, with or without Markdown.
+    """
+    return [match.span() for match in _INLINE_MARKS.finditer(text)]
+
+
+_LINE_MARKS = regex.compile(
+    r"""
+    ^[^\S\n]*+(?:
+        (?:```|~~~)[^`\n]*$                               # a fence of code, with its language
+      | ([-*_=])(?:[^\S\n]*\1){2,}[^\S\n]*$               # a rule, or the line under a heading
+      | (?=[-:|\ \t]*-[:|\ \t]*[-|])[-:|\ \t]*$           # the rule of a table
+      | (?:>[ \t]?)++[ \t]*+(?:[\#•‣◦*+-]{1,6}[^\S\n]++)?     # a quoted line, and what is quoted
+      | (?:\#{1,6}|[-*+•‣◦])[^\S\n]++(?:\[[ xX]\][ \t]+)?     # a heading, or an entry of a list
+    )
+    """,
+    regex.VERBOSE | regex.MULTILINE,
+)
+_LINK = regex.compile(
+    r"!?\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){1,500})\]"
+    r"\((?=[^\s()]*[./\#:])[^\s()]*(?:\([^\s()]*\)[^\s()]*)?(?:[ \t]+\"[^\"\n]*\")?\)"
+)
+_INLINE_MARKS = regex.compile(
+    r"""
+      (?<![\s*a-zA-Z0-9])\*+ | \*+(?![\s*a-zA-Z0-9])   # at the edges of words: not in "2*3" and "a ** b",
+    | (?<=^|\s)\*+(?=\S)     | (?<=\S)\*+(?=\s|$)
+    | (?<!\w)_+(?=\S)        | (?<=\S)_+(?!\w)         # "snake_case",
+    | ~~(?=\S)               | (?<=\S)~~
+    | (?<!\p{L})`+           | `+(?!\p{L})             # "don`t"
+    | \\(?=[!-/:-@\[-`{-~])
+    """,
+    regex.VERBOSE | regex.MULTILINE,
+)
