@@ -1,4 +1,4 @@
-from normxlogit.inputs.alignment import append_tokens
+from normxlogit.inputs.decoded_tokens import append_tokens
 from normxlogit.inputs.encoder import Encoder
 from tests import tiny
 

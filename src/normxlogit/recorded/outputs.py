@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..copies.memory import enough_memory
 from ..copies.run import embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, MethodError, UnsupportedModelError
-from ..inputs.alignment import append_tokens, with_decoded_text
+from ..inputs.decoded_tokens import append_tokens, with_decoded_text
 from ..inputs.encoding import Batch
 from ..model.generation import end_ids, until_end
 from ..model.task_model import ForwardPass, TaskModel

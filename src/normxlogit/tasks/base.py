@@ -11,8 +11,8 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.run import Pool
 from ..errors import InputError, UnsupportedModelError, listed
-from ..inputs.alignment import append_tokens
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
+from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Batch, Encoding
 from ..parts.headpiece import Parts

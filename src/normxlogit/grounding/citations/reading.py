@@ -25,7 +25,7 @@ from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from ...copies.memory import enough_memory, reraise_out_of_memory
 from ...errors import InputError
-from ...inputs.alignment import append_tokens
+from ...inputs.decoded_tokens import append_tokens
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, in_batches

@@ -13,7 +13,7 @@ from torch.nn import functional
 from ...copies.memory import enough_memory
 from ...copies.run import Site, private_clone, run
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.alignment import append_tokens
+from ...inputs.decoded_tokens import append_tokens
 from ...inputs.encoding import Encoding, readable_tokens
 from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.model_copy import input_errors

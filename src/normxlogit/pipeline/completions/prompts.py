@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import InputError
-from ...inputs.alignment import with_decoded_text
 from ...inputs.chat import read_prompts
+from ...inputs.decoded_tokens import with_decoded_text
 from ...inputs.texts import arrow_value, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution

@@ -15,7 +15,7 @@ import torch
 
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.alignment import with_decoded_text
+from ...inputs.decoded_tokens import with_decoded_text
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds

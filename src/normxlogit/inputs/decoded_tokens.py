@@ -1,0 +1,83 @@
+"""The text of tokens that came without one: what a model generated, or what the caller gave as numbers."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from transformers import PreTrainedTokenizerBase
+
+from .encoding import Encoding, readable_tokens
+
+CONTEXT = 8
+"""Tokens before a token with which it is decoded: the text that it adds depends on them."""
+
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+"""What a decoded text ends with if its last token is a part of a character."""
+
+
+def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
+    """Append generated tokens to an encoded prompt, without tokenising again.
+
+    Args:
+        tokenizer: The tokenizer.
+        before: The prompt.
+        ids: The generated tokens.
+    """
+    special_ids = set(tokenizer.all_special_ids)
+    text, offsets = before.text, None
+    if text is not None and before.offsets is not None:
+        spans = []
+        for piece in added_texts(tokenizer, before.ids, ids, special_ids):
+            spans.append((len(text), len(text) + len(piece)))
+            text += piece
+        offsets = (*before.offsets, *spans)
+    inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
+    special = (*before.special, *(token_id in special_ids for token_id in ids))
+    return replace(
+        before,
+        inputs=inputs | {"input_ids": before.ids + ids},
+        tokens=(*before.tokens, *readable_tokens(tokenizer, ids)),
+        offsets=offsets,
+        words=None,
+        sequence_ids=tuple(None if is_special else 0 for is_special in special),
+        special=special,
+        text=None if offsets is None else text,
+        text_pair=None,
+        position=None,
+    )
+
+
+def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> Encoding:
+    """Return an encoding of token ids, with the decoded text if the original text is not known."""
+    if encoding.text is not None:
+        return encoding
+    decoded = append_tokens(tokenizer, Encoding({"input_ids": []}, (), (), None, (), (), ""), encoding.ids)
+    return replace(encoding, text=decoded.text, offsets=decoded.offsets)
+
+
+def added_texts(
+    tokenizer: PreTrainedTokenizerBase, prompt_ids: list[int], ids: list[int], special_ids: Collection[int]
+) -> list[str]:
+    """Return the text that each token adds; a character of several tokens counts for the last one.
+
+    Args:
+        tokenizer: The tokenizer.
+        prompt_ids: The tokens before.
+        ids: The tokens whose texts are returned.
+        special_ids: Tokens that add nothing.
+    """
+    all_ids = prompt_ids + ids
+    window_start, decoded_end = max(0, len(prompt_ids) - CONTEXT), len(prompt_ids)
+    texts = []
+
+    def decode_until(end: int) -> str:
+        visible = [token_id for token_id in all_ids[window_start:end] if token_id not in special_ids]
+        return str(tokenizer.decode(visible, clean_up_tokenization_spaces=False))
+
+    for end in range(len(prompt_ids) + 1, len(all_ids) + 1):
+        text_before, text_now = decode_until(decoded_end), decode_until(end)
+        if text_now.endswith(UNFINISHED) and end < len(all_ids):
+            texts.append("")
+            continue
+        texts.append(text_now[len(text_before) :])
+        window_start, decoded_end = max(window_start, decoded_end - CONTEXT), end
+    return texts
