@@ -25,41 +25,27 @@ PACKAGE = "src/normxlogit"
 CONVENTIONS = "tests/test_conventions.py"
 """What looks at every definition: within seconds."""
 
-EVERYWHERE = [
-    CONVENTIONS,
-    "tests/contract/test_same_in_batch.py",
-    "tests/contract/test_untouched_model.py",
-    "tests/contract/test_unchanged_process.py",
-    "tests/contract/recorded/test_from_outputs.py",
-]
-"""What holds for all rooms."""
-
-PAIRS = ["tests/similarity/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]
-"""Where embedding models and models of two sides are measured, too."""
+PROMISES = sorted(map(str, Path("tests/contract").glob("test_*.py")))
+"""The promises of the core, without those of any wing."""
 
 ROOMS = {
-    "copies": [
-        "tests/copies",
-        "tests/parts",
-        "tests/model",
-        "tests/contract/test_changed_models.py",
-        *EVERYWHERE,
-    ],
-    "parts": ["tests/parts", "tests/model", *EVERYWHERE],
-    "model": [
-        "tests/model",
-        "tests/contract/test_changed_models.py",
-        "tests/loading",
-        "tests/frozen",
-        "tests/inputs",
-        "tests/pipeline",
-        *EVERYWHERE,
-    ],
-    "frozen": ["tests/frozen", *EVERYWHERE],
-    "methods": ["tests/methods", *EVERYWHERE],
-    "evaluation": ["tests/evaluation", *PAIRS, *EVERYWHERE],
+    room: [CONVENTIONS, *PROMISES, f"tests/{room}"]
+    for room in (
+        "copies",
+        "frozen",
+        "inputs",
+        "leave_out",
+        "loading",
+        "methods",
+        "model",
+        "parts",
+        "pipeline",
+        "render",
+        "results",
+        "tasks",
+    )
 }
-"""The rooms of the numeric core and the tests that must notice a change in them."""
+"""The rooms of the core, and the core's own tests, which must notice a change in them without any wing."""
 
 TIMEOUT = 1800
 """Seconds after which a change counts as noticed: it made something endless."""
