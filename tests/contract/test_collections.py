@@ -140,3 +140,15 @@ def test_a_text_that_the_vocabulary_does_not_know_has_no_colours(text: str) -> N
 @pytest.mark.parametrize("layers", [np.array([1, 3]), torch.tensor([1, 3]), range(1, 4, 2)])
 def test_layers_are_numbers_in_any_container(layers):
     assert tiny.explainer()("a cat", layers=layers).layers == (1, 3)
+
+
+def test_the_legend_of_a_comparison_says_what_signs_mean_and_how_colours_are_scaled(explainer):
+    for methods in (["normxlogit", "frozen-gradient"], ["input-norm", "frozen-gradient"]):
+        compared = explainer.compare(TEXT, methods, target="LABEL_1")
+        for drawn in (str(compared), compared.to_html()):
+            assert "for LABEL_1" in drawn
+            assert "against LABEL_1" in drawn
+            assert "each method by its own largest score" in drawn
+    unsigned = str(explainer.compare(TEXT, ["input-norm", "input-norm:norm_of=word_embedding"]))
+    assert "importance" in unsigned
+    assert "against" not in unsigned

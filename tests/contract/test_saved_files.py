@@ -111,3 +111,17 @@ def test_a_full_disk_keeps_the_old_file(make, name, tmp_path):
     assert os.listdir(tmp_path) == [name]
     save(file)
     assert len(file.read_bytes()) > 64
+
+
+def test_one_bit_of_the_scores_of_a_parquet_file_that_is_another_is_noticed(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    Attributions([make_attribution(), pair()]).save(path)
+    file = parquet.ParquetFile(path)
+    names = [file.schema.column(place).path.split(".")[0] for place in range(len(file.schema))]
+    chunk = file.metadata.row_group(0).column(names.index("scores"))
+    begin = chunk.data_page_offset if chunk.dictionary_page_offset is None else chunk.dictionary_page_offset
+    content = bytearray(path.read_bytes())
+    content[begin + chunk.total_compressed_size - 3] ^= 4
+    path.write_bytes(bytes(content))
+    refused(DataError, rf"{path.name}.*CRC", partial(normxlogit.load, path))

@@ -11,7 +11,7 @@ from normxlogit import Attributions, DataError, attribute, summarize
 from tests import tiny
 from tests.commands import run as command
 from tests.contract.compare import refused
-from tests.factories import all_labels, all_layers, make_attribution, pair
+from tests.factories import all_labels, all_layers
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -78,13 +78,6 @@ def test_a_damaged_shard_is_written_anew(explainer, finished, folder, name):
     shard.write_bytes(DAMAGE[name](shard.read_bytes(), shard))
     attribute(explainer, ROWS, folder, **OPTIONS)
     assert normxlogit.load(shard) == normxlogit.load(finished / "shards/00000001.parquet")
-
-
-def test_results_are_written_with_checksums(tmp_path):
-    path = tmp_path / "a.parquet"
-    Attributions([make_attribution(), pair()]).save(path)
-    path.write_bytes(flipped(path.read_bytes(), page_of(path, "scores")))
-    refused(DataError, rf"{path.name}.*CRC", partial(normxlogit.load, path))
 
 
 @pytest.mark.parametrize("column", ["scores", "units", "sequence_ids"])
