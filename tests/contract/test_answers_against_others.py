@@ -1,17 +1,20 @@
 """Answers and next words of several tokens, alone and against others, compared with the caller's own model."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from normxlogit import ALL, Explainer, InputError, TargetError
+from normxlogit import ALL, Explainer, InputError, MethodError, TargetError
 from tests import tiny
 from tests.contract.compare import present, refused, same, total
 
 PROMPT = "the movie is not good and"
-CHOSEN, REJECTED = " a great film", " very bad"
+CHOSEN, REJECTED = " a great film", " very bad"  # three tokens and two
+SAME_LENGTH = " not bad"
 FAMILIES = ["llama", "qwen2", "gemma2", "gpt2"]
 
 
@@ -50,8 +53,9 @@ def less(measure, writer, prompt):
 def test_the_prompts_scores_add_up_to_the_difference_of_both_answers(writer) -> None:
     result = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED)
     assert list(result.token_ids) == ids_of(writer, PROMPT)
-    assert total(result) == pytest.approx(less(explained, writer, PROMPT), abs=1e-3)
+    assert total(result) == pytest.approx(less(nats, writer, PROMPT), abs=1e-3)
     assert (result.target.name, result.target.contrast) == (CHOSEN, REJECTED)
+    assert result.quantity == "log-probability less the contrast's"
     alone = writer(PROMPT, target=CHOSEN)
     assert total(alone) == pytest.approx(explained(writer, PROMPT, CHOSEN), abs=1e-3)
     sources = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, sources={"film": (4, 9)})
@@ -63,7 +67,66 @@ def test_the_prompts_scores_add_up_to_the_difference_of_both_answers(writer) -> 
     assert "very bad" in str(result)
 
 
-@pytest.mark.parametrize("method", present("frozen-gradient", "gradient-x-input", "normxlogit", "occlusion"))
+def test_answers_of_different_lengths_are_compared_by_their_log_probabilities(writer) -> None:
+    token, *_ = ids_of(writer, " bad")
+    result = writer.explain_completion(PROMPT, [token], contrast=REJECTED)
+    # A log-probability is the token's logit less the mean of all logits by their probabilities, and a constant.
+    entries = [writer.explain_completion(PROMPT, REJECTED, target=i).scores for i in range(tiny.SIZE)]
+    of_entries = np.stack(entries)[..., : len(result.tokens)]  # (V, G, T): each entry, where each token is predicted
+    expected = np.zeros(len(result.tokens))
+    for sign, answer in ((1, [token]), (-1, ids_of(writer, REJECTED))):
+        before = ids_of(writer, PROMPT)
+        logits = tiny.logits_of(writer.model, before + answer)[len(before) - 1 : -1]
+        for place, (row, index) in enumerate(zip(logits, answer, strict=True)):
+            probabilities = row.softmax(-1).numpy()
+            expected += sign * (of_entries[index, place] - probabilities @ of_entries[:, place])
+    np.testing.assert_allclose(result.scores, expected, atol=1e-4)
+
+
+def test_several_targets_of_different_lengths_have_their_log_probabilities_in_rows(writer) -> None:
+    rows = writer(PROMPT, target=[" bad", CHOSEN, REJECTED])
+    expected = [nats(writer, PROMPT, answer) for answer in (" bad", CHOSEN, REJECTED)]
+    np.testing.assert_allclose(total(rows), expected, atol=1e-3)
+    assert rows.quantity == "log-probability"
+    assert f"log-probability of {CHOSEN!r}: {expected[1]:.2f}" in str(rows)
+    against = writer(PROMPT, target=[REJECTED, SAME_LENGTH], contrast=CHOSEN)
+    np.testing.assert_allclose(total(against)[0], -less(nats, writer, PROMPT), atol=1e-3)
+    each = writer([PROMPT, "a cat"], targets=[CHOSEN, "bad"])
+    quantities = {a.quantity for a in each}
+    assert quantities == {"logit less the vocabulary's mean"}, "no text is compared with another"
+
+
+ANSWERS = (" bad", " very bad", " a great film", " not good and the movie is")
+
+
+@pytest.mark.parametrize("method", present("frozen-gradient", "gradient-x-input", "occlusion"))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_printed_for_an_answer_is_likelier_or_the_result_says_why_not(family, method) -> None:
+    torch.manual_seed(FAMILIES.index(family))
+    explainer = Explainer(tiny.model(family, "CausalLM"), tiny.tokenizer_for(family))
+    for pair in itertools.combinations(ANSWERS, 2):
+        result = explainer.explain_completion("the cat is", pair[0], contrast=pair[1], method=method)
+        first, second = (nats(explainer, "the cat is", answer) for answer in pair)
+        name, other, printed = result.target.name, result.target.contrast, str(result)
+        assert f"log-probability of {name!r}: {first:.2f}, of {other!r}: {second:.2f}" in printed
+        assert ("times less likely" in printed) is (first < second)
+        if result.bias is not None:
+            assert total(result) == pytest.approx(first - second, abs=1e-3)
+        is_for_the_likelier = bool(result.scores.sum() * (first - second) > 0)
+        assert is_for_the_likelier is ("the less likely answer" not in printed)
+
+
+@pytest.mark.parametrize("method", present("normxlogit", "logat", "input-norm", "gradient-norm"))
+def test_methods_that_know_no_log_probability_refuse_answers_of_different_lengths(writer, method) -> None:
+    def explain(answer):
+        return writer.explain_completion(PROMPT, answer, contrast=REJECTED, method=method)
+
+    refused(MethodError, f"which {method} does not explain", lambda: explain(CHOSEN))
+    refused(MethodError, "frozen-gradient does", lambda: writer(PROMPT, target=[CHOSEN, REJECTED], method=method))
+    assert explain(SAME_LENGTH).quantity != "log-probability less the contrast's"
+
+
+@pytest.mark.parametrize("method", present("frozen-gradient", "gradient-x-input", "occlusion"))
 def test_next_words_are_explained_as_the_answer_and_the_other_way_round_negated(writer, method) -> None:
     answer = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, method=method)
     words = writer(PROMPT, target="a great film", contrast="very bad", method=method)
@@ -124,7 +187,7 @@ def test_what_both_answers_begin_with_cancels(writer) -> None:
 def test_prompts_of_messages_and_several_prompts_and_generated_answers(writer) -> None:
     chat = [{"role": "user", "content": PROMPT}]
     result = writer.explain_completion(chat, CHOSEN, contrast=REJECTED)
-    assert total(result) == pytest.approx(less(explained, writer, result.token_ids), abs=1e-3)
+    assert total(result) == pytest.approx(less(nats, writer, result.token_ids), abs=1e-3)
     assert result.group("message").units.name[0] == "user"
     np.testing.assert_allclose(writer(chat, target=CHOSEN, contrast=REJECTED).scores, result.scores, atol=1e-5)
     cases = [(PROMPT, CHOSEN, REJECTED), ("a cat", " sat on", " is")]
@@ -172,7 +235,7 @@ def test_two_answers_of_an_encoder_decoder_model(family) -> None:
         ids = whole.token_ids[whole.prompt_tokens - 1 :]  # with the decoder's first token
         with torch.no_grad():
             logits = explainer.model(**source, decoder_input_ids=torch.tensor([ids[:-1]])).logits[0]
-        expected += sign * sum((row[i] - row.mean()).item() for row, i in zip(logits, ids[1:], strict=True))
+        expected += sign * sum(row.log_softmax(-1)[i].item() for row, i in zip(logits, ids[1:], strict=True))
     assert total(result) == pytest.approx(expected, abs=1e-3)
 
 

@@ -96,6 +96,28 @@ def mean_logit(logits: Tensor) -> Tensor:
     return logits.masked_fill(~included, 0).sum(-1, keepdim=True) / included.sum(-1, keepdim=True)
 
 
+def log_normaliser(logits: Tensor) -> Tensor:
+    """Return log sum_u exp(v_u), which log-probabilities subtract from logits: affine in the logits, at their value.
+
+    With p = softmax(v), log sum_u exp(v_u) = sum_u p_u v_u + H(p), H the entropy. Where gradients are on, p and H(p)
+    are constants of the graph: the value is exact at these logits, and so is the gradient, p, also where a frozen
+    backward pass would give a logarithm none.
+
+    Args:
+        logits: v, (..., V); -inf for entries that a head excludes.
+
+    Returns:
+        (..., 1), in the precision of the logits.
+    """
+    normaliser = logits.detach().logsumexp(-1, keepdim=True)  # (..., 1)
+    if not logits.requires_grad:
+        return normaliser
+    probabilities = (logits.detach() - normaliser).exp()  # (..., V)
+    expected = (probabilities * logits.masked_fill(probabilities == 0, 0)).sum(-1, keepdim=True)  # (..., 1)
+    entropy = normaliser - expected.detach()  # (..., 1)
+    return expected + entropy
+
+
 def non_finite_error(
     model: nn.Module, inputs: Mapping[str, Any], calls: list[Call] | None = None
 ) -> UnsupportedModelError:

@@ -13,7 +13,7 @@ from torch.autograd.graph import GradientEdge
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-from ..copies.arithmetic import EXCLUDED, full_float32, mean_logit
+from ..copies.arithmetic import EXCLUDED, full_float32
 from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
 from ..copies.memory import GRAPH_MEMORY
@@ -236,28 +236,44 @@ def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
 def vocabulary_quantities(
     head: HeadCall, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None = None
 ) -> Tensor:
-    """Return a language model's quantities, (B, K), of states (B, T, H) at positions, (B,) or (B, G)."""
+    """Return a language model's quantities, with the gradients that its frozen head passes to the states.
+
+    Args:
+        head: The head.
+        states: What it reads, (B, T, H).
+        target: What is explained, K for each text, or one at each of G positions.
+        positions: Where the answer is read, (B,) for K targets at one position, (B, G) for one at each; negative where
+            a text has fewer than G.
+        weights: Of sums of the G quantities, which are returned instead of each, (B, K, G).
+
+    Returns:
+        (B, K), (B, G), or sums, (B, K).
+    """
     on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
     by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
     answered = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
     rows = torch.cat([answered, by_position[answered[:, 0], answered[:, 1], None]], 1).to(states.device)  # (N, 3)
     texts, columns, places = rows.T  # (N,) each
     contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
-    values = _contrasted_logits(head, states[texts, places], ids[texts, columns], contrast)  # (N, K) or (N, 1)
+    of_places = replace(target, ids=ids[texts, columns], contrast=contrast)
+    values = _quantities(head, states[texts, places], of_places)  # (N, K) or (N, 1)
     answer = values.new_zeros(*by_position.shape, values.shape[1]).index_put((texts, columns), values).flatten(1)
     return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
 
-def _contrasted_logits(head: HeadCall, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
-    """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean; none are kept."""
+def _quantities(head: HeadCall, states: Tensor, target: BatchTargets) -> Tensor:
+    """Return the quantities (N, K) of states (N, H), by the targets of each; no logits are kept.
+
+    The frozen head, and each quantity of its logits, is affine in the state. So its gradients are taken here, for few
+    states at a time, and the result is a function of the states by these gradients alone.
+    """
     values, gradients = [], []
     for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
         leaf = states[rows].detach().requires_grad_()
         with torch.enable_grad(), Recording():
             logits = head(leaf).float()  # (n, V)
-        subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
-        value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
-        values.append(value.detach())  # the frozen head is affine in each state: its gradients are taken here
+        value = target.quantity(logits, rows)  # (n, K)
+        values.append(value.detach())
         if states.requires_grad:
             totals = value.sum(0)  # (K,)
             with frozen_backward(totals, [leaf]):

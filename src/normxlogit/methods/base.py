@@ -19,7 +19,7 @@ from ..errors import MethodError
 from ..inputs.encoding import Batch
 from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..results.storage.schema import setting_text
-from ..results.targets import Quantity
+from ..results.targets import Explained, Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
 from .registry import check, settings_of, unknown_setting
@@ -167,10 +167,19 @@ class Method(ABC):
         """Return whether negative scores mean evidence against the target on a model of this task."""
         return self.info.signed
 
-    def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
+    def compares_answers_on(self, task: Task) -> bool:
+        """Return whether scores of two answers of different lengths can be compared on a model of this task.
+
+        They can be where they explain log-probabilities, and have a sign: a difference of magnitudes says nothing.
+        """
+        return self.signed_on(task) and not (self.reads_logits or self.info.tokenwise)
+
+    def quantity_on(self, task: Task, *, contrasted: bool = False, explained: Explained = "logit") -> Quantity:
         """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""
         if task.outputs.kind == "value":
             return "value"
+        if explained == "log-probability":
+            return explained
         if contrasted:
             return "logit less the contrast's"
         return "logit less the vocabulary's mean" if task.outputs.vocabulary and not self.reads_logits else "logit"

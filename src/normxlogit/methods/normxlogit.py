@@ -134,6 +134,10 @@ class Random(Method):
     def __init__(self, seed: int = 12) -> None:
         self.seed = seed
 
+    def compares_answers_on(self, task: Task) -> bool:
+        """Return True: a random ranking is one of any answers."""
+        return True
+
     def score(self, request: Request) -> Scores:
         """Score at random."""
         mask = request.forward.batch.mask

@@ -6,6 +6,7 @@ each perturbed input) and a regressor (`fit`) on `leave_out`. The simplest of th
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ import torch
 from ..inputs.encoding import Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, check_words, masks, moved_position, tokens_removed
-from ..results.targets import Quantity
+from ..results.targets import Explained, Quantity
 from ..tasks import Task
 from .base import Method, Request, Scores, remainder
 from .registry import LOGITS, register
@@ -30,7 +31,8 @@ class TokenSubsets:
 
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:
         check_words(request.model)
-        self.model, self.run, self.target, self._log_odds = request.model, request.forward, request.target, log_odds
+        self.model, self.run, self._log_odds = request.model, request.forward, log_odds
+        self.target = replace(request.target, explained="log-probability") if log_odds else request.target
         self.players = [self._players_of(row) for row in range(len(self.run.batch.encodings))]
         without = tokens_removed(self.model, self.run.batch.encodings)
         self._answers: Outcomes[TextRemoval, Floats] = Outcomes(in_batches(self.model, without, self._read_answers))
@@ -78,7 +80,7 @@ class TokenSubsets:
             ]
             moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
             positions = (moved_positions + starts[:, None]).view(len(removals), *self.run.positions.shape[1:])
-        values = self.model.measure(self.target, batch.inputs, positions, texts, log_probability=self._log_odds)
+        values = self.model.measure(self.target, batch.inputs, positions, texts)
         on_host = values.float().cpu().numpy()  # (B, K)
         self.model.check_finite(on_host, batch)
         answers = on_host.astype(np.float64)  # (B, K)
@@ -92,11 +94,18 @@ class Perturbation(Method):
     """Whether the scores sum to the difference between the answers to the full and the empty input."""
 
     log_odds: ClassVar[bool] = False
-    """Whether the answers are the log-odds of the target's probability, instead of the explained quantity."""
+    """Whether the answers are the log-odds of the target's probability, instead of its logit; where log-probabilities
+    are explained, they are these."""
 
-    def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
+    def fits_log_odds(self, explained: Explained) -> bool:
+        """Return whether the answers are log-odds where the logit, or the log-probability, is explained."""
+        return self.log_odds and explained == "logit"
+
+    def quantity_on(self, task: Task, *, contrasted: bool = False, explained: Explained = "logit") -> Quantity:
         """Return what the method explains: log odds, or what other methods do."""
-        return "log odds" if self.log_odds else super().quantity_on(task, contrasted=contrasted)
+        if self.fits_log_odds(explained):
+            return "log odds"
+        return super().quantity_on(task, contrasted=contrasted, explained=explained)
 
     @abstractmethod
     def subsets(self, players: int) -> Booleans:
@@ -108,7 +117,7 @@ class Perturbation(Method):
 
     def score(self, request: Request) -> Scores:
         """Score the tokens of texts by leaving some of them out."""
-        tokens = TokenSubsets(request, log_odds=self.log_odds)
+        tokens = TokenSubsets(request, log_odds=self.fits_log_odds(request.target.explained))
         subsets = [self.subsets(len(players)) if players else np.zeros((0, 0), bool) for players in tokens.players]
         answers = tokens(subsets)
         mask = request.forward.batch.mask.cpu()

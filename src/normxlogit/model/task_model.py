@@ -341,13 +341,11 @@ class TaskModel:
         texts: Tensor,  # which of the B texts each of the N belongs to, (N,)
         *,
         replace: Mapping[Site, Replace] | None = None,
-        log_probability: bool = False,  # instead of `BatchTargets.quantity`
     ) -> Tensor:
         """Return the explained quantity of targets for inputs, (N, K), differentiable where gradients are on."""
-        quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
         if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
             logits = self.answer(inputs, positions, replace=replace)  # (N, C)
-            return quantity_of(target, logits, texts.to(logits.device))
+            return target.quantity(logits, texts.to(logits.device))
         hidden = self.run_trunk(inputs, replace=replace)  # (N, T, H)
         indices = torch.arange(len(hidden), device=hidden.device)  # (N,)
         hidden, texts = hidden[indices, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H), (N,)
@@ -356,7 +354,7 @@ class TaskModel:
         values = []
         for states, texts_of_states in zip(hidden.split(TOKENS_AT_ONCE), texts.split(TOKENS_AT_ONCE), strict=True):
             logits = self.head.tokens(states, rows).float()  # (n, V) or (n, R)
-            values.append(quantity_of(target, logits, texts_of_states))
+            values.append(target.quantity(logits, texts_of_states))
         return torch.cat(values)
 
     def states(self, batch: Batch) -> Tensor:

@@ -26,6 +26,7 @@ from ..methods.registry import completion_methods, default_methods, named_or_def
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
+from ..results.targets import Explained
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
 
@@ -52,6 +53,7 @@ class Options:
     sources: Any = None
     reasoning: Any = None
     other_answer: Any = None  # a text or token ids that the whole completion is explained against
+    explained: Explained = "logit"  # of each token of a completion
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -142,7 +144,9 @@ def checked_verify(verify: Verify) -> Verify:
     return verify if isinstance(verify, str | list | tuple | Mapping) else positive_integer(verify, "verify")
 
 
-def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) -> dict[str, Any]:
+def provenance(
+    model: TaskModel, method: Method, *, contrasted: bool = False, explained: Explained = "logit"
+) -> dict[str, Any]:
     """Return the fields of a result on the model and the method that it comes from, and what was explained."""
     return {
         "method": method.info.name,
@@ -150,7 +154,7 @@ def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) ->
         "model": model.name,
         "signed": method.signed_on(model.task),
         "version": __version__,
-        "quantity": method.quantity_on(model.task, contrasted=contrasted),
+        "quantity": method.quantity_on(model.task, contrasted=contrasted, explained=explained),
     }
 
 

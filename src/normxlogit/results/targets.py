@@ -10,10 +10,15 @@ Quantity = Literal[
     "logit less the vocabulary's mean",
     "value",
     "log-probability",
+    "log-probability less the contrast's",
     "log odds",
     "cosine",
 ]
 """What is explained: the scores of methods whose scores add up are parts of it."""
+
+Explained = Literal["logit", "log-probability"]
+"""What of an output is explained. Where whole answers are compared it is the log-probability: sums of logits over their
+tokens grow with the number of tokens."""
 
 
 class Prediction(NamedTuple):

@@ -4,17 +4,17 @@ import enum
 import operator
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard
 
 import torch
 from torch import Tensor
 
-from ..copies.arithmetic import mean_logit
+from ..copies.arithmetic import log_normaliser, mean_logit
 from ..errors import TargetError
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
-from ..results.targets import Target
+from ..results.targets import Explained, Target
 from .base import Task
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class BatchTargets:
         positions: Position of the prediction explained, (B,), or (B, 2) for start and end of an answer; None for
             whole-text heads.
         labelled: Whether results have a label axis.
+        explained: What of these outputs `quantity` returns: their logits, or their log-probabilities.
     """
 
     ids: Tensor
@@ -66,6 +67,7 @@ class BatchTargets:
     positions: Tensor | None
     labelled: bool
     task: Task
+    explained: Explained = field(default="logit", kw_only=True)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the target's logits minus the contrast's, (N, K), of all, (N, C): what NormXLogit and LogAt explain.
@@ -83,21 +85,28 @@ class BatchTargets:
         """Return what methods other than NormXLogit and LogAt explain, (N, K), of all outputs, (N, C).
 
         A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
-        vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted.
+        vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted. Where
+        log-probabilities are explained, it counts minus the normaliser; with a contrast they are those among the two
+        alone.
+
+        Args:
+            logits: All outputs, (N, C).
+            texts: Which text of the batch each row belongs to, (N,); None when N is B.
         """
         values = self.select(logits, texts)  # (N, K)
+        if self.explained == "log-probability":
+            return self._log_probabilities(values, logits)
         if self.task.outputs.vocabulary and self.contrast is None:
             return values - mean_logit(logits)
         return values
 
-    def log_probability(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the log-probability of the target, (N, K); with a contrast, among the two alone."""
+    def _log_probabilities(self, values: Tensor, logits: Tensor) -> Tensor:
+        """Return the log-probabilities of targets, (N, K), by their logits less the contrast's and all, (N, C)."""
         if self.task.outputs.outcomes is None:
             raise TargetError(f"a model for {self.task.name} gives no probability of a target")
-        values = self.select(logits, texts)  # (N, K)
         if self.task.outputs.outcomes == "independent" or self.contrast is not None:
             return torch.nn.functional.logsigmoid(values)
-        return values - logits.logsumexp(-1, keepdim=True)
+        return values - log_normaliser(logits)
 
     def vocabulary_rows(self) -> tuple[Tensor, "BatchTargets"]:
         """Return the vocabulary rows that `select` needs, (R,), and this target with its ids counted in them."""
@@ -106,7 +115,7 @@ class BatchTargets:
         count = self.ids.numel()
         ids = indices[:count].view_as(self.ids)
         contrast = None if self.contrast is None else indices[count:]
-        return rows, BatchTargets(ids, contrast, self.positions, self.labelled, self.task)
+        return rows, replace(self, ids=ids, contrast=contrast)
 
 
 def check_target(

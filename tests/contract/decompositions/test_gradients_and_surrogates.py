@@ -35,7 +35,7 @@ def test_gradients_are_those_of_autograd_on_the_callers_model(writer) -> None:
         answer_ids = answers.ids_of(writer, answer)
         embedded = table(torch.tensor([prompt + answer_ids])).detach().requires_grad_()
         logits = writer.model(inputs_embeds=embedded).logits[0, len(prompt) - 1 : -1]
-        value = sum(row[index] - row.mean() for row, index in zip(logits, answer_ids, strict=True))
+        value = sum(row.log_softmax(-1)[index] for row, index in zip(logits, answer_ids, strict=True))
         (slopes,) = torch.autograd.grad(value, embedded)
         expected += sign * (slopes * embedded).sum(-1)[0, : len(prompt)].detach().numpy()
     result = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, method="gradient-x-input")

@@ -18,7 +18,7 @@ from ...model.batch_attempts import batch_attempts, is_causal
 from ...model.task_model import ForwardPass, TaskModel, to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
-from ...results.targets import Prediction
+from ...results.targets import Explained, Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.media import Medium
 from ...tasks.base import units_of_tokens
@@ -215,7 +215,8 @@ def _score_texts(
         ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
         start = padding + completion.start - 1 + first  # a token is predicted at the one before it
         read_positions[row, : len(row_ids)] = torch.arange(start, start + len(row_ids))
-    request = Request(model, run, batch_targets(model, ids, batch[0].contrast, run), layers)
+    target = batch_targets(model, ids, batch[0].contrast, run, batch[0].options.explained)
+    request = Request(model, run, target, layers)
     batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
@@ -274,7 +275,7 @@ def scored_tokens(
         sinks=sinks,
         merge=options.method.word_merge,
         messages=None if unscored_source else completed.messages,
-        **provenance(model, options.method, contrasted=options.contrast is not None),
+        **provenance(model, options.method, contrasted=options.contrast is not None, explained=options.explained),
         **fields,
     )
 
@@ -308,11 +309,13 @@ def _requested_ids(model: TaskModel, options: Options, ids: list[int]) -> tuple[
     return [index_of(model.task, options.target, width)] * len(ids), contrast
 
 
-def batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
-    """Return targets for vocabulary entries, (B, G)."""
+def batch_targets(
+    model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass, explained: Explained
+) -> BatchTargets:
+    """Return targets for vocabulary entries, (B, G), of which the logit or the log-probability is explained."""
     device = run.hidden.device
     contrasts = None if contrast is None else torch.full((len(ids),), contrast, device=device)
-    return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task)
+    return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task, explained=explained)
 
 
 def _score_tokenwise(
@@ -342,11 +345,13 @@ def _scores_of_entries(
     model: TaskModel, run: ForwardPass, completion: CompletionRequest, entries: list[int], layers: tuple[int, ...]
 ) -> Scores:
     """Score the tokens of a pass over one text for each of R vocabulary entries, (R, L, T)."""
-    request = Request(model, run, batch_targets(model, torch.tensor([entries]), completion.contrast, run), layers)
-    method_scores = run_method(completion.options.method, request).on_host()
+    options, ids = completion.options, torch.tensor([entries])  # (1, R)
+    target = batch_targets(model, ids, completion.contrast, run, options.explained)
+    request = Request(model, run, target, layers)
+    method_scores = run_method(options.method, request).on_host()
     tokens = slice(run.batch.starts[0], run.batch.starts[0] + len(run.batch.encodings[0]))
     scores = text_scores(method_scores, slice(1), len(entries), tokens)
-    check_finite(completion.options.method, request, scores.values.numpy())
+    check_finite(options.method, request, scores.values.numpy())
     return scores
 
 

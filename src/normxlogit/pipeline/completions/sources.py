@@ -1,8 +1,8 @@
 """Explain the parts of an answer by sources, with as few passes as the method allows; and whole answers.
 
 A whole answer counts as the sum over its tokens of what is explained of each where the model generates it: the logit
-less the mean over the vocabulary. Of two answers after one prompt the difference is explained; of two single tokens it
-is that of their logits.
+less the mean over the vocabulary, or, where answers of different lengths are compared, the log-probability. Of two
+answers after one prompt the difference is explained; of two single tokens it is that of their logits.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
 from ...model.task_model import TaskModel, to_host
 from ...results.attribution import Attribution
-from ...results.targets import Quantity, Target
+from ...results.targets import Explained, Quantity, Target
 from ...results.units.spans import (
     NamedSpan,
     PartSpec,
@@ -33,6 +33,7 @@ from ...results.units.spans import (
     prompt_sources,
     units_of,
 )
+from ...results.verification import likelihood_text
 from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
@@ -40,7 +41,7 @@ from ..merging import in_rows
 from ..options import Options, progress_bar, provenance
 from .completed_prompts import Completed
 from .completion import CompletionRequest, batch_targets, explain_completions, pass_over, scored_tokens, text_scores
-from .leave_out import Ablations, Array, media_sources, with_completion_verification
+from .leave_out import Ablations, Array, log_probabilities, media_sources, with_completion_verification
 
 
 @enough_memory("find the sources of this answer")
@@ -81,7 +82,8 @@ def explain_sources(
                 f"{method.info.name} measures what the completion loses without each source, which knows no target, "
                 "contrast or layers; without sources= it leaves out tokens"
             )
-        scores, quantity, forward_passes = score_sources(method, Ablations(model, completed, source_pieces), weights)
+        ablations = Ablations(model, completed, source_pieces)
+        scores, quantity, forward_passes = score_sources(method, ablations, weights, options.explained)
         described: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
         sequence = completed.sequenced()
         return Attribution(
@@ -115,18 +117,32 @@ def explain_sources(
     return replace(result, diagnostics=passes)
 
 
-def score_sources(method: Perturbation, ablations: Ablations, weights: Array) -> tuple[Array, Quantity, float]:
-    """Return scores of sources by a perturbation method, (K, S), what they add up in, and the forward passes."""
+def score_sources(
+    method: Perturbation, ablations: Ablations, weights: Array, explained: Explained = "logit"
+) -> tuple[Array, Quantity, float]:
+    """Score sources by a perturbation method, by the log-probability of parts of an answer without some of them.
+
+    Args:
+        method: The method.
+        ablations: What measures the answer without sources.
+        weights: Which of its tokens belong to each part, (K, G).
+        explained: A method that fits log-odds fits log-probabilities where these are explained.
+
+    Returns:
+        Scores, (K, S), what they add up in, and the number of forward passes.
+
+    Raises:
+        MethodError: If occlusion has a window of several sources.
+    """
     if isinstance(method, Occlusion) and method.window != 1:
         raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
     present = method.subsets(len(ablations.sources))  # (N, S)
     answers = ablations(present) @ weights.T  # (N, K)
-    quantity: Quantity = "log-probability"
-    scale = np.ones(len(weights))  # (K,)
-    if method.log_odds:  # fitted for each token of a part, and reported for the part
-        quantity, scale = "log odds", weights.sum(1)
-        answers = log_odds(answers) / scale
-    return method.fit(present, answers) * scale[:, None], quantity, float(len(np.unique(present, axis=0)))
+    forward_passes = float(len(np.unique(present, axis=0)))
+    if not method.fits_log_odds(explained):
+        return method.fit(present, answers), "log-probability", forward_passes
+    counts = weights.sum(1)  # (K,): log-odds are fitted for each token of a part, and reported for the part
+    return method.fit(present, log_odds(answers) / counts) * counts[:, None], "log odds", forward_passes
 
 
 def sources_and_parts(
@@ -171,7 +187,7 @@ def _token_scores(
         return None
     if token_weights is not None:
         weights, parts = np.concatenate([weights, token_weights]), [*parts, *parts]
-    target = batch_targets(model, torch.tensor([completed.generated_ids]), None, run)  # (1, G)
+    target = batch_targets(model, torch.tensor([completed.generated_ids]), None, run, options.explained)  # (1, G)
     predicted_at = torch.arange(start - 1, len(completed.context))[None]  # (1, G), at the tokens before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     scores = method.score_each(Request(model, run, target), predicted_at, sums)
@@ -185,12 +201,36 @@ def _token_scores(
 OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
 
 
+def explained_of(answers: Sequence[Completed]) -> Explained:
+    """Return what is explained of answers to one prompt that are compared with each other, or of a single one.
+
+    The sum of logits less their mean grows with the number of tokens, so that the longest of several answers would win.
+    Answers of different lengths are compared by their log-probabilities. One answer alone is not: where the model is
+    sure of it, its log-probability depends on nothing.
+    """
+    counts = {len(answer.generated_ids) for answer in answers}
+    return "logit" if len(counts) == 1 else "log-probability"
+
+
 def explain_answer(
     model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None
 ) -> Attribution:
     """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
 
-    The scores of the prompt's units add up, with sink and bias, to what is explained.
+    The scores of the prompt's units add up, with sink and bias, to what is explained; see `explained_of`.
+
+    Args:
+        model: A model that generates.
+        completed: The prompt with the answer, and with the other one.
+        options: The options of the call; `explained` says what is explained of an answer without another one.
+        sources: The division of the prompt into sources; None for its tokens.
+
+    Returns:
+        The scores of the prompt's units for the answer, less those for the other one.
+
+    Raises:
+        InputError: If the prompt ends with other tokens before the one answer than before the other.
+        MethodError: If the method does not explain log-probabilities, and these are compared.
     """
     other_answer, start = completed.other, completed.prompt_tokens
     answers = [completed] if other_answer is None else [completed, other_answer]
@@ -199,6 +239,10 @@ def explain_answer(
             "the tokenizer reads the end of the prompt as other tokens before the one answer than before the other: "
             "begin both answers with the same space, or give them as token ids"
         )
+    if other_answer is not None and options.explained == "logit":
+        options = replace(options, explained=explained_of(answers))
+    if options.explained == "log-probability":
+        _check_compares_answers(model, options)
     removes_sources = isinstance(options.method, Perturbation) and sources is not None
     explained = [explain_sources(model, each, options, sources if removes_sources else None) for each in answers]
     result = _difference(*map(_of_prompt, explained))
@@ -221,8 +265,52 @@ def explain_answer(
         diagnostics=dict(passes),
         notes=tuple(dict.fromkeys(notes)),
     )
+    if options.explained == "log-probability":
+        result = _with_log_probabilities(model, answers, result)
     result = result if sources is None or removes_sources else grouped(result, sources)
     return with_completion_verification(model, completed, result, options.verify, sources)
+
+
+def _check_compares_answers(model: TaskModel, options: Options) -> None:
+    """Refuse methods whose scores of answers of different lengths cannot be compared."""
+    if not options.method.compares_answers_on(model.task):
+        raise MethodError(
+            f"answers of different lengths are compared by their log-probabilities, which {options.method.info.name} "
+            "does not explain: frozen-gradient does, and occlusion by running the model without each part"
+        )
+
+
+def _with_log_probabilities(model: TaskModel, answers: Sequence[Completed], result: Attribution) -> Attribution:
+    """Return a result with a note of the log-probabilities of its answer, and of the other one, in nats.
+
+    The scores of the prompt need not sum to the side of the likelier answer: then a note says what outweighs them.
+    """
+    nats = [
+        float(log_probabilities(model, [answer.encoding], [len(answer.generated_ids)])[0].sum()) for answer in answers
+    ]
+    target, quantity = result.target, result.quantity
+    notes = [f"log-probability of {target.name!r}: {nats[0]:.2f}"]
+    if target.contrast is not None:
+        difference, quantity = nats[0] - nats[1], "log-probability less the contrast's"
+        notes[0] += f", of {target.contrast!r}: {nats[1]:.2f}; {target.name!r} is {likelihood_text(difference)}"
+        notes += _against_the_likelier(result, difference)
+    return replace(result, quantity=quantity, notes=(*notes, *result.notes))
+
+
+def _against_the_likelier(result: Attribution, difference: float) -> list[str]:
+    """Return a note if the scores of a prompt sum to the side of the less likely of two answers, and why they may.
+
+    Args:
+        result: The explanation of the one answer against the other.
+        difference: The log-probability of the one less that of the other.
+    """
+    total = float(result.scores.sum(-1, dtype=np.float64).flat[-1])  # of several layers at the last
+    if total * difference >= 0:
+        return []
+    less_likely = result.target.name if difference < 0 else result.target.contrast
+    outweighs = "the bias outweighs them" if result.sink is None else "bias and sink outweigh them"
+    reason = "they do not add up to that" if result.bias is None else outweighs
+    return [f"the scores sum to {total:+.2f}, for {less_likely!r}, the less likely answer: {reason}"]
 
 
 def _of_prompt(a: Attribution) -> Attribution:
@@ -291,11 +379,13 @@ def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Att
         choices = [int(model.task.outputs.default_target(run.logits))]
     contrast = None if options.contrast is None else _completed(model, encoding, options.contrast)
     answers = [replace(_completed(model, encoding, choice), other=contrast) for choice in choices]
+    plain = replace(plain, explained=explained_of([*answers, *([] if contrast is None else [contrast])]))
     if contrast is not None and any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
         raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
     rows = [explain_answer(model, answer, plain) for answer in answers]
     result = rows[0] if options.target is None or is_choice(options.target) else in_rows(rows)
-    return replace(result, text=encoding.text)
+    notes = dict.fromkeys(note for row in rows for note in row.notes)
+    return replace(result, text=encoding.text, notes=tuple(notes))
 
 
 def _targets(target: Any) -> list[Choice]:
