@@ -5,7 +5,7 @@ and without each. Answers of the same number of tokens and of different numbers 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,10 +79,10 @@ def _explained(explainer: Explainer, pair: AnswerPair) -> ExplainedPair:
     for quantity in QUANTITIES:
         first, second = (_prompt_scores(explainer, pair.prompt, ids, quantity) for ids in answer_ids)
         scores[quantity] = first - second
-    difference = _difference(explainer, prompt_ids, answer_ids)
-    without = [_difference(explainer, ids, answer_ids) for ids in _without_each(prompt_ids)]
-    same_length = len(answer_ids[0]) == len(answer_ids[1])
-    return ExplainedPair(same_length, scores, difference, difference - np.array(without))
+    without = [prompt_ids[:place] + prompt_ids[place + 1 :] for place in range(len(prompt_ids))]
+    (difference,) = _differences(explainer, [prompt_ids], answer_ids)
+    losses = difference - _differences(explainer, without, answer_ids)
+    return ExplainedPair(len(answer_ids[0]) == len(answer_ids[1]), scores, float(difference), losses)
 
 
 def _prompt_scores(explainer: Explainer, prompt: str, answer_ids: list[int], quantity: Explained) -> Array:
@@ -94,24 +94,21 @@ def _prompt_scores(explainer: Explainer, prompt: str, answer_ids: list[int], qua
     return result.scores[0, : completed.prompt_tokens].astype(np.float64)
 
 
-def _without_each(ids: list[int]) -> Iterator[list[int]]:
-    """Yield token ids without each of them."""
-    return (ids[:place] + ids[place + 1 :] for place in range(len(ids)))
-
-
-def _difference(explainer: Explainer, prompt_ids: list[int], answer_ids: Sequence[list[int]]) -> float:
-    """Return the log-probability of the first answer less that of the second."""
-    first, second = (_log_probability(explainer, prompt_ids, ids) for ids in answer_ids)
+def _differences(explainer: Explainer, prompts: Sequence[list[int]], answer_ids: Sequence[list[int]]) -> Array:
+    """Return the log-probability of the first answer less that of the second, after each of N equally long prompts."""
+    first, second = (_log_probabilities(explainer, prompts, ids) for ids in answer_ids)
     return first - second
 
 
-def _log_probability(explainer: Explainer, prompt_ids: list[int], answer_ids: list[int]) -> float:
-    """Return the log-probability of an answer, by the model itself."""
+def _log_probabilities(explainer: Explainer, prompts: Sequence[list[int]], answer_ids: list[int]) -> Array:
+    """Return the log-probability of an answer after each of N prompts, (N,), by the model itself."""
     module: Any = explainer.model
+    rows = torch.tensor([ids + answer_ids for ids in prompts])  # (N, T + G)
     with torch.inference_mode():
-        logits = module(input_ids=torch.tensor([prompt_ids + answer_ids])).logits[0]  # (T + G, V)
-    predicting = logits[len(prompt_ids) - 1 : -1].double().log_softmax(-1)  # (G, V)
-    return float(predicting.gather(1, torch.tensor(answer_ids)[:, None]).sum())
+        logits = module(input_ids=rows).logits[:, len(prompts[0]) - 1 : -1]  # (N, G, V)
+    ids = rows[:, len(prompts[0]) :, None]  # (N, G, 1)
+    nats: Array = logits.double().log_softmax(-1).gather(2, ids).sum((1, 2)).numpy()
+    return nats
 
 
 def pairs_table(explained: Sequence[ExplainedPair]) -> str:

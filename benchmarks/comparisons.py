@@ -24,6 +24,7 @@ from normxlogit.evaluation.report import report
 from normxlogit.long_runs.console import ReportFolder, check_folder, progress, write_report
 
 from . import contrasts as next_token_contrasts
+from .answer_pairs import explain_pairs, load_pairs, pairs_table
 from .named_words import evaluate_named_words, load_prompts, named_words_table
 from .next_token import evaluate_next_token, load_beginnings, next_token_table, split_sentences
 from .pointing import evaluate_pointing, losses_table, pointing_table
@@ -158,13 +159,24 @@ def contrasts(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first prompts.")] = None,
     sentences: Annotated[int, typer.Option(min=1, help="Sentences that the mean state is taken over.")] = 80,
     seed: Annotated[int, typer.Option(min=0, help="Draws them.")] = 1,
+    answers: Annotated[bool, typer.Option("--answers", help="Of two answers of any length; needs no --data.")] = False,
     dtype: DType = None,
 ) -> None:
     """Compare what is explained of a next token, and where: named words, and leave-one-out before the last token.
 
+    With --answers: of two answers to one prompt, by what the likelier one loses without each token of the prompt.
+
     Example: python -m benchmarks contrasts --data texts.txt --model FOLDER --gguf-file FILE.gguf
     """
     required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
+    if answers:
+        with quiet():
+            explainer = load(model, "cpu", dtype, gguf_file)
+            with progress(1) as step:
+                pairs = explain_pairs(explainer, load_pairs()[:limit], step)
+            text = report({"model": explainer.task_model.name, "pairs": len(pairs)}, pairs_table(pairs))
+        write_report(text)
+        return
     required(data, "name a file of sentences with --data")
     with quiet():
         explainer = load(model, "cpu", dtype, gguf_file)

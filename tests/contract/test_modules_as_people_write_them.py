@@ -204,7 +204,7 @@ def test_the_head_reads_each_token_with_its_texts_extra_inputs():
         expected = module.embed(ids)[0].norm(dim=-1) * at_token
     np.testing.assert_allclose(a.scores, expected.numpy(), rtol=1e-4, atol=1e-5)
     zero = e(TEXT, extra_inputs={"features": [0.0] * 4})
-    np.testing.assert_array_equal(e(TEXT).scores, zero.scores)  # without its own it has those of the explainer
+    np.testing.assert_allclose(e(TEXT).scores, zero.scores, rtol=1e-5)  # without its own it has those of the explainer
 
 
 def test_extra_inputs_stay_while_words_are_removed():
@@ -296,3 +296,60 @@ def test_the_boxes_of_a_tokenised_page_are_read_with_its_tokens(kind, method):
         np.testing.assert_allclose(alone.scores, a.scores, rtol=1e-3, atol=1e-4)
         if a.bias is not None:
             assert a.scores.sum() + a.bias == pytest.approx(own.max().item(), abs=1e-3)
+
+
+class Around(nn.Module):
+    """A transformer of transformers with the names of a module of one's own."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, sent_id, mask):
+        return self.inner(sent_id, attention_mask=mask).logits
+
+
+class PastTheLayers(plain.Transformer):
+    """Its answer depends on the words by its layers, and by the mean of their embeddings."""
+
+    def forward(self, input_ids, attention_mask=None):
+        x = words = self.words(input_ids)
+        for block in self.blocks:
+            x = block(x, None)
+        return self.out((x + words).mean(1))
+
+
+class LateWords(plain.Transformer):
+    """Its later layers read the words' embeddings again, beside the output of the layer before."""
+
+    def forward(self, input_ids, attention_mask=None):
+        x = words = self.words(input_ids)
+        for block in self.blocks:
+            x = block(x, None) + words
+        return self.out(x.mean(1))
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "gpt2", "llama"])
+def test_a_transformer_in_a_module_of_ones_own_is_read_at_its_layers(family):
+    inner, tokenizer = tiny.model(family, num_labels=3), tiny.tokenizer_for(family)
+    names = {"input_ids": "sent_id", "attention_mask": "mask"}
+    labels = ["LABEL_0", "LABEL_1", "LABEL_2"]
+    around = Explainer(Around(inner), tokenizer, labels=labels, input_names=names, **TASK)
+    for read_at in ("first-half", "all", 2):
+        method = f"frozen-gradient:read_at={read_at}"
+        expected, found = Explainer(inner, tokenizer)(tiny.TEXTS, method=method), around(tiny.TEXTS, method=method)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a.scores, b.scores, rtol=1e-4, atol=1e-6)
+            assert not any("embeddings" in note for note in a.notes)
+
+
+@pytest.mark.parametrize("kind", [PastTheLayers, LateWords])
+def test_layers_that_the_words_bypass_are_not_read_and_a_note_says_so(kind):
+    e = explainer(plain.grown(kind()))
+    for target in range(3):
+        a, embeddings = (e(TEXT, target=target, method=f"frozen-gradient:read_at={at}") for at in ("first-half", 0))
+        np.testing.assert_allclose(a.scores, embeddings.scores, rtol=1e-4, atol=1e-6)
+        assert any(f"no modules of {kind.__name__} were found" in note for note in a.notes)
+        assert not any("were found" in note for note in embeddings.notes)
+    if "normxlogit" in METHODS:
+        assert not any("were found" in note for note in e(TEXT, method="normxlogit").notes)

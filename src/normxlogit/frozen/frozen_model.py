@@ -136,12 +136,20 @@ class Contributions:
 
 def contributions(
     run: FrozenPass,
-    target: BatchTargets,  # K for each of B texts; of a vocabulary, each logit minus the contrast's, or the mean
+    target: BatchTargets,
     places: Sequence[Place],
-    read_positions: Tensor | None = None,  # where G targets are answered, (B, G), negative for none; None for `run`'s
-    weights: Tensor | None = None,  # of sums of the G quantities, which are explained instead of each, (B, K, G)
+    read_positions: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> Contributions:
-    """Return the contributions of a frozen pass, backpropagated through only once, to each target."""
+    """Return the contributions of a frozen pass to each target; the pass is backpropagated through only once.
+
+    Args:
+        run: The pass.
+        target: What is explained, K targets for each of B texts; see `BatchTargets.quantity`.
+        places: Where contributions are read.
+        read_positions: Where G targets are answered, (B, G), negative for none; None for the pass's own positions.
+        weights: Of sums of the G quantities, which are explained instead of each, (B, K, G).
+    """
     positions = run.positions if read_positions is None else read_positions
     with without_autocast(run.batch.inputs):
         if run.head is not None and positions is not None:
@@ -161,7 +169,28 @@ def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
 
 
 def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool = False) -> Contributions:
-    """Return each token's contributions to K quantities of a pass, (B, K), one if it is to prove the pass."""
+    """Backpropagate quantities through a frozen pass, and return what each token contributes to them at places.
+
+    At a place with the states h, token i contributes <g_i, h_i>, g the gradient that arrives there (the rules and
+    their papers: `frozen/rules.py`). Attention sinks pass no gradient on: what arrives at them, where they
+    leave a layer, is summed as the sink's, from the last place to each before it. Quantities are backpropagated in
+    groups of `BACKPROPAGATED_AT_ONCE`, each through the same graph.
+
+    Args:
+        answer: The quantities, (B, K), with their graph; a text's depend on its own tokens alone. A single one if the
+            pass is to be proved.
+        run: The pass, whose readouts are at the places.
+        places: Where contributions are read.
+        retain: Whether the graph stays, for another call.
+
+    Returns:
+        The values of the quantities, the tokens' contributions by place, (B, K, T) each, without those of sinks, and
+        the sinks' contributions by place, (B, K) each.
+
+    Raises:
+        UnsupportedModelError: If an operation without a rule receives a gradient, or the contributions of a pass that
+            is proved do not sum to the answer.
+    """
     sums, proof, entries = answer.sum(0), run.proof, lowest_of_sides(run.readouts)  # (K,)
     last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
     needed: set[Place] = {*places, *with_sinks, *([last] if with_sinks else [])}

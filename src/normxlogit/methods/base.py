@@ -163,6 +163,10 @@ class Method(ABC):
         """
         return None
 
+    def notes_on(self, model: TaskModel) -> tuple[str, ...]:
+        """Return what a reader of scores of this model should know of the method, after its first pass."""
+        return ()
+
     def signed_on(self, task: Task) -> bool:
         """Return whether negative scores mean evidence against the target on a model of this task."""
         return self.info.signed

@@ -90,6 +90,14 @@ class FrozenGradient(Method):
             return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
         return super().forward(model, batch, predict=predict)
 
+    def notes_on(self, model: TaskModel) -> tuple[str, ...]:
+        """Say where scores are of the word embeddings, as the layers of a model are not known."""
+        is_of_layers = isinstance(self.read_at, str) and model.task.reads != "signal"
+        if not is_of_layers or model.parts.outputs is not None:
+            return ()
+        name = type(model.module).__name__
+        return (f"read at the word embeddings alone: no modules of {name} were found that return its layers' outputs",)
+
     def score(self, request: Request) -> Scores:
         """Score by gradient times hidden state of the frozen network."""
         return self.score_each(request)

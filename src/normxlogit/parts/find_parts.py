@@ -16,9 +16,17 @@ from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError, reason_of
 from .embeddings import table_of
 from .headpiece import Head, Headpiece, Parts, output_embedding_path
-from .layer_outputs import embedding_output, layer_outputs
+from .layer_outputs import LayerOutput, chained_outputs, embedding_output, layer_outputs
 from .layer_to_head import chained_layers, find_early_exit, find_tail, first_layer_input
-from .model_proofs import FirstText, rows_are_of_the_vocabulary, same_ids, spread_rows, trace_beside_another
+from .model_proofs import (
+    FirstText,
+    Traced,
+    on_every_path,
+    rows_are_of_the_vocabulary,
+    same_ids,
+    spread_rows,
+    trace_beside_another,
+)
 from .proofs import (
     batch_tolerance,
     beyond_rounding,
@@ -76,17 +84,32 @@ def find_parts(
         )
     site, axes = _embedding_site(model, calls, embedded, ids)
     squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is not one token's
-    outputs = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
+    outputs = None
+    if states and len(states) > 1 and not squeezed:
+        outputs = layer_outputs(calls, parts.trunk, states)
+    elif layers and states is None:
+        outputs = _outputs_by_structure(pool, layers, traced, filler)
+    embedding = None if squeezed else embedding_output(calls, embedded)
+    if is_plain_module and outputs and embedding and not on_every_path(pool, [embedding], traced, filler):
+        embedding = None
     parts = replace(
         parts,
         embedding_site=site,
         embedding_axes=axes,
         outputs=None if outputs and parts.layers not in (None, len(outputs)) else outputs,  # of all layers read
-        embedding_output=None if squeezed else embedding_output(calls, embedded),
+        embedding_output=embedding,
         tables=_lookup_tables(model, calls, ids),
         unverified=() if unverified is None else (unverified,),
     )
     return parts, FirstText.of(dict(text), traced, batched=not pads_inside)
+
+
+def _outputs_by_structure(
+    pool: Pool[PreTrainedModel], layers: list[Call], traced: Traced, filler: int
+) -> tuple[LayerOutput, ...] | None:
+    """Return the proved outputs of layers that were found by structure, as plain modules return no states; or None."""
+    outputs = chained_outputs(layers, traced.inputs["input_ids"].shape)
+    return outputs if outputs and on_every_path(pool, outputs, traced, filler) else None
 
 
 def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:

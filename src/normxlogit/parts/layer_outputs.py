@@ -1,9 +1,10 @@
 """The module and the call that returns the output of each layer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..copies.run import several_states, tensor_of
@@ -41,6 +42,27 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
         if order is not None
     ]
     return tuple(ordered) if len(ordered) == len(outputs) else None
+
+
+def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOutput, ...]:
+    """Return the outputs of layers that were found by structure, see `chained_layers`, not by their states.
+
+    Args:
+        layers: The calls of the layers, in their order.
+        shape: Of the token ids, (B, T); the layers may hold the axis of tokens first.
+
+    Returns:
+        An output for each layer; () if one of them has no state for each token.
+    """
+    orders: dict[torch.Size, Axes] = {torch.Size(shape[::-1]): (1, 0, 2), shape: BATCH_FIRST}
+    states = [tensor_of(call.returned) for call in layers]
+    axes = [None if state is None else orders.get(state.shape[:2]) for state in states]
+    outputs = [
+        LayerOutput(call.path, call.number, order)
+        for call, order in zip(layers, axes, strict=True)
+        if order is not None
+    ]
+    return tuple(outputs) if len(outputs) == len(layers) else ()
 
 
 def encoder_outputs(copy: Any, inputs: Mapping[str, Any]) -> tuple[LayerOutput, ...]:

@@ -1,8 +1,9 @@
 """Proofs that run the model: on a text alone and beside another, twice, and at rows of its vocabulary."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import gcd
 from typing import Any
 
@@ -14,11 +15,20 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import is_finite
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Pool, private_clone, run
+from ..copies.run import Pool, Replace, Site, private_clone, run, tensor_of, with_tensor
 from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
-from .proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, quantises_by_batch, tolerance_for
+from .layer_outputs import LayerOutput
+from .proofs import (
+    SUM_ERROR,
+    batch_tolerance,
+    beyond_rounding,
+    largest_difference,
+    proof,
+    quantises_by_batch,
+    tolerance_for,
+)
 
 REPEATS = 8  # runs of a model that draws random numbers, on the same input
 PROOF_ROWS = 7  # vocabulary entries that are computed alone at every token, spread over the vocabulary
@@ -53,6 +63,48 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
         reraise_out_of_memory(error)
         return False
     return rows_difference <= tolerance and shift_difference <= tolerance
+
+
+@proof(
+    compares="the model's answer to a text, and to another one where a layer returns what it did for the first",
+    tolerance="rounding; where the layer's output is not replaced the answers must differ",
+    why="scores that are read at a layer are of all that the text says if no path to the answer leads around it",
+    when="first call of modules whose layers were found by structure; a pass for each layer and one more",
+)
+def on_every_path(pool: Pool[PreTrainedModel], outputs: Sequence[LayerOutput], traced: "Traced", filler: int) -> bool:
+    """Return whether the answer depends on a text by the output of each of some modules alone.
+
+    Args:
+        pool: Copies of the model.
+        outputs: The module calls that return the outputs.
+        traced: A pass over the text.
+        filler: The token of which the other text consists.
+    """
+    states = {Site(call.path, call=call.number): tensor_of(call.returned) for call in traced.calls}
+    another = {**traced.inputs, "input_ids": torch.full_like(traced.inputs["input_ids"], filler)}
+
+    def answer_with(replaced: Mapping[Site, Replace]) -> Tensor | None:
+        with pool.lease() as copy, torch.inference_mode():
+            return answer_of(run(copy, another, replace=replaced).output)
+
+    try:
+        other_answer = answer_with({})
+        if other_answer is None or beyond_rounding(other_answer, traced.logits) is None:
+            return False
+        for output in outputs:
+            site = Site(output.path, call=output.call)
+            answer = answer_with({site: partial(_with_state, states[site])})
+            if answer is None or beyond_rounding(answer, traced.logits) is not None:
+                return False
+    except Exception as error:  # a module of one's own may fail in any way on another text
+        reraise_out_of_memory(error)
+        return False
+    return True
+
+
+def _with_state(state: Tensor, returned: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a module's output with another state."""
+    return with_tensor(returned, state)
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if token_table is None else task.outputs.describe(token_table)
     diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
     batch_targets = describe_targets(target, ids, contrast, places)
-    precision = (*autocast_note(batch.inputs, run.dtype), *model.notes)
+    of_model = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
     results, start = [], 0
     for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
@@ -175,7 +175,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 text=encoding.text,
                 text_pair=encoding.text_pair,
                 messages=message_spans(encoding.contents),
-                notes=(*encoding.notes, *precision, *same_contrast, *of_sinks),
+                notes=(*encoding.notes, *of_model, *same_contrast, *of_sinks),
                 predictions=(predictions[row],),  # type: ignore[index]
                 targets=targets,
                 layers=layers or None,

@@ -191,6 +191,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
         )
         same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
         notes = [*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.notes, *same_contrast]
+        notes += completion.options.method.notes_on(model)
         if all(completion.completed.encoding.special[completion.start :]):
             notes.append(NO_TEXT.format(result.tokens[completion.start]))
         results.append(replace(result, notes=tuple(notes)))
