@@ -21,14 +21,14 @@ from normxlogit.methods import method_named
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
-from normxlogit.results.targets import Explained
+from normxlogit.results.targets import OutputQuantity
 
 Array = npt.NDArray[np.float64]
 
 PAIRS = Path(__file__).with_name("answer_pairs.jsonl")
 """Prompts with two answers each, which were written before any score was seen."""
 
-QUANTITIES: dict[Explained, str] = {"logit": "sum of logits less their mean", "log-probability": "log-probability"}
+QUANTITIES: dict[OutputQuantity, str] = {"logit": "sum of logits less their mean", "log-probability": "log-probability"}
 """What is explained of each answer, with its name in the table."""
 
 
@@ -52,7 +52,7 @@ class ExplainedPair:
     """
 
     same_length: bool
-    scores: dict[Explained, Array]
+    scores: dict[OutputQuantity, Array]
     difference: float
     losses: Array
 
@@ -85,7 +85,7 @@ def _explained(explainer: Explainer, pair: AnswerPair) -> ExplainedPair:
     return ExplainedPair(len(answer_ids[0]) == len(answer_ids[1]), scores, float(difference), losses)
 
 
-def _prompt_scores(explainer: Explainer, prompt: str, answer_ids: list[int], quantity: Explained) -> Array:
+def _prompt_scores(explainer: Explainer, prompt: str, answer_ids: list[int], quantity: OutputQuantity) -> Array:
     """Return the scores of a prompt's tokens for one answer by the default method, (T,)."""
     model = explainer.language_model
     options = Options(method=method_named("frozen-gradient"), explained=quantity)
@@ -127,7 +127,7 @@ def pairs_table(explained: Sequence[ExplainedPair]) -> str:
     return markdown_table(columns, rows)
 
 
-def _cells(pairs: Sequence[ExplainedPair], quantity: Explained) -> list[str]:
+def _cells(pairs: Sequence[ExplainedPair], quantity: OutputQuantity) -> list[str]:
     """Return the cells of one row of the table."""
     correlations, found, signs = [], 0, 0
     for pair in pairs:

@@ -19,7 +19,7 @@ from ..errors import MethodError
 from ..inputs.encoding import Batch
 from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..results.storage.schema import setting_text
-from ..results.targets import Explained, Quantity
+from ..results.targets import OutputQuantity, Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
 from .registry import check, settings_of, unknown_setting
@@ -178,7 +178,7 @@ class Method(ABC):
         """
         return self.signed_on(task) and not (self.reads_logits or self.info.tokenwise)
 
-    def quantity_on(self, task: Task, *, contrasted: bool = False, explained: Explained = "logit") -> Quantity:
+    def quantity_on(self, task: Task, *, contrasted: bool = False, explained: OutputQuantity = "logit") -> Quantity:
         """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""
         if task.outputs.kind == "value":
             return "value"

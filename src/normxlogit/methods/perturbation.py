@@ -17,7 +17,7 @@ import torch
 from ..inputs.encoding import Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, check_words, masks, moved_position, tokens_removed
-from ..results.targets import Explained, Quantity
+from ..results.targets import OutputQuantity, Quantity
 from ..tasks import Task
 from .base import Method, Request, Scores, remainder
 from .registry import LOGITS, register
@@ -97,11 +97,11 @@ class Perturbation(Method):
     """Whether the answers are the log-odds of the target's probability, instead of its logit; where log-probabilities
     are explained, they are these."""
 
-    def fits_log_odds(self, explained: Explained) -> bool:
+    def fits_log_odds(self, explained: OutputQuantity) -> bool:
         """Return whether the answers are log-odds where the logit, or the log-probability, is explained."""
         return self.log_odds and explained == "logit"
 
-    def quantity_on(self, task: Task, *, contrasted: bool = False, explained: Explained = "logit") -> Quantity:
+    def quantity_on(self, task: Task, *, contrasted: bool = False, explained: OutputQuantity = "logit") -> Quantity:
         """Return what the method explains: log odds, or what other methods do."""
         if self.fits_log_odds(explained):
             return "log odds"

@@ -21,12 +21,14 @@ from ..leave_out.search import run_searches
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_arguments
-from ..pipeline.completions.completed_prompts import read_completion
+from ..pipeline.completions.completed_prompts import Completed, read_completion
 from ..pipeline.completions.leave_out import log_probabilities
-from ..pipeline.options import checked_verify
+from ..pipeline.completions.sources import explain_sources, explained_of
+from ..pipeline.options import Options, checked_verify
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
+from ..tasks.base import generating_task
 from ..tasks.targets import Choice, index_of
 from ..text.same import word_key
 from .aligned import Aligned
@@ -189,7 +191,7 @@ def compare_models(
             raise InputError("target= and contrast= are for classifiers; a completion is compared whole")
         single = isinstance(completion, str)
         prompts, completions = ([texts], [completion]) if single else (list(texts), list(completion))
-        explained = [_explain_completions(side, prompts, completions, method) for side in sides]
+        explained = _explain_completions(sides, list(zip(prompts, completions, strict=True)), method)
     aligned = [Aligned.of(first, second) for first, second in zip(*(results for results, _ in explained), strict=True)]
 
     def without(removals: list[TextRemoval]) -> list[tuple[Answer, Answer]]:
@@ -252,16 +254,33 @@ def _explain_answers(
 
 
 def _explain_completions(
-    side: Side, prompts: Sequence[Any], completions: Sequence[str], method: str | Method | None
-) -> Explained:
-    """Explain completions, each as a whole; what is measured of one is its log-probability."""
-    with side.active():
-        model = side.explainer.language_model
-        results = side.explainer.explain_completion(prompts, completions, method=method, parts="all")
-        completed = [read_completion(model, *pair) for pair in zip(prompts, completions, strict=True)]
+    sides: tuple[Side, Side], texts: Sequence[tuple[Any, str]], method: str | Method | None
+) -> list[Explained]:
+    """Explain completions of prompts by both models, each as a whole.
+
+    Where the models' tokenizers make a completion of different numbers of tokens, its log-probability is explained.
+    """
+    of_sides: list[list[Completed]] = []
+    for side in sides:
+        with side.active():
+            model = side.explainer.language_model
+            generating_task(model).check_prompts(model)
+            of_sides.append([read_completion(model, prompt, completion) for prompt, completion in texts])
+    quantities = [explained_of(answers) for answers in zip(*of_sides, strict=True)]
+    explained = []
+    for side, completed in zip(sides, of_sides, strict=True):
+        options = [Options.of_completions({"method": method, "explained": quantity}) for quantity in quantities]
+        with side.active():
+            explained.append(_explained_by(side.explainer.language_model, completed, options))
+    return explained
+
+
+def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> Explained:
+    """Explain completions by one model; what is measured of one without tokens is its log-probability."""
     if any(each.encoding.source is not None for each in completed):
         raise UnsupportedModelError("completions are compared of causal language models")
-    counts = [len(each.encoding) - each.prompt_tokens for each in completed]
+    results = [explain_sources(model, *each, None, "all") for each in zip(completed, options, strict=True)]
+    counts = [len(each.generated_ids) for each in completed]
 
     def without(removal: TextRemoval) -> Encoding:
         """Return a prompt and its completion without some tokens of the prompt."""

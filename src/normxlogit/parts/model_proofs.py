@@ -102,9 +102,9 @@ def on_every_path(pool: Pool[PreTrainedModel], outputs: Sequence[LayerOutput], t
     return True
 
 
-def _with_state(state: Tensor, returned: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a module's output with another state."""
-    return with_tensor(returned, state)
+def _with_state(state: Tensor | None, returned: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a module's output with another state; None, which changes nothing, if there is none."""
+    return None if state is None else with_tensor(returned, state)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ..methods.registry import completion_methods, default_methods, named_or_def
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.targets import Explained
+from ..results.targets import OutputQuantity
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
 
@@ -53,7 +53,7 @@ class Options:
     sources: Any = None
     reasoning: Any = None
     other_answer: Any = None  # a text or token ids that the whole completion is explained against
-    explained: Explained = "logit"  # of each token of a completion
+    explained: OutputQuantity = "logit"  # of each token of a completion
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ def checked_verify(verify: Verify) -> Verify:
 
 
 def provenance(
-    model: TaskModel, method: Method, *, contrasted: bool = False, explained: Explained = "logit"
+    model: TaskModel, method: Method, *, contrasted: bool = False, explained: OutputQuantity = "logit"
 ) -> dict[str, Any]:
     """Return the fields of a result on the model and the method that it comes from, and what was explained."""
     return {

@@ -16,7 +16,7 @@ Quantity = Literal[
 ]
 """What is explained: the scores of methods whose scores add up are parts of it."""
 
-Explained = Literal["logit", "log-probability"]
+OutputQuantity = Literal["logit", "log-probability"]
 """What of an output is explained. Where whole answers are compared it is the log-probability: sums of logits over their
 tokens grow with the number of tokens."""
 

@@ -14,7 +14,7 @@ from ..copies.arithmetic import log_normaliser, mean_logit
 from ..errors import TargetError
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
-from ..results.targets import Explained, Target
+from ..results.targets import OutputQuantity, Target
 from .base import Task
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class BatchTargets:
     positions: Tensor | None
     labelled: bool
     task: Task
-    explained: Explained = field(default="logit", kw_only=True)
+    explained: OutputQuantity = field(default="logit", kw_only=True)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the target's logits minus the contrast's, (N, K), of all, (N, C): what NormXLogit and LogAt explain.

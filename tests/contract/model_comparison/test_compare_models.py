@@ -206,6 +206,21 @@ def test_the_log_probability_of_a_completion_is_compared() -> None:
     assert many[0].measured == pytest.approx(d.measured)
 
 
+def test_a_completion_of_different_numbers_of_tokens_is_compared_by_its_log_probability() -> None:
+    letters, words = tiny.letters(), tiny.tokenizer_for("llama")
+    config = transformers.LlamaConfig(**tiny.CONFIGS["llama"] | {"vocab_size": len(letters)})
+    models = tiny.model("llama", "CausalLM"), tiny.random_model(transformers.LlamaForCausalLM, config)
+    prompt, completion = "the movie is", " very bad"
+    d = compare_models((models[0], words), (models[1], letters), prompt, completion)
+    expected = [
+        nats_of(model, tokenizer(prompt + completion)["input_ids"], count)
+        for model, tokenizer, count in zip(models, (words, letters), (2, len(completion)), strict=True)
+    ]
+    np.testing.assert_allclose(d.measured, expected, rtol=1e-4)
+    assert d.quantity == "log-probability"
+    assert total(d) == pytest.approx(expected[1] - expected[0], abs=1e-3)
+
+
 def test_what_cannot_be_compared_is_refused() -> None:
     after, model = changed_word("bad"), adapted("bert")
     gpt2 = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")

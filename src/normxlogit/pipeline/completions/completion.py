@@ -18,7 +18,7 @@ from ...model.batch_attempts import batch_attempts, is_causal
 from ...model.task_model import ForwardPass, TaskModel, to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
-from ...results.targets import Explained, Prediction
+from ...results.targets import OutputQuantity, Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.media import Medium
 from ...tasks.base import units_of_tokens
@@ -311,7 +311,7 @@ def _requested_ids(model: TaskModel, options: Options, ids: list[int]) -> tuple[
 
 
 def batch_targets(
-    model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass, explained: Explained
+    model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass, explained: OutputQuantity
 ) -> BatchTargets:
     """Return targets for vocabulary entries, (B, G), of which the logit or the log-probability is explained."""
     device = run.hidden.device

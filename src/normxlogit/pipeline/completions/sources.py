@@ -22,7 +22,7 @@ from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
 from ...model.task_model import TaskModel, to_host
 from ...results.attribution import Attribution
-from ...results.targets import Explained, Quantity, Target
+from ...results.targets import OutputQuantity, Quantity, Target
 from ...results.units.spans import (
     NamedSpan,
     PartSpec,
@@ -118,7 +118,7 @@ def explain_sources(
 
 
 def score_sources(
-    method: Perturbation, ablations: Ablations, weights: Array, explained: Explained = "logit"
+    method: Perturbation, ablations: Ablations, weights: Array, explained: OutputQuantity = "logit"
 ) -> tuple[Array, Quantity, float]:
     """Score sources by a perturbation method, by the log-probability of parts of an answer without some of them.
 
@@ -201,7 +201,7 @@ def _token_scores(
 OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
 
 
-def explained_of(answers: Sequence[Completed]) -> Explained:
+def explained_of(answers: Sequence[Completed]) -> OutputQuantity:
     """Return what is explained of answers to one prompt that are compared with each other, or of a single one.
 
     The sum of logits less their mean grows with the number of tokens, so that the longest of several answers would win.
