@@ -96,7 +96,7 @@ def test_several_targets_of_different_lengths_have_their_log_probabilities_in_ro
     assert quantities == {"logit less the vocabulary's mean"}, "no text is compared with another"
 
 
-ANSWERS = (" bad", " very bad", " a great film", " not good and the movie is")
+ANSWERS = (" bad", " good", " very bad", " not good", " a great film", " not good and the movie is")
 
 
 @pytest.mark.parametrize("method", present("frozen-gradient", "gradient-x-input", "occlusion"))
@@ -104,14 +104,15 @@ ANSWERS = (" bad", " very bad", " a great film", " not good and the movie is")
 def test_what_is_printed_for_an_answer_is_likelier_or_the_result_says_why_not(family, method) -> None:
     torch.manual_seed(FAMILIES.index(family))
     explainer = Explainer(tiny.model(family, "CausalLM"), tiny.tokenizer_for(family))
-    for pair in itertools.combinations(ANSWERS, 2):
+    for pair in itertools.combinations(ANSWERS, 2):  # also of the same length
         result = explainer.explain_completion("the cat is", pair[0], contrast=pair[1], method=method)
         first, second = (nats(explainer, "the cat is", answer) for answer in pair)
         name, other, printed = result.target.name, result.target.contrast, str(result)
         assert f"log-probability of {name!r}: {first:.2f}, of {other!r}: {second:.2f}" in printed
         assert ("times less likely" in printed) is (first < second)
-        if result.bias is not None:
+        if result.bias is not None and result.quantity.endswith("less the contrast's"):
             assert total(result) == pytest.approx(first - second, abs=1e-3)
+        assert result.quantity.startswith("log-probability") is (len(set(map(len, map(str.split, pair)))) == 2)
         is_for_the_likelier = bool(result.scores.sum() * (first - second) > 0)
         assert is_for_the_likelier is ("the less likely answer" not in printed)
 

@@ -14,6 +14,7 @@ from ..leave_out.removal import check_words
 from ..methods.base import Baseline, Method, Request, Scores, baseline_vectors, import_package, remainder
 from ..methods.registry import alternatives, register
 from ..model.task_model import TaskModel
+from ..tasks import Task
 
 Aggregate = Literal["l1", "l2", "sum"]
 Protocol = Literal["default", "published"]
@@ -83,9 +84,8 @@ class _Gradient(Method):
         self.protocol: Protocol = protocol
         self.captum = import_package("captum.attr")  # now, to say that it is missing
 
-    @property
-    def signed(self) -> bool:
-        """Whether the sum over the width keeps the sign."""
+    def signed_on(self, task: Task) -> bool:
+        """Return whether scores have a sign: that of the sum over the width."""
         return self.aggregate == "sum"
 
     def score(self, request: Request) -> Scores:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, UnsupportedModelError
+from ..errors import DataError, MethodError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method
 from ..results.attribution import Attribution
@@ -128,7 +128,7 @@ def _measured(
         for _, item in with_progress(method.spec, judged, on_progress):
             by_place = _scores(_explained(explainer, item.case, method, item.case.units), item.case.units)
             scores.append(np.array([by_place[unit] for unit in item.units]))  # (U,)
-    except UnsupportedModelError as error:
+    except (MethodError, UnsupportedModelError) as error:
         return Refused(method.spec, str(error))
     return _result(method.spec, judged, scores)
 

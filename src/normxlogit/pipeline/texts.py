@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
-from ..errors import HeadMismatchError, TargetError, UnsupportedModelError
+from ..errors import HeadMismatchError, MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding, Indices, too_long, windows
 from ..inputs.texts import repeatable
 from ..leave_out.answers import TextAnswers
@@ -47,7 +47,10 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
             return explain_inputs(model, inputs, replace(options, method=method_named(name)))
         except UnsupportedModelError as error:  # noqa: PERF203  # of two methods
             notes = (f"{name}, the default, does not work on this model: {error}",)
-    results = explain_inputs(model, inputs, replace(options, method=method_named(last)))
+    try:
+        results = explain_inputs(model, inputs, replace(options, method=method_named(last)))
+    except MethodError as error:  # it does not explain what is asked
+        raise MethodError("; ".join((str(error), *notes))) from None
     if isinstance(results, Attribution):
         return replace(results, notes=(*results.notes, *notes))
     return Attributions(replace(result, notes=(*result.notes, *notes)) for result in results)

@@ -265,7 +265,7 @@ def explain_answer(
         diagnostics=dict(passes),
         notes=tuple(dict.fromkeys(notes)),
     )
-    if options.explained == "log-probability":
+    if options.explained == "log-probability" or other_answer is not None:
         result = _with_log_probabilities(model, answers, result)
     result = result if sources is None or removes_sources else grouped(result, sources)
     return with_completion_verification(model, completed, result, options.verify, sources)
@@ -288,13 +288,23 @@ def _with_log_probabilities(model: TaskModel, answers: Sequence[Completed], resu
     nats = [
         float(log_probabilities(model, [answer.encoding], [len(answer.generated_ids)])[0].sum()) for answer in answers
     ]
-    target, quantity = result.target, result.quantity
-    notes = [f"log-probability of {target.name!r}: {nats[0]:.2f}"]
-    if target.contrast is not None:
-        difference, quantity = nats[0] - nats[1], "log-probability less the contrast's"
-        notes[0] += f", of {target.contrast!r}: {nats[1]:.2f}; {target.name!r} is {likelihood_text(difference)}"
-        notes += _against_the_likelier(result, difference)
-    return replace(result, quantity=quantity, notes=(*notes, *result.notes))
+    target, notes = result.target, [f"log-probability of {result.target.name!r}: {nats[0]:.2f}"]
+    if target.contrast is None:
+        return replace(result, notes=(*notes, *result.notes))
+    difference = nats[0] - nats[1]
+    notes[0] += f", of {target.contrast!r}: {nats[1]:.2f}; {target.name!r} is {likelihood_text(difference)}"
+    are_tokens = all(len(answer.generated_ids) == 1 for answer in answers)
+    result = replace(result, quantity=_quantity_of_difference(result.quantity, are_tokens=are_tokens))
+    return replace(result, notes=(*notes, *_against_the_likelier(result, difference), *result.notes))
+
+
+def _quantity_of_difference(quantity: Quantity, *, are_tokens: bool) -> Quantity:
+    """Return what is explained of two answers, or of two single tokens, by what is explained of each."""
+    if quantity == "log-probability":
+        return "log-probability less the contrast's"
+    if are_tokens and quantity == "logit less the vocabulary's mean":
+        return "logit less the contrast's"  # both are predicted at one place, where the mean is the same
+    return quantity
 
 
 def _against_the_likelier(result: Attribution, difference: float) -> list[str]:
@@ -308,8 +318,12 @@ def _against_the_likelier(result: Attribution, difference: float) -> list[str]:
     if total * difference >= 0:
         return []
     less_likely = result.target.name if difference < 0 else result.target.contrast
-    outweighs = "the bias outweighs them" if result.sink is None else "bias and sink outweigh them"
-    reason = "they do not add up to that" if result.bias is None else outweighs
+    if not result.quantity.endswith("less the contrast's"):
+        reason = f"they are of another quantity ({result.quantity})"
+    elif result.bias is None:
+        reason = "they do not add up to the difference"
+    else:
+        reason = "the bias outweighs them" if result.sink is None else "bias and sink outweigh them"
     return [f"the scores sum to {total:+.2f}, for {less_likely!r}, the less likely answer: {reason}"]
 
 
