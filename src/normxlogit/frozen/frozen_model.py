@@ -1,6 +1,6 @@
 """`FrozenModel`: passes of a task model through its frozen network; the first pass of each kind is proved."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -191,47 +191,82 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
         UnsupportedModelError: If an operation without a rule receives a gradient, or the contributions of a pass that
             is proved do not sum to the answer.
     """
-    sums, proof, entries = answer.sum(0), run.proof, lowest_of_sides(run.readouts)  # (K,)
-    last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
-    needed: set[Place] = {*places, *with_sinks, *([last] if with_sinks else [])}
-    places_read = sorted(needed, reverse=True)
-    readouts = [run.readouts[place] for place in places_read]
-    entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
-    groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
+    sinks_at = {place for place, readout in run.readouts.items() if readout.sinks is not None}
+    last = {max(run.readouts)} if sinks_at else set()  # where it shows which token is the only one that is read
+    places_read = sorted({*places, *sinks_at, *last}, reverse=True)
+    values, gradients = _contributions_at(answer.sum(0), run, places_read, retain=retain)
+    values, sink, is_sink = _without_sinks(answer, run, values)
+    if run.proof is not None:
+        entries = lowest_of_sides(run.readouts)
+        vectors = (vector for place in entries for vector in run.readouts[place].vectors)
+        run.proof.check([run.answer, *vectors], gradients)
+    return Contributions(
+        answer.detach(),
+        {place: values[place].transpose(0, 1) for place in places},
+        {place: sink[place] for place in places},
+        is_sink,
+    )
+
+
+def _contributions_at(
+    sums: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool
+) -> tuple[dict[Place, Tensor], list[Tensor | None]]:
+    """Backpropagate sums over texts of K quantities, (K,), in groups through the frozen network.
+
+    Returns:
+        The contributions by place, sinks' too, (K, B, T) each; and of a pass that is proved the last quantity's
+        gradients at what the proof sums over.
+    """
+    proof, readouts = run.proof, [run.readouts[place] for place in places]
+    entry_edges = [edge for place in lowest_of_sides(run.readouts) for edge in run.readouts[place].edges]
     proved: Sequence[Any] = () if proof is None else (run.answer, *entry_edges, *proof.leaves)
+    groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
     gradients: list[Tensor | None] = []
     by_group: list[list[Tensor]] = []  # by group and place, (k, B, T)
     constant = None if proof is None else proof.hold
     with frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded):
-        if with_sinks:
+        if any(readout.sinks is not None for readout in run.readouts.values()):
             detach_sinks(run.readouts)
         for group in groups:
             keep = retain or group is not groups[-1]
             of_group, gradients = _gradients(sums, group.tolist(), readouts, proved, keep)
             by_group.append(of_group)
-    values = {place: torch.cat(each) for place, each in zip(places_read, zip(*by_group, strict=True), strict=True)}
-    total, sink = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
-    sinks = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
-    exempt = only_token(values[last]) if with_sinks else None
-    for place, readout in zip(places_read, readouts, strict=True):  # the last first
-        if (held := readout.held(place.side, exempt)) is not None:
-            held = held.expand_as(values[place])  # (K, B, T)
-            of_sinks = values[place] * held
+    values = {place: torch.cat(each) for place, each in zip(places, zip(*by_group, strict=True), strict=True)}
+    return values, gradients
+
+
+def _without_sinks(
+    answer: Tensor, run: FrozenPass, values: Mapping[Place, Tensor]
+) -> tuple[dict[Place, Tensor], dict[Place, Tensor], Tensor | None]:
+    """Take what attention sinks contribute out of the contributions of tokens.
+
+    Args:
+        answer: The quantities, (B, K).
+        run: The pass; one that is proved is told what its sinks hold.
+        values: The contributions by place, the last place first, (K, B, T) each.
+
+    Returns:
+        The contributions without those of sinks; by place what sinks contribute there and at later places, (B, K);
+        and which tokens are sinks at any place, (B, S + T), the source's first, None if none is.
+    """
+    entries, has_sinks = lowest_of_sides(run.readouts), any(run.readouts[place].sinks is not None for place in values)
+    exempt = only_token(values[max(run.readouts)]) if has_sinks else None
+    is_sink = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
+    total = torch.zeros_like(answer, requires_grad=False)  # (B, K)
+    of_tokens, sink = dict(values), dict[Place, Tensor]()
+    for place, contributed in values.items():
+        held = run.readouts[place].held(place.side, exempt)
+        if held is not None:
+            held = held.expand_as(contributed)  # (K, B, T)
+            of_sinks = contributed * held
             total = total + of_sinks.sum(-1).T
-            values[place] = values[place].masked_fill(held, 0.0)
-            sinks[place.side] |= held.any(0).to(sinks[place.side].device)
-            if proof is not None and place not in entries:  # there they are among the inputs
-                proof.hold(of_sinks[-1])
+            of_tokens[place] = contributed.masked_fill(held, 0.0)
+            is_sink[place.side] |= held.any(0).to(is_sink[place.side].device)
+            if run.proof is not None and place not in entries:  # there they are among the inputs
+                run.proof.hold(of_sinks[-1])
         sink[place] = total
-    if proof is not None:
-        proof.check([run.answer, *(vector for place in entries for vector in run.readouts[place].vectors)], gradients)
-    any_sinks = torch.cat([*sinks.values()], -1)  # (B, S + T)
-    return Contributions(
-        answer.detach(),
-        {place: values[place].transpose(0, 1) for place in places},
-        {place: sink[place] for place in places},
-        any_sinks if with_sinks and any_sinks.any() else None,
-    )
+    of_sides = torch.cat([*is_sink.values()], -1)  # (B, S + T)
+    return of_tokens, sink, of_sides if has_sinks and of_sides.any() else None
 
 
 def _gradients(

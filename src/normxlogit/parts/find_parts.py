@@ -84,14 +84,11 @@ def find_parts(
         )
     site, axes = _embedding_site(model, calls, embedded, ids)
     squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is not one token's
-    outputs = None
-    if states and len(states) > 1 and not squeezed:
-        outputs = layer_outputs(calls, parts.trunk, states)
-    elif layers and states is None:
-        outputs = _outputs_by_structure(pool, layers, traced, filler)
-    embedding = None if squeezed else embedding_output(calls, embedded)
-    if is_plain_module and outputs and embedding and not on_every_path(pool, [embedding], traced, filler):
-        embedding = None
+    if is_plain_module and states is None:
+        outputs, embedding = _outputs_by_structure(pool, layers, None if squeezed else embedded, traced, filler)
+    else:
+        outputs = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
+        embedding = None if squeezed else embedding_output(calls, embedded)
     parts = replace(
         parts,
         embedding_site=site,
@@ -105,11 +102,23 @@ def find_parts(
 
 
 def _outputs_by_structure(
-    pool: Pool[PreTrainedModel], layers: list[Call], traced: Traced, filler: int
-) -> tuple[LayerOutput, ...] | None:
-    """Return the proved outputs of layers that were found by structure, as plain modules return no states; or None."""
+    pool: Pool[PreTrainedModel], layers: list[Call], embedded: Tensor | None, traced: Traced, filler: int
+) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
+    """Return the outputs of a plain module's layers, None if they are not proved, and of its embeddings.
+
+    Args:
+        pool: Copies of the module.
+        layers: The calls of its layers, see `chained_layers`; such a module returns no states.
+        embedded: What the first of them reads.
+        traced: A pass over a text.
+        filler: A token of which another text can consist.
+    """
+    embedding = embedding_output(traced.calls, embedded)
     outputs = chained_outputs(layers, traced.inputs["input_ids"].shape)
-    return outputs if outputs and on_every_path(pool, outputs, traced, filler) else None
+    if not outputs or not on_every_path(pool, outputs, traced, filler):
+        return None, embedding
+    bypassed = embedding is None or not on_every_path(pool, [embedding], traced, filler)
+    return outputs, None if bypassed else embedding
 
 
 def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:

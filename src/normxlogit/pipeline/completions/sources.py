@@ -22,7 +22,7 @@ from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
 from ...model.task_model import TaskModel, to_host
 from ...results.attribution import Attribution
-from ...results.targets import OutputQuantity, Quantity, Target
+from ...results.targets import OutputQuantity, Prediction, Quantity, Target
 from ...results.units.spans import (
     NamedSpan,
     PartSpec,
@@ -232,43 +232,64 @@ def explain_answer(
         InputError: If the prompt ends with other tokens before the one answer than before the other.
         MethodError: If the method does not explain log-probabilities, and these are compared.
     """
-    other_answer, start = completed.other, completed.prompt_tokens
-    answers = [completed] if other_answer is None else [completed, other_answer]
-    if any(each.encoding.ids[: each.prompt_tokens] != completed.encoding.ids[:start] for each in answers):
-        raise InputError(
-            "the tokenizer reads the end of the prompt as other tokens before the one answer than before the other: "
-            "begin both answers with the same space, or give them as token ids"
-        )
-    if other_answer is not None and options.explained == "logit":
+    answers = [completed] if completed.other is None else [completed, completed.other]
+    _check_same_prompt(answers)
+    if options.explained == "logit":
         options = replace(options, explained=explained_of(answers))
     if options.explained == "log-probability":
         _check_compares_answers(model, options)
     removes_sources = isinstance(options.method, Perturbation) and sources is not None
     explained = [explain_sources(model, each, options, sources if removes_sources else None) for each in answers]
     result = _difference(*map(_of_prompt, explained))
-    notes = [note for each in explained for note in each.notes]
-    if result.bias is not None and any(len(each.generated_ids) > 1 for each in answers):
-        notes.append(OWN_TOKENS)
-    if other_answer is not None and other_answer.encoding.ids == completed.encoding.ids:
-        notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
-    passes = Counter[str]()
-    for each in explained:
-        passes.update({name: float(cost) for name, cost in each.diagnostics.items() if name.endswith("passes")})
-    with torch.inference_mode():
-        run = model.run(model.batch([completed.encoding.take(range(start))], [0]))
-        predictions = model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
     result = replace(
         result,
         targets=(_target(model, completed, (explained[0].prompt_tokens or 0) - 1),),
-        predictions=predictions,
+        predictions=_next_token(model, completed),
         messages=result.messages or message_spans(completed.encoding.contents),
-        diagnostics=dict(passes),
-        notes=tuple(dict.fromkeys(notes)),
+        diagnostics=_passes(explained),
+        notes=_notes_of(explained, answers, adds_up=result.bias is not None),
     )
-    if options.explained == "log-probability" or other_answer is not None:
+    if options.explained == "log-probability" or len(answers) > 1:
         result = _with_log_probabilities(model, answers, result)
     result = result if sources is None or removes_sources else grouped(result, sources)
     return with_completion_verification(model, completed, result, options.verify, sources)
+
+
+def _check_same_prompt(answers: Sequence[Completed]) -> None:
+    """Refuse answers before which the tokenizer reads the end of one prompt as different tokens."""
+    first = answers[0]
+    prompt_ids = first.encoding.ids[: first.prompt_tokens]
+    if any(answer.encoding.ids[: answer.prompt_tokens] != prompt_ids for answer in answers):
+        raise InputError(
+            "the tokenizer reads the end of the prompt as other tokens before the one answer than before the other: "
+            "begin both answers with the same space, or give them as token ids"
+        )
+
+
+def _next_token(model: TaskModel, completed: Completed) -> tuple[Prediction, ...]:
+    """Return the model's prediction after the prompt."""
+    prompt = completed.encoding.take(range(completed.prompt_tokens))
+    with torch.inference_mode():
+        run = model.run(model.batch([prompt], [0]))
+        return model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
+
+
+def _passes(explained: Sequence[Attribution]) -> dict[str, float]:
+    """Return how many passes of each kind several explanations took together."""
+    passes = Counter[str]()
+    for each in explained:
+        passes.update({name: float(cost) for name, cost in each.diagnostics.items() if name.endswith("passes")})
+    return dict(passes)
+
+
+def _notes_of(explained: Sequence[Attribution], answers: Sequence[Completed], *, adds_up: bool) -> tuple[str, ...]:
+    """Return the notes of explained answers, and what is to be known of their difference."""
+    notes = [note for each in explained for note in each.notes]
+    if adds_up and any(len(answer.generated_ids) > 1 for answer in answers):
+        notes.append(OWN_TOKENS)
+    if len(answers) > 1 and answers[0].encoding.ids == answers[1].encoding.ids:
+        notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
+    return tuple(dict.fromkeys(notes))
 
 
 def _check_compares_answers(model: TaskModel, options: Options) -> None:
