@@ -87,8 +87,8 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
     unit_of_part = {span: len(a.units.sources) + place for place, span in enumerate(earlier_parts(a))}
     placed_pieces: list[PlacedPiece] = []
     for part, target in enumerate(a.targets):
-        span = target.span or (0, 0)
-        placed_pieces.append((*span, Piece("", kind="strong", part=part, source=unit_of_part.get(span))))
+        start, end = span = target.span or (0, 0)
+        placed_pieces.append((start, end, Piece("", kind="strong", part=part, source=unit_of_part.get(span))))
     placed_pieces.sort(key=lambda placed: placed[:2])
-    start = placed_pieces[0][0] if from_first else len(a.prompt or "")
-    return cut(a.text or "", placed_pieces, start)
+    shown_from = placed_pieces[0][0] if from_first else len(a.prompt or "")
+    return cut(a.text or "", placed_pieces, shown_from)
