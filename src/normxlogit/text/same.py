@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from .boundaries import UNSPACED, Span, word_spans
+from .boundaries import word_spans
+from .characters import UNSPACED, Span
 from .markdown import inline_marks, line_marks, link_marks
 
 Indices = npt.NDArray[np.int64]

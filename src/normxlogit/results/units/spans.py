@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, InputError
-from ...text.boundaries import paragraph_spans, sentence_spans, trimmed
+from ...text.boundaries import paragraph_spans, sentence_spans
+from ...text.characters import trimmed
 from ..storage.schema import FloatArray, Index
 from ..targets import Target
 from .kinds import Merge, PartKind, SourceKind
