@@ -26,6 +26,12 @@ SAME = [
     *(("STRASSE", "Straße"), ("ΟΔΟΣ", "οδος"), ("İSTANBUL", "istanbul"), ("KIZGIN", "kızgın")),  # case
     *(("“Paris”", '"Paris"'), ("«Paris»", '"Paris"'), ("「パリ」", '"パリ"'), ("don’t", "don't"), ("don`t", "don't")),
     *(("8–12", "8-12"), ("8—12", "8-12"), ("8--12", "8-12"), ("−5", "-5"), ("word—word", "word -- word")),  # dashes
+    *(
+        ("« Paris »", "“Paris”"),
+        ("C'est fini !", "C’est fini!"),
+        ("50 %", "50%"),
+        ("er: »Was?« fragt", 'er: "Was?" fragt'),
+    ),
     *(("Paris–Roubaix", "Paris-Roubaix"), ("Hawaiʻi", "Hawai'i"), ("צה״ל", 'צה"ל')),
     *(
         ("exam\u00adple", "example"),
@@ -49,7 +55,7 @@ SAME = [
 OTHER = [
     *(("102", "10²"), ("21/2", "2½"), ("12", "1-2"), ("-5", "5"), ("2*3", "23"), ("x**2", "x2"), ("5′", "5″")),
     *(("Köln", "Koln"), ("각", "가"), ("が", "か"), ("कि", "क"), ("12. Mai", "13. Mai"), ("5. Mai", "Mai")),
-    *(("C++", "C"), ("C#", "C"), ("*", "_"), ("---", ""), ("\u00ad", ""), ("items[1]", "items1")),
+    *(("C++", "C"), ("C#", "C"), ("*", "_"), ("---", ""), ("|", ""), ("\u00ad", ""), ("items[1]", "items1")),
     *(("snake_case", "snakecase"), ("😀", "😁"), ("🇩🇪", "🇫🇷"), ("pas bon", "passbon"), ("a b", "ab")),
     ("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "🏴"),
 ]
@@ -84,6 +90,10 @@ def test_other(first, second):
         ("8—12", "8", ["8"]),
         ("a [link](http://x.y) here", "link here", ["link](http://x.y) here"]),
         ("anything", "", []),
+        ("a ** b | c", "**", ["**"]),
+        ("a ** b | c", "|", ["|"]),
+        ("3-5 and -5", "-5", ["-5"]),
+        ("il dit « oui » et", "“oui” et", ["« oui » et"]),
         ("", "x", []),
     ],
 )
