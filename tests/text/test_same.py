@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from normxlogit.text.same import comparable, find_text, same_text
+from normxlogit.text.same import comparable, find_text, same_text, word_key
 
 
 def decomposed(text: str) -> str:
@@ -123,6 +123,17 @@ def test_a_word_is_found_in_every_text_that_has_it(words):
     for word in words:
         for same in (word, decomposed(word), word.upper(), f"_{word}_"):
             assert len(find_text(text, same)) >= words.count(word)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(max_size=4))
+def test_a_word_has_the_form_in_which_all_texts_are_compared(word):
+    assert word_key(word) == comparable(word).text
+
+
+@pytest.mark.parametrize("text", [text for pair in [*SAME, *OTHER] for text in pair])
+def test_the_key_of_a_word_is_its_compared_form(text):
+    assert word_key(text) == comparable(text).text
 
 
 PLAIN, CHINESE = "Plain, “quoted” – and **bold**. ", "巴黎是首都。"

@@ -174,7 +174,8 @@ def word_key(word: str) -> str:
     Args:
         word: A short text.
     """
-    return comparable(word).text
+    is_plain = word.isalpha() and unicodedata.is_normalized("NFKC", word) and not _FOLDED_LETTER.search(word)
+    return unicodedata.normalize("NFKC", word.casefold()) if is_plain else comparable(word).text
 
 
 def matching_names(name: str, names: Sequence[str]) -> list[int]:
@@ -313,4 +314,7 @@ _SAME_SIGNS = {
     "ک": "ك",
     "ی": "ي",
 }
+_FOLDED_LETTER = regex.compile(r"[İıꞋꞌكي\u0640\p{Lm}\p{Default_Ignorable_Code_Point}]")
+"""Letters that become others, or are left out, beside their case."""
+
 _SIGNS = str.maketrans({sign: plain for plain, signs in _SAME_SIGNS.items() for sign in signs})
