@@ -114,3 +114,16 @@ def test_lists_of_words_count_a_word_once(explainer: Explainer) -> None:
     words = {word.text: word.texts for word in many.top(20)}
     assert (words["wonderful"], words["don't"]) == (3, 2)
     assert set(words) == {"a", "wonderful", "film", "don't"}
+
+
+def test_sentences_are_those_of_a_reader(explainer: Explainer) -> None:
+    table, code = "| a | b |\n|---|:-:|\n| 1 | 2 |", "```python\nx = items[1]. Y\n```"
+    text = f"Am 5. Mai war es bad. Nun ist es gut.\n\n---\n\n{table}\n\n{code}\n\n😀\n\n好。坏。"
+    removed = {removal.units[0] for removal in explainer(text, verify="sentence").verified.single}
+    rows = {"| a | b |", "| 1 | 2 |"}
+    assert removed == {"Am 5. Mai war es bad.", "Nun ist es gut.", "x = items[1]. Y", "好。", "坏。"} | rows
+
+
+def test_an_answer_without_a_sentence_is_one_part() -> None:
+    g = tiny.explainer("gpt2", "CausalLM").explain_completion("the movie is good .", " . . !")
+    assert [target.name for target in g.group_targets("sentence").targets] == [". . !"]
