@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -127,12 +128,28 @@ def test_the_lowest_scores_are_the_other_end(many: Attributions) -> None:
     assert all(a.tokens[token.position] == token.text for token in lowest)
 
 
-@pytest.mark.parametrize("text", ["\u4eca\u5929 \u597d", "\u597d"])
-def test_a_text_that_the_vocabulary_does_not_know_has_no_colours(text: str) -> None:
-    drawn = str(Explainer.from_pretrained()(text))
-    assert "unknown to the tokenizer" in drawn
-    assert drawn.count("[UNK]") == 1, "it is said once"
-    assert f"\n{text}\n" in f"{drawn}\n", "no mark behind any of them"
+@pytest.mark.parametrize(
+    ("text", "unknown"), [("\u4eca\u5929 \u597d", 3), ("\u597d", 1), ("a bad film \U0001f600 , really", 1)]
+)
+def test_a_word_that_the_tokenizer_does_not_know_is_coloured_and_named(text: str, unknown: int, tmp_path: Path) -> None:
+    explainer = Explainer.from_pretrained()
+    a, drawn = explainer(text), str(explainer(text))
+    (note,) = a.notes
+    assert note in drawn
+    assert a.tokens.count("[UNK]") == unknown
+    strongest = max(abs(word.score) for word in a.words())
+    line = next(line for line in drawn.splitlines() if line.startswith("The tokenizer does not know"))
+    for word in a.words():
+        if a.tokens[word.position] == "[UNK]":
+            assert word.text in line
+            assert f"{word.text}(" in drawn or abs(word.score) < strongest / 8, "coloured like any other"
+    a.to_html(tmp_path / "page.html")
+    assert "unknown to the tokenizer, and read as: [UNK]" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "[UNK]" in str(explainer.compare(text, ["normxlogit", "frozen-gradient"]))
+
+
+def test_known_words_and_special_tokens_have_no_note_on_unknown_ones() -> None:
+    assert Explainer.from_pretrained()("a good film").notes == ()
     writer = tiny.explainer("llama", "CausalLM")
     assert writer({"input_ids": [[writer.tokenizer.cls_token_id]]})[0].notes == (), "special tokens are known"
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from normxlogit.text.same import comparable, find_text, same_text
+from normxlogit.text.same import comparable, find_text, same_text, word_key
 
 
 def decomposed(text: str) -> str:
@@ -26,6 +26,12 @@ SAME = [
     *(("STRASSE", "Straße"), ("ΟΔΟΣ", "οδος"), ("İSTANBUL", "istanbul"), ("KIZGIN", "kızgın")),  # case
     *(("“Paris”", '"Paris"'), ("«Paris»", '"Paris"'), ("「パリ」", '"パリ"'), ("don’t", "don't"), ("don`t", "don't")),
     *(("8–12", "8-12"), ("8—12", "8-12"), ("8--12", "8-12"), ("−5", "-5"), ("word—word", "word -- word")),  # dashes
+    *(
+        ("« Paris »", "“Paris”"),
+        ("C'est fini !", "C’est fini!"),
+        ("50 %", "50%"),
+        ("er: »Was?« fragt", 'er: "Was?" fragt'),
+    ),
     *(("Paris–Roubaix", "Paris-Roubaix"), ("Hawaiʻi", "Hawai'i"), ("צה״ל", 'צה"ל')),
     *(
         ("exam\u00adple", "example"),
@@ -49,7 +55,7 @@ SAME = [
 OTHER = [
     *(("102", "10²"), ("21/2", "2½"), ("12", "1-2"), ("-5", "5"), ("2*3", "23"), ("x**2", "x2"), ("5′", "5″")),
     *(("Köln", "Koln"), ("각", "가"), ("が", "か"), ("कि", "क"), ("12. Mai", "13. Mai"), ("5. Mai", "Mai")),
-    *(("C++", "C"), ("C#", "C"), ("*", "_"), ("---", ""), ("\u00ad", ""), ("items[1]", "items1")),
+    *(("C++", "C"), ("C#", "C"), ("*", "_"), ("---", ""), ("|", ""), ("\u00ad", ""), ("items[1]", "items1")),
     *(("snake_case", "snakecase"), ("😀", "😁"), ("🇩🇪", "🇫🇷"), ("pas bon", "passbon"), ("a b", "ab")),
     ("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "🏴"),
 ]
@@ -84,6 +90,10 @@ def test_other(first, second):
         ("8—12", "8", ["8"]),
         ("a [link](http://x.y) here", "link here", ["link](http://x.y) here"]),
         ("anything", "", []),
+        ("a ** b | c", "**", ["**"]),
+        ("a ** b | c", "|", ["|"]),
+        ("3-5 and -5", "-5", ["-5"]),
+        ("il dit « oui » et", "“oui” et", ["« oui » et"]),
         ("", "x", []),
     ],
 )
@@ -113,6 +123,17 @@ def test_a_word_is_found_in_every_text_that_has_it(words):
     for word in words:
         for same in (word, decomposed(word), word.upper(), f"_{word}_"):
             assert len(find_text(text, same)) >= words.count(word)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(max_size=4))
+def test_a_word_has_the_form_in_which_all_texts_are_compared(word):
+    assert word_key(word) == comparable(word).text
+
+
+@pytest.mark.parametrize("text", [text for pair in [*SAME, *OTHER] for text in pair])
+def test_the_key_of_a_word_is_its_compared_form(text):
+    assert word_key(text) == comparable(text).text
 
 
 PLAIN, CHINESE = "Plain, “quoted” – and **bold**. ", "巴黎是首都。"

@@ -25,7 +25,7 @@ TRUNCATED = (
 )
 
 MAX_UNKNOWN_SHARE = 0.5
-"""A text gets a note from this share of unknown tokens on."""
+"""The note on a text asks for another tokenizer where a larger share of the tokens is unknown."""
 UNLIMITED = 1_000_000
 """Tokenizers without a limit report an astronomically large one."""
 
@@ -33,7 +33,7 @@ COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 """The parts of a tokenizer's backend beside its vocabulary."""
 
 MIN_UNKNOWN = 3
-"""A text with fewer unknown tokens and some known ones gets no note: they may be rare words."""
+"""With fewer unknown tokens and some known ones it does not: they may be rare words."""
 
 
 @dataclass(eq=False)
@@ -234,18 +234,18 @@ class Encoder:
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
-        """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
+        """Return an encoding, with a note if something in its text is unknown to the tokenizer."""
         unknown: Any = self.tokenizer.unk_token_id
         if unknown not in encoding.ids:
             return encoding
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = words.count(unknown)
-        if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):
+        if not count:
             return encoding
-        note = (
-            f"{count} of {len(words)} tokens are unknown to the tokenizer ({self.tokenizer.unk_token}): "
-            "is it the tokenizer of this model, and the text in its language?"
-        )
+        verb, unknown_token = "is" if count == 1 else "are", self.tokenizer.unk_token
+        note = f"{count} of {len(words)} tokens {verb} unknown to the tokenizer: the model reads {unknown_token} there"
+        if count == len(words) or (count >= MIN_UNKNOWN and count > MAX_UNKNOWN_SHARE * len(words)):
+            note += "; is it the tokenizer of this model, and the text in its language?"
         return replace(encoding, notes=(*encoding.notes, note))
 
 

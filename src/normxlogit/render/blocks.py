@@ -19,8 +19,8 @@ class Piece(NamedTuple):
 
     Attributes:
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
-            "unknown" (a word that the model does not know), "rest" (no token covers it), "grey" (neither part nor
-            source), "strong" (generated), "unsupported" (a word that its sources do not say).
+            "rest" (no token covers it), "grey" (neither part nor source), "strong" (generated), "unsupported" (a word
+            that its sources do not say).
     """
 
     text: str

@@ -23,7 +23,7 @@ class Grid(Block):
 
     Attributes:
         kinds: What each column is, see `Piece.kind`. Only plain columns and sinks set the scale, as far as there are
-            some; special and unknown ones have no colour.
+            some; special ones have no colour.
         relative: Whether each row has a scale of its own.
         steps: How many layers each label has a row for, which a slider marks; rows of a layer share their scale.
         scales: The magnitude of each row that colours and digits of numbers follow.
@@ -72,7 +72,7 @@ class Grid(Block):
     def strengths(self) -> FloatArray:
         """The colours, from -1 to 1, (R, C)."""
         compared = set(self.compared)
-        coloured = [i in compared and kind not in ("special", "unknown") for i, kind in enumerate(self.kinds)]  # (C,)
+        coloured = [i in compared and kind != "special" for i, kind in enumerate(self.kinds)]  # (C,)
         return np.where(coloured, self._scaled.clip(-1.0, 1.0), np.float32(0))
 
     def number(self, row: int, column: int) -> str:

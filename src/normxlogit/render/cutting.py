@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ..results.attribution import Attribution
 from ..results.units.spans import earlier_parts
-from ..text.boundaries import trimmed
+from ..text.characters import trimmed
 from .blocks import Piece
 
 PlacedPiece = tuple[int, int, Piece]

@@ -20,6 +20,7 @@ NO_CHARACTER = "·"
 
 ALONE = "the head at this token alone"
 READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
+READ_AS = "unknown to the tokenizer, and read as"
 SINK = "an attention sink: what it contributes besides is in no score"
 
 SUMMARY = 4
@@ -129,7 +130,13 @@ def _facts(a: Attribution, columns: Sequence[_Column]) -> dict[str, list[str]]:
     """Return what was measured of each column, by what it is called."""
     predictions = [prediction_text(prediction) for prediction in a.token_predictions or ()]
     alone = [predictions[column.tokens[0]] if predictions and len(column.tokens) == 1 else "" for column in columns]
-    return {WITHOUT: [without_text(a, column.tokens) for column in columns], ALONE: alone}
+    without = [without_text(a, column.tokens) for column in columns]
+    return {WITHOUT: without, READ_AS: [_unknown_token(a, column.tokens) for column in columns], ALONE: alone}
+
+
+def _unknown_token(a: Attribution, tokens: Sequence[int]) -> str:
+    """Return the token for unknown words if some tokens have it, otherwise ""."""
+    return next((a.units.text[token] for token in tokens if a.units.text[token] in UNKNOWN), "")
 
 
 def _details(a: Attribution, columns: Sequence[_Column], facts: Mapping[str, Sequence[str]]) -> list[str]:
@@ -163,13 +170,11 @@ def _described_columns(a: Attribution, texts: Sequence[str], columns: Sequence[_
 
 
 def _kind(a: Attribution, tokens: Sequence[int]) -> str:
-    """Return the kind of a piece of some tokens: "special", "read", "sink", "unknown", or "" for ordinary ones."""
+    """Return the kind of a piece of some tokens: "special", "read", "sink", or "" for ordinary ones."""
     if a.units.special[tokens[0]] and a.units.special[tokens[-1]]:
         return "special"
     if a.reads_at in tokens:
         return "read"
-    if all(a.units.text[token] in UNKNOWN for token in tokens):
-        return "unknown"
     return "" if set(a.sinks).isdisjoint(tokens) else "sink"
 
 

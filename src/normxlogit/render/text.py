@@ -5,16 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..results.attribution import Attribution, representative_layer
 from ..results.collection import Attributions
 from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
-from .describe import LARGER, WITHOUT, distinct_methods, header, meanings, removals_table, verdict
-from .layout import READ_HERE, Layout, layout
+from .describe import LARGER, NAMED, WITHOUT, distinct_methods, header, meanings, removals_table, verdict
+from .layout import READ_AS, READ_HERE, Layout, layout
 
 STRONGEST, LARGEST = 8, 8_000
 """Most words with a bar, or a line for several methods; most fields of a heat map on a page."""
+
+UNREAD_WORDS = "The tokenizer does not know {}: the model reads {} there, as for any other unknown word"
 
 AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)"
 
@@ -64,7 +66,16 @@ def _strongest(laid_out: Layout) -> list[Block]:
         return [Paragraph(f"no {laid_out.unit} has a score other than zero")]
     read_columns = [column for column, kind in enumerate(grid.kinds) if kind == "read"]
     notes = [Paragraph(f"read here: {grid.columns[i]} {grid.number(0, i)}. {READ_HERE}") for i in read_columns]
-    return [_bars(grid, ranked, without, laid_out.unit), *notes]
+    return [_bars(grid, ranked, without, laid_out.unit), *notes, *_unknown_words(laid_out)]
+
+
+def _unknown_words(laid_out: Layout) -> list[Block]:
+    """Return a line that names the words that the tokenizer does not know, if there are any."""
+    read_as = {name: token for name, token in zip(laid_out.grid.columns, laid_out.facts[READ_AS], strict=True) if token}
+    if not read_as:
+        return []
+    tokens = ", ".join(dict.fromkeys(read_as.values()))
+    return [Paragraph(UNREAD_WORDS.format(listed([*read_as], NAMED), tokens))]
 
 
 def _all_scores(laid_out: Layout) -> Fold:
@@ -85,10 +96,12 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
         for title, line in zip(titles, results.agreement.tolist(), strict=True)
     ]
     facts = [*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]
+    unknown = layouts[0].facts[READ_AS]
+    read_as = {READ_AS: unknown} if any(unknown) else {}
     return [
         replace(described, facts=facts),
         Sentences([laid_out.sentence(caption=title) for laid_out, title in zip(layouts, titles, strict=True)]),
-        _every_score([laid_out.grid for laid_out in layouts], layouts[0].unit, titles, {}),
+        _every_score([laid_out.grid for laid_out in layouts], layouts[0].unit, titles, read_as),
         Legend(positive, negative, notes=["each method by its own largest score"]),
         Table([Column(""), *(Column(title, numbers=True) for title in titles)], agreement, AGREEMENT),
     ]

@@ -2,7 +2,7 @@
 
 import regex
 
-from .boundaries import Span
+from .characters import Span
 
 
 def line_marks(text: str) -> list[Span]:
@@ -37,6 +37,32 @@ def inline_marks(text: str) -> list[Span]:
     return [match.span() for match in _INLINE_MARKS.finditer(text)]
 
 
+def fenced_blocks(text: str) -> list[tuple[Span, Span]]:
+    """Return the blocks of code between fences: each with its fences, and what is between them.
+
+    Args:
+        text: A text, with or without Markdown. The last block may be open.
+    """
+    return [(match.span(), match.span("code")) for match in _FENCED.finditer(text)]
+
+
+def code_spans(text: str, start: int = 0, end: int | None = None) -> list[Span]:
+    """Return the pieces of code inside lines, with their backticks.
+
+    Args:
+        text: A text, with or without Markdown.
+        start: Where to begin.
+        end: Where to end; None for the end of the text.
+    """
+    return [match.span() for match in _CODE.finditer(text, start, len(text) if end is None else end)]
+
+
+_FENCED = regex.compile(
+    r"^[ \t]*(?P<fence>```+|~~~+)[^`\n]*(?:\n|\Z)"
+    r"(?P<code>(?s:.*?))(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
+    regex.MULTILINE,
+)
+_CODE = regex.compile(r"(?<!`)(`++)[^`\n]++(?:(?!\1(?!`))`++[^`\n]++)*+\1(?!`)")
 _LINE_MARKS = regex.compile(
     r"""
     ^[^\S\n]*+(?:

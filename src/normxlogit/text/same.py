@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from .boundaries import UNSPACED, Span, word_spans
+from .boundaries import word_spans
+from .characters import UNSPACED, Span
 from .markdown import inline_marks, line_marks, link_marks
 
 Indices = npt.NDArray[np.int64]
@@ -70,23 +71,37 @@ class Comparable:
             at_words: Whether a place begins and ends where words do; otherwise where characters do, and places may
                 overlap.
         """
-        wanted = part.text if isinstance(part, Comparable) else comparable(part).text
+        sought = part if isinstance(part, Comparable) else comparable(part)
+        places = self.find_compared(sought.text, at_words=at_words)
+        if places or self.text == self.original:
+            return places
+        # Marks, which the compared form does not have, are found letter by letter.
+        return _unfolded(self.original).find_compared(sought.original, at_words=at_words)
+
+    def find_compared(self, wanted: str, *, at_words: bool = True) -> list[Span]:
+        """Return where a string stands in the compared form, in characters of the original.
+
+        Args:
+            wanted: The string, as it stands in compared forms.
+            at_words: As in `find`.
+        """
         places: list[Span] = []
         start = self.text.find(wanted) if wanted else -1
         while start >= 0:
             end = start + len(wanted)
-            is_place = self._is_edge(start, at_words) and self._is_edge(end, at_words)
+            is_place = self._is_edge(start, at_words, starts=True) and self._is_edge(end, at_words)
             if is_place:
                 places.append(self.original_span(start, end))
             start = self.text.find(wanted, end if is_place and at_words else start + 1)
         return places
 
-    def _is_edge(self, index: int, at_words: bool) -> bool:
+    def _is_edge(self, index: int, at_words: bool, *, starts: bool = False) -> bool:
         """Return whether a character of the original, or a word, ends before a place in the compared form."""
         if not 0 < index < len(self.text):
             return True
         end_before, start_after = int(self.ends[index - 1]), int(self.starts[index])
-        if end_before > start_after:
+        is_minus = self.text[index] == "-" and self.text[index - 1].isalnum()  # "-5" is not in "3-5"
+        if end_before > start_after or (starts and is_minus):
             return False
         return not at_words or 0 in self._inside_word[end_before : start_after + 1]
 
@@ -126,12 +141,20 @@ def comparable(text: str) -> Comparable:
     Args:
         text: Any text.
     """
-    indices = np.arange(len(text), dtype=np.int64)
-    whole = Comparable(text, text, indices, indices + 1)
+    whole = _unfolded(text)
     visible = whole.without(_spans(_UNSEEN, text))
     unmarked = _without_markdown(visible)
-    folded = _folded(unmarked.without(_spans(_HYPHEN, unmarked.text)))
-    return folded if folded.text or not text.strip() else _folded(visible if visible.text else whole)
+    folded = _folded(unmarked.without(_spans(_LEFT_OUT, unmarked.text)))
+    if folded.text or not text.strip():
+        return folded
+    marks = _folded(visible)
+    return marks if marks.text else whole
+
+
+def _unfolded(text: str) -> Comparable:
+    """Return a text as its own compared form."""
+    indices = np.arange(len(text), dtype=np.int64)
+    return Comparable(text, text, indices, indices + 1)
 
 
 def same_text(first: str, second: str) -> bool:
@@ -151,7 +174,8 @@ def word_key(word: str) -> str:
     Args:
         word: A short text.
     """
-    return comparable(word).text
+    is_plain = word.isalpha() and unicodedata.is_normalized("NFKC", word) and not _FOLDED_LETTER.search(word)
+    return unicodedata.normalize("NFKC", word.casefold()) if is_plain else comparable(word).text
 
 
 def matching_names(name: str, names: Sequence[str]) -> list[int]:
@@ -253,11 +277,12 @@ def _folded_character(character: str) -> str:
 _UNSEEN = regex.compile(r"[\p{Default_Ignorable_Code_Point}--[\U000E0020-\U000E007F]]+", regex.V1)
 """Characters that are not seen; the tags that make a flag of a black flag are."""
 
-_HYPHEN = regex.compile(
+_LEFT_OUT = regex.compile(
     r"""
       (?<=\p{L}\p{M}*)(?:[-‐‑]\s*|–)(?=\p{L})                    # inside a word, with a line's end after it
     | (?<=[\p{L}\p{N}][-‐‑])[^\S\n]*\n\s*(?=[\p{L}\p{N}])        # of "COVID-", a line's end and "19" the line's end
     | (?<=\d-)-(?=\d)                                            # of "8--12" the second
+    | (?<=(?:^|\s)«)\s+ | \s+(?=»(?!\w)) | (?<=\w)\s(?=[!?;:%](?!\w))   # the spaces of French
     """,
     regex.VERBOSE,
 )
@@ -289,4 +314,7 @@ _SAME_SIGNS = {
     "ک": "ك",
     "ی": "ي",
 }
+_FOLDED_LETTER = regex.compile(r"[İıꞋꞌكي\u0640\p{Lm}\p{Default_Ignorable_Code_Point}]")
+"""Letters that become others, or are left out, beside their case."""
+
 _SIGNS = str.maketrans({sign: plain for plain, signs in _SAME_SIGNS.items() for sign in signs})

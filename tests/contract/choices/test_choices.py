@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import pipeline
 
-from normxlogit import ALL, Explainer, InputError, NormXLogitError
+from normxlogit import ALL, Explainer, InputError, NormXLogitError, TargetError
 from tests import tiny
 from tests.contract.cases import Case
 from tests.contract.compare import refused, same
@@ -46,6 +46,13 @@ def test_a_zero_shot_pipeline_is_explained_as_it_asks(labels, multi_label, templ
             assert a.prediction.label == label
             assert a.prediction.value == pytest.approx(float(asked), abs=1e-4)
             assert a.prediction.probability == pytest.approx(chance, abs=1e-4)
+
+
+def test_choices_are_found_by_name_in_whatever_way_it_is_written():
+    explainer = Explainer(zero_shot(), labels=CANDIDATES)
+    for name in ("Movie", "**movie**", "ｍｏｖｉｅ", "mo\u00advie"):
+        assert explainer(TEXT, target=name).target.name == "movie"
+    refused(TargetError, "no choice", lambda: explainer(TEXT, target="movies"))
 
 
 def test_zero_shot_scores_are_those_of_the_pair_with_a_target_for_each_text():

@@ -56,6 +56,15 @@ def test_the_words_that_decide_a_linear_module_come_first(linear):
     assert random.auroc == (0.5, 0.5)
 
 
+@pytest.mark.parametrize("written", ["ＧＯＯＤ", "**good**", "go\u00adod", "go-\nod", "“Good”"])
+def test_evidence_is_found_in_whatever_way_it_is_written(linear, written):
+    text = f"the movie is {written} and here"
+    _, counts = measured(linear, Known(("good",), text), methods=["occlusion"])
+    assert counts == {"inputs": 1}
+    with pytest.raises(DataError, match="is not in the text"):
+        measured(linear, Known(("goo",), text))
+
+
 def test_a_contrast_is_explained_and_its_answer_checked(linear):
     results, counts = measured(
         linear,

@@ -285,3 +285,14 @@ def test_the_command_compares_texts_and_tables(tmp_path, capsys) -> None:
     code, _, err = run(capsys, "compare-models", *table)
     assert code == 2
     assert "--output" in err
+
+
+def test_labels_and_words_of_two_models_are_the_same_in_whatever_way_they_are_written() -> None:
+    named = [tiny.model("bert", id2label=names, label2id={n: i for i, n in names.items()}) for names in LABELS_OF_TWO]
+    compare = partial(compare_models, (named[0], TOKENIZER), (named[1], TOKENIZER), TEXT)
+    assert compare(target="non-toxic").target.name in LABELS_OF_TWO[1].values()
+    refused(TargetError, "no label", partial(compare, target="toxi"))
+
+
+LABELS_OF_TWO = {0: "Köln", 1: "Non-toxic"}, {0: "NON‑TOXIC", 1: "Ko\u0308ln"}
+"""The same two labels, in another order."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, InputError
-from ...text.boundaries import paragraph_spans, sentence_spans, trimmed
+from ...text.boundaries import paragraph_spans, sentence_spans
+from ...text.characters import trimmed
 from ..storage.schema import FloatArray, Index
 from ..targets import Target
 from .kinds import Merge, PartKind, SourceKind
@@ -166,6 +167,8 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             groups.append(group._replace(start=first, end=last, tokens=sequence.tokens_in(first, last, of_answer=True)))
         start = marked[1]
     groups += between(shift + start, shift + end)
+    # An answer without a sentence, such as an emoji, is one part.
+    groups = groups or _groups_between(sequence, "paragraph", shift + start, shift + end, of_answer=True)
     if not groups:
         raise InputError("no token of the answer begins there")
     return groups

@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...errors import InputError
-from ...text.boundaries import trimmed, word_spans
+from ...text.boundaries import word_spans
+from ...text.characters import trimmed
 from ..storage.schema import Index, require
 
 UnitKind = Literal[
