@@ -237,6 +237,8 @@ PROMPT_INPUTS |= {"input_features", "past_key_values", "pixel_values"}
 MOST = 40
 """Arguments of `generate` that hold an encoded prompt, and the default of `max_new_tokens`."""
 
+GREEDY = "generated greedily, where the model's own settings sample; do_sample=True samples"
+
 
 @enough_memory("let the model go on with this prompt")
 def generate_each(
@@ -249,8 +251,8 @@ def generate_each(
     model.refresh()
     generating_task(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
-    limit = model.encoder.limit
-    asked = [most_new_tokens(options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
+    limit, options = model.encoder.limit, merged_settings(model, options)
+    asked = [most_new_tokens(model, options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
     room = [count if limit is None else limit - len(p.encoding) for count, p in zip(asked, prompted, strict=True)]
     possible = list(map(min, asked, room))
     completions: dict[int, list[Completed]] = {}
@@ -261,7 +263,7 @@ def generate_each(
             generated = generated_ids(model, [prompted[i].encoding for i in indices], config, generate_options)
             note = f"the model reads {limit} tokens, so it could write only {count}"
             for i, sequences in zip(indices, generated, strict=True):
-                notes = (note,) if count < asked[i] else ()
+                notes = (*sampling_note(model, options), *([note] if count < asked[i] else []))
                 completions[i] = [_completed(model, prompted[i], ids, notes) for ids in sequences]
     return [completed.with_reasoning(model, reasoning) for i in range(len(prompted)) for completed in completions[i]]
 
@@ -276,13 +278,32 @@ def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
 
 
-def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
+def merged_settings(model: TaskModel, called: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `generate` that a call gives, with those of the pipeline that the model came with."""
+    return model.pipeline.generation.of_call(called, _configured(getattr(model.module, "generation_config", None)))
+
+
+def _configured(config: Any) -> dict[str, Any]:
+    """Return what a configuration of `generate` sets to other values than transformers does."""
+    return config.to_diff_dict() if isinstance(config, GenerationConfig) else {}
+
+
+def sampling_note(model: TaskModel, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
+    is_said = settings.get("do_sample") is not None or settings.get("generation_config") is not None
+    config = getattr(model.module, "generation_config", None)
+    samples = model.pipeline.generation.samples or getattr(config, "do_sample", False)
+    return (GREEDY,) if samples and not is_said else ()
+
+
+def most_new_tokens(model: TaskModel, options: Mapping[str, Any], before: int) -> int:
     """Return the maximal number of generated tokens after so many, which `max_length` counts, as transformers does.
 
-    `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`.
+    `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`: that of the call, and
+    then the model's own.
     """
-    config = options.get("generation_config")
-    for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
+    configs = options.get("generation_config"), getattr(model.module, "generation_config", None)
+    for settings in (options, *map(_configured, configs)):
         if settings.get("max_new_tokens") is not None:
             return positive_integer(settings["max_new_tokens"], "max_new_tokens")
         if settings.get("max_length") is not None:
@@ -388,4 +409,10 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
     for medium in rendered.media:
         task.check_reads(model, medium.kind)
-    return task.read_prompt(model, rendered), rendered
+    encoding, longest = task.read_prompt(model, rendered), model.pipeline.longest_prompt
+    if longest is not None and len(encoding) > longest:
+        raise InputError(
+            f"the prompt has {len(encoding)} tokens, and the pipeline was made with max_length={longest}, to which it "
+            "truncates prompts; shorten it, or make the pipeline without"
+        )
+    return encoding, rendered

@@ -14,7 +14,7 @@ from ...results.collection import Attributions
 from ...results.units.spans import SourceSpec
 from ...tasks.base import generating_task
 from ..options import Options, Results, progress_bar
-from .completed_prompts import Completed, are_marks, generate_each, read_completion
+from .completed_prompts import Completed, are_marks, generate_each, merged_settings, read_completion
 from .completion import explain_completions
 from .leave_out import with_completion_verification
 from .sources import explain_answer, explain_sources
@@ -28,9 +28,7 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
-    named = {name for name, value in settings.items() if value is not None}
-    settings = {**model.pipeline.generation, **settings}
-    _check_sampling(named, settings)
+    _check_sampling({name for name, value in settings.items() if value is not None}, merged_settings(model, settings))
     written: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
     if written is not None:
         return written
