@@ -4,16 +4,26 @@ The lists are those of the installed version of transformers: a setting that is 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from transformers import PreTrainedTokenizerBase
-from transformers.pipelines.base import Pipeline
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import tiny
-from tests.contract.decided import Applied, Decision, Harmless, Refused, parameters_of, undecided
+from tests.contract.decided import (
+    Applied,
+    Decision,
+    Harmless,
+    Kind,
+    Refused,
+    check_all_decided,
+    check_applied,
+    check_harmless,
+    check_refused,
+    is_close,
+    of,
+)
 from tests.contract.test_pipelines import TEXT, of_texts
 
 METHOD = "input-norm"  # the cheapest: answers are compared, not scores
@@ -44,28 +54,6 @@ OF_TOKENIZER: Mapping[str, Decision] = {
     "tokenizer_kwargs": Harmless("others go to the tokenizer as they are"),
 }
 """What a tokenizer takes."""
-
-OF_EVERY: Mapping[str, Decision] = {
-    "model": Harmless("it is the model that is explained"),
-    **{
-        name: Harmless("it reads the inputs, here as there")
-        for name in ("tokenizer", "feature_extractor", "image_processor", "video_processor", "processor")
-    },
-    **{
-        name: Harmless("it is for speed, or for the form of the answer")
-        for name in (
-            "task",
-            "device",
-            "binary_output",
-            "batch_size",
-            "num_workers",
-            "args_parser",
-            "framework",
-            "modelcard",
-        )
-    },
-}
-"""What the constructor of every pipeline takes."""
 
 OF_CLASSIFIERS: Mapping[str, Decision] = {
     "function_to_apply": Applied("sigmoid"),
@@ -111,19 +99,6 @@ CHAT_TEMPLATE = (
     "{% if tools %}{{ tools[0].function.name }} {% endif %}{% for d in documents or [] %}{{ d.title }} {% endfor %}"
     "{% if shout is not defined or shout %}bad awful {% endif %}" + tiny.CHAT_TEMPLATE
 )
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of pipeline: how it is built, what is decided of its settings, and its answers in one form."""
-
-    build: Callable[..., Any]
-    decisions: Mapping[str, Decision]
-    theirs: Callable[[Any, Any], Any]
-    ours: Callable[[Any, Any], Any]
-    given: Any = TEXT
-    more: Callable[..., Any] | None = None
-    """A function whose parameters the pipeline passes on."""
 
 
 def first_label(pipeline: Any, given: Any) -> tuple[str, float]:
@@ -192,74 +167,31 @@ KINDS = {
         PreTrainedTokenizerBase.__call__,
     ),
     "token-classification": Kind(
-        maker("token-classification", "TokenClassification"), OF_TAGGERS, tags, explained_tags
+        maker("token-classification", "TokenClassification"), OF_TAGGERS, tags, explained_tags, TEXT
     ),
     "fill-mask": Kind(maker("fill-mask", "MaskedLM"), OF_FILLERS, filled, explained_filling, "the movie is [MASK] ."),
-    "text-generation": Kind(writer, OF_WRITERS, written, explained_writing),
+    "text-generation": Kind(writer, OF_WRITERS, written, explained_writing, TEXT),
 }
-
-
-def of(kind: type) -> list[tuple[str, str]]:
-    """Return the settings, with their pipelines, of which something is decided and can be tried."""
-    return [
-        (task, name)
-        for task, pipelines in KINDS.items()
-        for name, decision in pipelines.decisions.items()
-        if isinstance(decision, kind) and decision.value is not None
-    ]
-
-
-def is_close(answer: Any, other: Any) -> bool:
-    """Return whether two answers are the same, their probabilities within rounding."""
-    if isinstance(answer, float):
-        return answer == pytest.approx(other, abs=1e-5)
-    if isinstance(answer, list | tuple):
-        return len(answer) == len(other) and all(map(is_close, answer, other))
-    return bool(answer == other)
-
-
-def has_setting(kind: Kind, name: str) -> bool:
-    """Return whether the installed version has a setting, which pipelines that pass on what they get do not say."""
-    accepted = [*parameters_of(kind.build()._sanitize_parameters), *(parameters_of(kind.more) if kind.more else [])]
-    return name in accepted
 
 
 @pytest.mark.parametrize("task", KINDS)
 def test_every_setting_is_decided(task) -> None:
-    kind = KINDS[task]
-    pipeline = kind.build()
-    names = [*parameters_of(pipeline._sanitize_parameters), *(parameters_of(kind.more) if kind.more else [])]
-    assert not undecided(names, kind.decisions)
-    assert not undecided([*parameters_of(Pipeline.__init__), *parameters_of(type(pipeline).__init__)], OF_EVERY)
+    check_all_decided(KINDS[task])
 
 
-@pytest.mark.parametrize(("task", "name"), of(Applied))
+@pytest.mark.parametrize(("task", "name"), of(KINDS, Applied))
 def test_a_setting_that_changes_the_answer_changes_what_is_explained(task, name) -> None:
-    kind, decision = KINDS[task], KINDS[task].decisions[name]
-    if not has_setting(kind, name):
-        pytest.skip("not of this version of transformers")
-    given = kind.given if decision.given is None else decision.given
-    pipeline = kind.build(**decision.beside, **{name: decision.value})
-    answer = kind.theirs(pipeline, given)
-    assert not is_close(answer, kind.theirs(kind.build(), given)), "it changes nothing here: the test says nothing"
-    assert is_close(answer, kind.ours(pipeline, given))
+    check_applied(KINDS[task], name)
 
 
-@pytest.mark.parametrize(("task", "name"), of(Harmless))
+@pytest.mark.parametrize(("task", "name"), of(KINDS, Harmless))
 def test_other_settings_change_nothing(task, name) -> None:
-    kind, decision = KINDS[task], KINDS[task].decisions[name]
-    pipeline = kind.build(**decision.beside, **{name: decision.value})
-    usual = kind.theirs(kind.build(), kind.given)
-    assert is_close(usual, kind.theirs(pipeline, kind.given))
-    assert is_close(usual, kind.ours(pipeline, kind.given))
+    check_harmless(KINDS[task], name)
 
 
-@pytest.mark.parametrize(("task", "name"), of(Refused))
+@pytest.mark.parametrize(("task", "name"), of(KINDS, Refused))
 def test_a_setting_that_is_not_applied_is_refused_by_its_name(task, name) -> None:
-    kind, decision = KINDS[task], KINDS[task].decisions[name]
-    with pytest.raises(InputError, match=f"{name}=") as refusal:
-        Explainer(kind.build(**decision.beside, **{name: decision.value}))
-    assert "\n" not in str(refusal.value)
+    check_refused(KINDS[task], name)
 
 
 def test_a_length_does_not_count_the_prefix() -> None:
