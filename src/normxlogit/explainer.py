@@ -473,7 +473,10 @@ class Explainer:
         chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
         explain = named("normxlogit.similarity.pairs:explain_similarity")
-        return explain(self._model, first, second, chosen_method, matrix=matrix, verify=verify)  # type: ignore[no-any-return]
+        explained: Similarity | Attributions[Similarity] = explain(
+            self._model, first, second, chosen_method, matrix=matrix, verify=verify, prompts=options.get("prompts")
+        )
+        return explained
 
     @property
     def task_model(self) -> TaskModel:

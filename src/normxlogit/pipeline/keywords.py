@@ -165,4 +165,9 @@ class Similarity(TypedDict, total=False):
         "Score pairs of tokens too; frozen gradient only. It takes a backward pass for each dimension of the first "
         "text's vector, and through each other text one for each token of the first.",
     ]
+    prompts: Annotated[
+        tuple[str, str] | None,
+        "Names of the model's prompts before the first text and before the others, as sentence-transformers has them: "
+        '("query", "document") explains `encode_query` and `encode_document`; by default as `encode` does.',
+    ]
     verify: OfVerify

@@ -53,8 +53,8 @@ class ModelClasses:
         needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
         decoders_among: Tasks' classes, of which those without such an encoder are for this one.
         wrapper: How models without a head become task models, None if they do not: an object that `claims` modules of
-            its own, `claims_files` of a folder or hub name, and makes a `task_model` of a model, a pooling and what it
-            made when the model was read last.
+            its own, `claims_files` of a folder or hub name, has `check_files` of a folder, and makes a `task_model` of
+            a model, a pooling and what it made when the model was read last.
     """
 
     mapping: str = ""

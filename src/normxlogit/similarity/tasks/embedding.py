@@ -14,7 +14,17 @@ from ...model.task_model import TaskModel
 from ...tasks.answers import Outputs
 from ...tasks.base import ModelClasses, Task
 from ...tasks.targets import BatchTargets
-from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
+from .sentence_embedding import (
+    COSINE,
+    DOCUMENT,
+    DOT,
+    QUERY,
+    SentenceEmbedding,
+    is_embedding_folder,
+    is_sentence_transformer,
+    sentence_embedding,
+    steps_from_files,
+)
 
 
 class SentenceTransformers:
@@ -27,6 +37,10 @@ class SentenceTransformers:
     def claims_files(self, source: str) -> bool:
         """Return whether the files of sentence-transformers beside a model name a pooling."""
         return is_embedding_folder(source)
+
+    def check_files(self, source: str) -> None:
+        """Refuse files of sentence-transformers that say another model than a trunk with its pooling."""
+        steps_from_files(source)
 
     def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
         """Return a trunk with its pooling; a `SentenceTransformer` is converted anew at each call."""
@@ -57,20 +71,39 @@ class Embedding(Task):
             "similarity(a, b) explains the cosine of two texts"
         )
 
-    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
-        """Return the texts whose vectors are compared, and whether a single one was given."""
+    def items_compared(self, items: Any, prompt_name: str | None = None) -> tuple[list[Any], bool]:
+        """Return the texts whose vectors are compared, each behind its prompt, and whether a single one was given."""
         texts, single = read_texts(items)
         if not all(isinstance(text, str) for text in texts):
             raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
-        return list(texts), single
+        prompt = self.steps.prompt if prompt_name is None else self.steps.prompt_named(prompt_name)
+        return [prompt + text for text in texts], single
+
+    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
+        """Return what the model's files say of comparisons that is not explained; see `Embeds`."""
+        steps, notes = self.steps, []
+        if steps.similarity != COSINE and not (steps.normalize and steps.similarity == DOT):
+            by = {DOT: "the dot product"}.get(steps.similarity, f"{steps.similarity} distance")
+            product = (
+                f": times {lengths[0] * lengths[1]:.6g}, the product of the lengths of the two vectors, it is that"
+            )
+            notes.append(
+                f"the model compares vectors by {by}, and the cosine is explained{product * (steps.similarity == DOT)}"
+            )
+        names = [name for name in (QUERY, *DOCUMENT) if steps.prompts.get(name)]
+        if names and not prompted and not steps.prompt:
+            notes.append(
+                f"the model has prompts for {' and '.join(names)}, which encode does not put before a text, and which "
+                'are not read here; prompts=("query", "document") explains encode_query and encode_document'
+            )
+        return tuple(notes)
 
     def part_for(self, model: nn.Module, item: Any) -> None:
         """Return None: the whole model embeds."""
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
-        """Encode texts with the prompt and the lower-casing of the model's files."""
-        prompted = [self.steps.prompt + text for text in items]
-        return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
+        """Encode texts, in lower case if the model's files say so."""
+        return model.encoder([text.lower() for text in items] if self.steps.lower else list(items))
 
 
 @dataclass(frozen=True)
