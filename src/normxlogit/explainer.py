@@ -36,6 +36,7 @@ from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
 from .tasks.base import Pooling
+from .tasks.seq2seq import DECODER_SETTINGS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -403,7 +404,8 @@ class Explainer:
             MethodError: If the method does not exist, gives no scores for `layers`, or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        return explain_given(self.language_model, prompt, completion, Options.of_completions(options))
+        of_decoder: dict[str, Any] = {name: options.pop(name) for name in DECODER_SETTINGS if name in options}  # type: ignore[misc]
+        return explain_given(self.language_model, prompt, completion, Options.of_completions(options), of_decoder)
 
     def cite(
         self,

@@ -77,8 +77,8 @@ class GenerationOfPipeline:
         """
         replaces = called.get("generation_config") is not None
         settings = dict(called) if replaces else {**self.given, **called}
-        config = settings.get("generation_config")
-        known = {**configured, **(config.to_diff_dict() if hasattr(config, "to_diff_dict") else {}), **settings}
+        of_config = getattr(settings.get("generation_config"), "to_diff_dict", dict)
+        known = {**configured, **of_config(), **settings}
         if "max_length" in known:
             known.setdefault("max_new_tokens", None)  # a default would go before it
         settings |= {name: value for name, value in self.defaults.items() if name not in known}
@@ -173,7 +173,8 @@ def _taken_for_chat(settings: dict[str, Any], of_prompt: Mapping[str, Any]) -> d
 
 def _taken_length(settings: dict[str, Any]) -> int | None:
     """Take the truncation of texts from the settings, and return how many tokens it leaves; None for no truncation."""
-    truncation, max_length = settings.pop("truncation", None), settings.pop("max_length", None)
+    truncation = settings.pop("truncation", None)
+    max_length: int | None = settings.pop("max_length", None)
     if truncation in (False, "do_not_truncate"):
         return None
     if truncation is None:  # with padding, transformers truncates by request alone

@@ -93,6 +93,10 @@ class ExplainCompletion(Generate, total=False):
         "named spans (start, end) of its characters, in a list of messages (message, start, end), and regions of "
         "pictures as in `Attribution.group`. Perturbation methods leave out sources instead of tokens.",
     ]
+    decoder_start_token_id: Annotated[int | None, "The decoder's first token, as in `generate`."]
+    forced_bos_token_id: Annotated[
+        int | None, "The token that `generate` forces behind it, such as the language of a translation."
+    ]
 
 
 class FromOutputs(TypedDict, total=False):

@@ -150,6 +150,10 @@ class Task:
         """Return the inputs of one text as the caller's model takes them."""
         return inputs
 
+    def reader_and_writer(self, model: nn.Module) -> tuple[nn.Module, nn.Module | None]:
+        """Return the part of a model that reads the input, and the one that writes the answer if that is another."""
+        return model, None
+
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
         """Return the maximal number of tokens, None for any; `positions` is the size of the position embeddings."""
         return positions
@@ -286,9 +290,18 @@ class Generates:
         raise NotImplementedError
 
     def read_completion(
-        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
+        self,
+        model: "TaskModel",
+        prompt: ReadPrompt,
+        before: Encoding,
+        completion: str,
+        settings: Mapping[str, Any],
     ) -> tuple[Encoding, int]:
-        """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens."""
+        """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens.
+
+        Args:
+            settings: Those of `generate` with which the completion is written.
+        """
         raise NotImplementedError
 
     def appended(self, model: "TaskModel", before: Encoding, ids: list[int]) -> Encoding:

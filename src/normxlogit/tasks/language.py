@@ -1,6 +1,6 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -117,7 +117,12 @@ class CausalLM(Generates, OverVocabulary):
         return self._encode_opening(model, prompt, prompt.text)
 
     def read_completion(
-        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
+        self,
+        model: "TaskModel",
+        prompt: ReadPrompt,
+        before: Encoding,
+        completion: str,
+        settings: Mapping[str, Any],
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
         encoding, count = self._encode_opening(model, prompt, prompt.text + completion), len(before)

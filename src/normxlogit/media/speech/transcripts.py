@@ -114,7 +114,7 @@ def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) ->
     """Return the prompt tokens of the decoder, and the generated tokens."""
     copy: Any = private_clone(model.unmodified)
     path = decoder_table(copy)
-    limit = model.encoder.limit
+    limit = model.answer_limit
     requested = most_new_tokens(model, settings, DECODER_PROMPT)
     room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
     config, generate_options = generation_config(model, settings, room)

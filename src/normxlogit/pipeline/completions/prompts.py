@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...errors import InputError
@@ -52,16 +53,25 @@ def _check_sampling(named: Set[str], settings: Mapping[str, Any]) -> None:
         )
 
 
-def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Options) -> Results:
-    """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others."""
+def explain_given(
+    model: TaskModel, prompts: Any, completions: Any, options: Options, settings: Mapping[str, Any]
+) -> Results:
+    """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
+
+    Args:
+        settings: Those of `DECODER_SETTINGS` with which the completions are written.
+    """
     generating_task(model).check_prompts(model)
+    if settings and model.copy.decoder_limit is None:
+        raise InputError(f"{model.name} has no decoder beside an encoder: leave out {next(iter(settings))}=")
     prompt_list, single = _prompt_list(model, prompts)
     each = [options] if single else _options_of_each(options, len(prompt_list))
     texts = [completions] if single else _one_each("completion", completions, len(prompt_list))
     completed = []
     for prompt, text, chosen in zip(prompt_list, texts, each, strict=True):
-        other = None if chosen.other_answer is None else read_completion(model, prompt, chosen.other_answer)
-        completed.append(replace(read_completion(model, prompt, text, reasoning=chosen.reasoning), other=other))
+        read = partial(read_completion, model, prompt, settings=settings)
+        other = None if chosen.other_answer is None else read(chosen.other_answer)
+        completed.append(replace(read(text, reasoning=chosen.reasoning), other=other))
     results = _explained(model, completed, each)
     return results[0] if single else Attributions(results)
 

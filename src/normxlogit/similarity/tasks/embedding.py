@@ -16,7 +16,7 @@ from ...tasks.base import ModelClasses, Task
 from ...tasks.targets import BatchTargets
 from .sentence_embedding import (
     COSINE,
-    DOCUMENT,
+    DOCUMENTS,
     DOT,
     QUERY,
     SentenceEmbedding,
@@ -77,20 +77,19 @@ class Embedding(Task):
         if not all(isinstance(text, str) for text in texts):
             raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
         prompt = self.steps.prompt if prompt_name is None else self.steps.prompt_named(prompt_name)
-        return [prompt + text for text in texts], single
+        return [f"{prompt}{text}" for text in texts], single
 
     def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
         """Return what the model's files say of comparisons that is not explained; see `Embeds`."""
         steps, notes = self.steps, []
-        if steps.similarity != COSINE and not (steps.normalize and steps.similarity == DOT):
-            by = {DOT: "the dot product"}.get(steps.similarity, f"{steps.similarity} distance")
-            product = (
-                f": times {lengths[0] * lengths[1]:.6g}, the product of the lengths of the two vectors, it is that"
-            )
+        if steps.similarity == DOT and not steps.normalize:
             notes.append(
-                f"the model compares vectors by {by}, and the cosine is explained{product * (steps.similarity == DOT)}"
+                "the model compares vectors by the dot product, and the cosine is explained: times "
+                f"{lengths[0] * lengths[1]:.6g}, the product of the lengths of the two vectors, it is that"
             )
-        names = [name for name in (QUERY, *DOCUMENT) if steps.prompts.get(name)]
+        elif steps.similarity not in (COSINE, DOT):
+            notes.append(f"the model compares vectors by {steps.similarity} distance, and the cosine is explained")
+        names = [name for name in (QUERY, *DOCUMENTS) if steps.prompts.get(name)]
         if names and not prompted and not steps.prompt:
             notes.append(
                 f"the model has prompts for {' and '.join(names)}, which encode does not put before a text, and which "

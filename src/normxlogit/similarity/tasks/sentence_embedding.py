@@ -32,7 +32,8 @@ MODE_NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
 COSINE, DOT = "cosine", "dot"
 """How sentence-transformers compares vectors; there are distances too."""
 
-QUERY, DOCUMENT = "query", ("document", "passage", "corpus")
+QUERY = "query"
+DOCUMENTS = ("document", "passage", "corpus")
 """The names of prompts for queries, and for documents, of which the first that a model has counts."""
 
 EMBEDDING_TYPES = (None, "SentenceTransformer")
@@ -78,9 +79,9 @@ class Steps:
 
     def prompt_named(self, name: str) -> str:
         """Return the prompt that a caller names, or "" for a query or a document without one."""
-        aliases = DOCUMENT if name == DOCUMENT[0] else (name,)
+        aliases = DOCUMENTS if name == DOCUMENTS[0] else (name,)
         known = [alias for alias in aliases if alias in self.prompts]
-        if not known and name not in (QUERY, DOCUMENT[0]):
+        if not known and name not in (QUERY, DOCUMENTS[0]):
             raise InputError(f"the model has no prompt {name!r}; it has {', '.join(self.prompts) or 'none'}")
         return self.prompts[known[0]] if known else ""
 
@@ -237,7 +238,7 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding:
     modes: tuple[str, ...] = ()
     dense = []
     for kind, module in zip(kinds, modules, strict=True):
-        settings = getattr(module, "get_config_dict", dict)()
+        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
         _check_settings(kind, settings)
         if kind == "Pooling":
             modes = _pooling_modes(settings)
