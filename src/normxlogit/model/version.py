@@ -1,6 +1,5 @@
 """Read the caller's model as it is at one moment: its copies, its task and its encoder."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,10 +49,7 @@ def read_model(
     config = getattr(copy.module, "config", None)
     copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
     copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
-    reader_part, writer_part = task.reader_and_writer(unwrapped_model)
-    limit = task.limit(unwrapped_model, position_limit(reader_part))
-    if writer_part is not None:
-        copy.decoder_limit = position_limit(writer_part) or math.inf
+    limit, copy.decoder_limit = task.limits(unwrapped_model, position_limit)
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
     copy.encoder = Encoder(

@@ -1,6 +1,6 @@
 """The base class of tasks: everything that differs between them, and what some can do beside explaining an answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -150,13 +150,16 @@ class Task:
         """Return the inputs of one text as the caller's model takes them."""
         return inputs
 
-    def reader_and_writer(self, model: nn.Module) -> tuple[nn.Module, nn.Module | None]:
-        """Return the part of a model that reads the input, and the one that writes the answer if that is another."""
-        return model, None
+    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+        """Return the maximal number of tokens that are read, None for any, and that a decoder beside an encoder reads.
 
-    def limit(self, model: nn.Module, positions: int | None) -> int | None:
-        """Return the maximal number of tokens, None for any; `positions` is the size of the position embeddings."""
-        return positions
+        Args:
+            positions: Returns the size of the position embeddings of a model, or of its part.
+
+        Returns:
+            The second is None without such a decoder, and inf for any number.
+        """
+        return positions(model), None
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: "TaskModel") -> Parts:
         """Return the parts of a model, completed or changed as the task needs; `pool` lends copies of its module."""

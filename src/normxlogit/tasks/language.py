@@ -181,6 +181,11 @@ class AtMask(AnswerPosition):
         for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
             if count != 1 and encoding.position is None:
                 amount = f"{count} times; choose one with position=" if count else "nowhere in what is read"
+                if not count and self.tokenizer.mask_token in f"{encoding.text} {encoding.text_pair}":
+                    amount = (
+                        f"behind the {len(encoding)} tokens that are read: shorten the text, or read it whole with "
+                        "long_text='window'"
+                    )
                 raise TargetError(
                     f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands there {amount}"
                 )

@@ -1,5 +1,6 @@
 """Encoder-decoder language models: the decoder is explained, and the encoder's states are one of its inputs."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -54,9 +55,9 @@ class Seq2Seq(Generates, OverVocabulary):
     _cached_source: tuple[tuple[int, ...], Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
-    def reader_and_writer(self, model: Any) -> tuple[nn.Module, nn.Module | None]:
-        """Return the encoder and the decoder, each of which has position embeddings of its own."""
-        return model.get_encoder(), model.get_decoder()
+    def limits(self, model: Any, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+        """Return the limits of the encoder and of the decoder, each of which has position embeddings of its own."""
+        return positions(model.get_encoder()), positions(model.get_decoder()) or math.inf
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""

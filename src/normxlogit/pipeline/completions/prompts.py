@@ -100,7 +100,7 @@ def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequen
 
 def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
     """Return prompts as a list, tokenised ones as encodings, and whether a single one was given."""
-    encoded = model.encoder.read_encoded(prompts)
+    encoded = model.encoder.read_encoded(prompts, continued=True)
     if encoded is not None and not model.task.position.left_to_right:
         raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
     if encoded is None:

@@ -1,6 +1,6 @@
 """Embedding models: the cosine of a text's vector with another vector is explained."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -60,9 +60,10 @@ class Embedding(Task):
         super().__init__(model, tokenizer, labels)
         self.steps = cast(SentenceEmbedding, model).steps
 
-    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
         """Return the smaller of the limits of the trunk and of the model's files."""
-        return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
+        limits = positions(model), self.steps.max_length
+        return min((limit for limit in limits if limit is not None), default=None), None
 
     def check_explains_inputs(self, model: TaskModel) -> None:
         """Raise: a vector alone cannot be explained."""
