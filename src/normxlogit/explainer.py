@@ -357,8 +357,8 @@ class Explainer:
         Args:
             prompt: A text, chat messages for the tokenizer's template, or several in a list; or their token ids. Of
                 models of speech a sound: samples, a mapping with "array" and "sampling_rate", or a file's path.
-            max_new_tokens: Most tokens to generate; by default as `max_length`, `generation_config`, the pipeline or the
-                model's own configuration says, otherwise 40. Greedily, unless `do_sample` or another setting says how.
+            max_new_tokens: Most tokens to generate; by default as `max_length`, `generation_config`, the pipeline or
+                the model's configuration says, otherwise 40. Greedily, unless `do_sample` or another setting says how.
             **options: Of `keywords.Generate`, and of the model's `generate`, such as `num_beams`.
 
         Returns:
