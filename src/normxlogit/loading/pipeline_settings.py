@@ -48,6 +48,9 @@ CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
 LENGTHS = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
 """Lengths of prompt and answer, each with that of the answer alone, which goes before."""
 
+ABOUT_FILES = ("_from_model_config", "transformers_version")
+"""What a configuration says of its own file."""
+
 SAMPLING = ("do_sample", "temperature", "top_k", "top_p")
 """Defaults of pipelines that are left to a call, as answers are greedy without it."""
 
@@ -227,7 +230,7 @@ def _generation(pipeline: Any, forward: dict[str, Any]) -> GenerationOfPipeline:
     if defaults is None:  # of older versions of transformers, with what the model's configuration says
         config = getattr(pipeline, "generation_config", None)
         defaults = {} if config is None else config.to_diff_dict()
-    kept = {name: value for name, value in defaults.items() if name not in SAMPLING}
+    kept = {name: value for name, value in defaults.items() if name not in (*SAMPLING, *ABOUT_FILES)}
     return GenerationOfPipeline(given, kept, bool(defaults.get("do_sample")), prefix_length)
 
 

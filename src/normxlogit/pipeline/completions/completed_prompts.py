@@ -314,7 +314,9 @@ def most_new_tokens(model: TaskModel, options: Mapping[str, Any], before: int) -
         if settings.get("max_length") is not None:
             length = positive_integer(settings["max_length"], "max_length")
             if length <= before:
-                raise InputError(f"max_length={length} leaves no room: {before} tokens stand before the answer")
+                raise InputError(
+                    f"max_length={length} leaves no room: {before} tokens stand before the answer; pass max_new_tokens="
+                )
             return length - before
     return MOST
 
