@@ -36,6 +36,7 @@ from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
 from .tasks.base import Pooling
+from .tasks.seq2seq import DECODER_SETTINGS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -356,8 +357,8 @@ class Explainer:
         Args:
             prompt: A text, chat messages for the tokenizer's template, or several in a list; or their token ids. Of
                 models of speech a sound: samples, a mapping with "array" and "sampling_rate", or a file's path.
-            max_new_tokens: Most tokens to generate; by default as `max_length`, `generation_config` or the pipeline
-                says, otherwise 40. Greedily, unless `do_sample` or another of its settings says how.
+            max_new_tokens: Most tokens to generate; by default as `max_length`, `generation_config`, the pipeline or
+                the model's configuration says, otherwise 40. Greedily, unless `do_sample` or another setting says how.
             **options: Of `keywords.Generate`, and of the model's `generate`, such as `num_beams`.
 
         Returns:
@@ -403,7 +404,8 @@ class Explainer:
             MethodError: If the method does not exist, gives no scores for `layers`, or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        return explain_given(self.language_model, prompt, completion, Options.of_completions(options))
+        of_decoder: dict[str, Any] = {name: options.pop(name) for name in DECODER_SETTINGS if name in options}  # type: ignore[misc]
+        return explain_given(self.language_model, prompt, completion, Options.of_completions(options), of_decoder)
 
     def cite(
         self,
@@ -473,7 +475,10 @@ class Explainer:
         chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
         explain = named("normxlogit.similarity.pairs:explain_similarity")
-        return explain(self._model, first, second, chosen_method, matrix=matrix, verify=verify)  # type: ignore[no-any-return]
+        explained: Similarity | Attributions[Similarity] = explain(
+            self._model, first, second, chosen_method, matrix=matrix, verify=verify, prompts=options.get("prompts")
+        )
+        return explained
 
     @property
     def task_model(self) -> TaskModel:

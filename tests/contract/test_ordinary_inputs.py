@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import BatchEncoding
 
-from normxlogit import Explainer, InputError
+from normxlogit import Explainer, InputError, TargetError
 from normxlogit.methods.registry import method_named
 from tests import tiny
 from tests.contract.compare import refused, same
@@ -187,3 +187,40 @@ def test_padding_that_may_end_the_text_is_refused():
 
 def test_a_row_of_padding_alone_is_refused(explainer):
     refused(InputError, "no real token", lambda: explainer(torch.zeros(1, 4, dtype=torch.long)))
+
+
+def test_an_answer_is_not_looked_for_in_the_question() -> None:
+    explainer = tiny.explainer("bert", "QuestionAnswering")
+    for context in ("", " "):
+        refused(InputError, "the context of input 0 is empty", lambda context=context: explainer(("a cat", context)))
+    assert explainer(("the movie", "a cat")).prediction.label in "a cat"
+
+
+def test_a_mask_behind_what_is_read_is_an_error_that_says_how_to_read_it() -> None:
+    explainer = tiny.explainer("bert", "MaskedLM")
+    explainer.tokenizer.model_max_length = 10
+    text = "the movie is good and the cat sat on the mat with the [MASK]"
+    refused(TargetError, "behind the 10 tokens.*long_text='window'", lambda: explainer(text))
+    assert explainer(text, long_text="window").prediction.label
+    refused(TargetError, "nowhere in what is read", lambda: explainer("a cat"))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_padding_before_a_text_that_the_model_would_count_is_said_to_be_left_out(family) -> None:
+    explainer = tiny.explainer(family)
+    ids = explainer.tokenizer("the movie is good").input_ids
+    padded = {"input_ids": [[0, 0, *ids]], "attention_mask": [[0, 0, *[1] * len(ids)]]}
+    (a,) = explainer(padded)
+    assert a.notes[0].startswith("2 padding tokens before the text were left out")
+    (alone,) = explainer({"input_ids": [ids], "attention_mask": [[1] * len(ids)]})
+    assert alone.prediction == a.prediction
+    assert alone.notes == ()
+    behind = {"input_ids": [[*ids, 0]], "attention_mask": [[*[1] * len(ids), 0]]}
+    assert explainer(behind)[0].notes == ()
+    if family == "gpt2":  # generate counts from the first real token
+        writer = tiny.explainer("gpt2", "CausalLM")
+        given = {name: torch.tensor(rows) for name, rows in padded.items()}
+        own = writer.model.generate(**given, max_new_tokens=3)[0, len(padded["input_ids"][0]) :].tolist()
+        (g,) = writer.generate(given, max_new_tokens=3)
+        assert [target.id for target in g.targets] == own
+        assert g.notes == ()

@@ -5,10 +5,11 @@ from safetensors.torch import save_file
 
 def steps_beside(folder, *steps, **more):
     """Write what is read behind the trunk: (kind, configuration, weights) each; and files by name."""
-    modules = [{"type": "sentence_transformers.models.Transformer", "path": ""}]
+    modules = [{"idx": 0, "name": "0", "type": "sentence_transformers.models.Transformer", "path": ""}]
     for place, (kind, config, *weights) in enumerate(steps, start=1):
         path = f"{place}_{kind}"
-        modules.append({"type": f"sentence_transformers.models.{kind}", "path": path})
+        named = {"idx": place, "name": str(place), "path": path}
+        modules.append({**named, "type": f"sentence_transformers.models.{kind}"})
         (folder / path).mkdir()
         if config is not None:
             (folder / path / "config.json").write_text(json.dumps(config))

@@ -70,6 +70,7 @@ def test_a_text_begins_with_the_decoders_first_token_and_its_source():
     model.caller_model.config.decoder_start_token_id = None
     model.caller_model.generation_config.decoder_start_token_id = 5
     assert begin(model, "the cat").ids == [5], "the settings of generation name one"
-    model.caller_model.generation_config.decoder_start_token_id = None
+    for config in (model.caller_model.config, model.caller_model.generation_config):
+        config.decoder_start_token_id = config.bos_token_id = None
     with pytest.raises(InputError, match="no decoder_start_token_id to begin with"):
         begin(model, "the cat")

@@ -182,7 +182,23 @@ def read_prompt(
         advice = "" if empty is None or "tool_calls" in str(tokenizer.chat_template) else advice
         raise InputError(f"the chat template refuses these messages: {error}{advice}") from None
     contents, notes = _locate_contents(tokenizer, messages, text, options)
+    notes += _unused_options(tokenizer, messages, text, options)
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, media, options)
+
+
+def _unused_options(tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]) -> list[str]:
+    """Return a note for tools or documents that the template does not write: it writes the same text without them."""
+    notes = []
+    for name in ("tools", "documents"):
+        if not options.get(name):
+            continue
+        try:
+            is_unused = _render(tokenizer, messages, {**options, name: None}) == text
+        except (TemplateError, TypeError, KeyError, ValueError):  # of a template that needs them
+            is_unused = False
+        if is_unused:
+            notes.append(f"the chat template does not write {name}=, so the model does not read them")
+    return notes
 
 
 def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str | None:

@@ -85,8 +85,8 @@ class Encoder:
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text), single
 
-    def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
-        """Return what was tokenised before as `encode_input` does, None for anything else."""
+    def read_encoded(self, inputs: Any, *, continued: bool = False) -> tuple[list[Encoding], bool] | None:
+        """Return what was tokenised before as `encode_input` does, None for anything else; see `read_token_ids`."""
         if isinstance(inputs, Encoding):
             return self._checked_together([inputs]), True
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
@@ -94,7 +94,7 @@ class Encoder:
         inputs = collected(inputs)
         if (batches := batches_of_ids(inputs)) is None:
             return None
-        encodings = [encoding for batch in batches for encoding in self.from_batch(batch)]
+        encodings = [encoding for batch in batches for encoding in self.from_batch(batch, continued=continued)]
         return self._checked_together(encodings), isinstance(inputs, Tensor) and inputs.ndim == 1
 
     def _checked_together(self, encodings: Sequence[Encoding]) -> list[Encoding]:
@@ -105,9 +105,9 @@ class Encoder:
                 raise InputError(f"inputs 0 and {index} are encoded for different models; encode all by this explainer")
         return list(encodings)
 
-    def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
+    def from_batch(self, encoded: Mapping[str, Any], *, continued: bool = False) -> list[Encoding]:
         """Return the encodings of inputs that are already token ids; padding on either side is removed."""
-        encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
+        encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names, continued=continued)
         return [self._with_unknown_note(encoding) for encoding in encodings]
 
     def opening(self, text: str, *, special: bool) -> Encoding:

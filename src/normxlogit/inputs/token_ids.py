@@ -15,6 +15,11 @@ from .texts import is_column, named_columns, plain_cell, whole_number
 
 NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
 
+PADDED_BEFORE = (
+    "{} padding tokens before the text were left out: the answer to the text alone is explained, and a model that "
+    "counts positions from the first token, or reads its answer there, answers otherwise with them"
+)
+
 ANSWERS = frozenset(("label", "labels", "start_positions", "end_positions"))
 """What a model takes beside its inputs in training."""
 
@@ -54,8 +59,14 @@ def read_token_ids(
     tokenizer: PreTrainedTokenizerBase,
     vocabulary: int | None,
     model_inputs: Collection[str] | None = None,
+    *,
+    continued: bool = False,
 ) -> list[Encoding]:
-    """Return one encoding for each row of a tokenizer's output, without padding and what the model does not read."""
+    """Return one encoding for each row of a tokenizer's output, without padding and what the model does not read.
+
+    Args:
+        continued: Whether `generate` continues them, which counts positions from the first real token.
+    """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:
@@ -86,6 +97,8 @@ def read_token_ids(
             special = tuple(sequence is None for sequence in sequences)
             offsets = None if _begin_anew(spans, words, sequences) else spans
         notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
+        if mask is not None and not (is_real[0] or continued or "position_ids" in row):
+            notes = (PADDED_BEFORE.format(is_real.index(True)),)
         result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes))
     return result
 

@@ -61,6 +61,9 @@ def load(
     base = source if adapter is None else _source(adapter.base)
     base_options = options if adapter is None else adapter.base_options(options)
     location = download_options(base_options, "gguf_file")
+    if Path(base).is_dir() and not base_options.get("gguf_file") and not (Path(base) / CONFIGURATIONS[0]).is_file():
+        for _, wrapper in wrappers():
+            wrapper.check_files(base)
     with _one_line_error(base, "its configuration"):
         config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
     is_placed = "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")

@@ -1,10 +1,12 @@
 """The settings of a transformers pipeline, which are respected or refused by name."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
+from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
@@ -26,81 +28,210 @@ OTHER_QUESTIONS = ("decision", "document-question-answering", "table-question-an
 Those that an extension reads (`Extension.pipelines`) are explained."""
 
 IRRELEVANT = {
-    "_legacy", "aggregation_strategy", "candidate_labels", "clean_up_tokenization_spaces", "delimiter",
-    "hypothesis_template", "ignore_labels", "multi_label", "padding", "return_language", "return_tensors",
-    "return_timestamps", "return_type", "skip_special_tokens", "timeout", "top_k",
+    "_legacy", "clean_up_tokenization_spaces", "delimiter", "ignore_labels", "return_language", "return_tensors",
+    "return_timestamps", "return_type", "skip_special_tokens", "timeout", "top_k", "verbose",
 }  # fmt: skip
 """Settings that only affect the format of the output, or are read elsewhere."""
 
+OF_LABELS = {"candidate_labels", "hypothesis_template", "multi_label"}
+"""Settings of the extensions that explain what other pipelines ask."""
+
+TOKEN_BY_TOKEN = ("none", "simple")
+"""Aggregation strategies that keep the label of each token; by the others the tokens of a word vote."""
+
+TRUNCATING = (True, "longest_first")
+"""Values of `truncation` that cut a text as it is cut here."""
 
 CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
 """Public names of settings that a pipeline stores under other names."""
 
+LENGTHS = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
+"""Lengths of prompt and answer, each with that of the answer alone, which goes before."""
+
+ABOUT_FILES = ("_from_model_config", "transformers_version")
+"""What a configuration says of its own file."""
+
+SAMPLING = ("do_sample", "temperature", "top_k", "top_p")
+"""Defaults of pipelines that are left to a call, as answers are greedy without it."""
+
+
+@dataclass(frozen=True)
+class GenerationOfPipeline:
+    """What a pipeline passes to `generate`.
+
+    Attributes:
+        given: The settings that the pipeline was made with.
+        defaults: Those of its kind, for what neither a call nor the model's `generation_config` says.
+        samples: Whether it samples by default.
+        prefix_length: The tokens of its prefix, which a length of prompt and answer does not count.
+    """
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    samples: bool = False
+    prefix_length: int = 0
+
+    def of_call(self, called: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of a call with those of the pipeline, in its order of precedence.
+
+        Args:
+            called: The settings that the call gives.
+            configured: What the model's `generation_config` sets.
+        """
+        replaces = called.get("generation_config") is not None
+        settings = dict(called) if replaces else {**self.given, **called}
+        of_config = getattr(settings.get("generation_config"), "to_diff_dict", dict)
+        known = {**configured, **of_config(), **settings}
+        if "max_length" in known:
+            known.setdefault("max_new_tokens", None)  # a default would go before it
+        settings |= {name: value for name, value in self.defaults.items() if name not in known}
+        for length, of_answer in LENGTHS.items():
+            if self.prefix_length and known.get(length) is not None and known.get(of_answer) is None:
+                settings[length] = known[length] + self.prefix_length
+        return settings
+
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """Settings of a pipeline; `question` makes the task that an extension's pipeline asks of the model's."""
+    """Settings of a pipeline.
+
+    Attributes:
+        question: Makes the task that an extension's pipeline asks of the model's own.
+        max_length: The most tokens of a text that is classified or tagged.
+        longest_prompt: The most tokens of a prompt, which the pipeline truncates.
+        chat: What the chat template is given.
+    """
 
     question: Callable[[Any], Task] | None = None
     problem: Problem | None = None
     add_special_tokens: bool = True
     max_length: int | None = None
+    longest_prompt: int | None = None
     prefix: str = ""
-    generation: Mapping[str, Any] = field(default_factory=dict)
+    generation: GenerationOfPipeline = field(default_factory=GenerationOfPipeline)
     chat: Mapping[str, Any] = field(default_factory=dict)
 
 
 def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSettings:
-    """Return the settings of a pipeline for which the caller gave labels; default settings for any other model."""
+    """Return the settings of a pipeline for which the caller gave labels; default settings for any other model.
+
+    Raises:
+        UnsupportedModelError: If the pipeline asks its model more than a text, or another model has a say.
+        InputError: If it was made with a setting that is not applied here.
+    """
     groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
     if not all(isinstance(group, Mapping) for group in groups):
         return PipelineSettings(problem=_cross_encoder_problem(pipeline))
-    task = getattr(pipeline, "task", None)
-    reader = registered("pipelines").get(str(task))
+    reader = _reader_of_question(pipeline)
+    preprocess, forward, postprocess = (dict[str, Any](group or {}) for group in groups)
+    of_tokenizer = preprocess.pop("tokenizer_kwargs", {})
+    of_prompt = preprocess.pop("tokenizer_encode_kwargs", {})
+    settings = preprocess | of_tokenizer | of_prompt | postprocess
+    chat = _taken_for_chat(settings, of_prompt)
+    function = settings.pop("function_to_apply", None) or _default_function(pipeline)
+    add_special_tokens = settings.pop("add_special_tokens", None)
+    prefix = settings.pop("prefix", None) or ""
+    longest = _taken_length(settings)
+    _check_settings(pipeline, {name: value for name, value in settings.items() if name not in forward}, reader)
+    writes = getattr(pipeline, "task", None) in GENERATING_TASKS
+    return PipelineSettings(
+        question=None if reader is None else reader(pipeline, labels),
+        problem=PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
+        add_special_tokens=add_special_tokens is not False,
+        max_length=None if writes else longest,
+        longest_prompt=longest if writes else None,
+        prefix=prefix,
+        generation=_generation(pipeline, forward),
+        chat=chat,
+    )
+
+
+def _reader_of_question(pipeline: Any) -> Any:
+    """Return what reads a pipeline that asks more than a text, None if it asks its model's own question."""
+    task = str(getattr(pipeline, "task", None))
+    reader = registered("pipelines").get(task)
     if reader is None and task in OTHER_QUESTIONS:
         raise UnsupportedModelError(
             f"a pipeline for {task} asks its model more than a text, which is not explained; Explainer(pipeline.model, "
             "pipeline.tokenizer) explains the model's answers to texts"
         )
-    preprocess, forward_settings, postprocess = (dict[str, Any](group or {}) for group in groups)
-    generation = getattr(pipeline, "_generate_kwargs", {}) | forward_settings
-    generation |= generation.pop("generate_kwargs", {})
-    for name in ("prefix_length", "tokenizer", "return_language"):
-        generation.pop(name, None)  # derived from the other settings
-    if not getattr(pipeline.model, "generation_config", None):
-        generation = {}
-    of_tokenizer = preprocess.pop("tokenizer_kwargs", {}) | preprocess.pop("tokenizer_encode_kwargs", {})
-    settings = preprocess | of_tokenizer | postprocess
-    function = settings.pop("function_to_apply", None) or _default_function(pipeline)
-    truncation, max_length = settings.pop("truncation", None), settings.pop("max_length", None)
-    add_special_tokens = settings.pop("add_special_tokens", None)
-    chat = {name: settings.pop(name) for name in ("tools", "documents") if name in settings}
-    if task in GENERATING_TASKS:
-        if truncation and max_length is not None:
-            settings["truncation"] = truncation
-        max_length = None  # of prompt and answer, which is a setting of generate
-    elif truncation not in (None, True, False, "longest_first", "do_not_truncate"):
-        settings["truncation"] = truncation
-    prefix = settings.pop("prefix", None) or ""
+    if getattr(pipeline, "decoder", None) is not None:
+        raise UnsupportedModelError(
+            "the pipeline has a decoder=, a language model that chooses among what its model hears, which is not "
+            "explained; make it without"
+        )
+    return reader
+
+
+def _taken_for_chat(settings: dict[str, Any], of_prompt: Mapping[str, Any]) -> dict[str, Any]:
+    """Take from the settings what a pipeline gives to its chat template."""
+    of_call = inspect.signature(PreTrainedTokenizerBase.__call__).parameters
+    names = ("tools", "documents", *(name for name in of_prompt if name not in of_call))
+    chat = {name: settings.pop(name) for name in names if name in settings}
+    goes_on = settings.pop("continue_final_message", None)
+    if goes_on is not None:
+        chat |= {"continue_final_message": goes_on, "add_generation_prompt": not goes_on}
+    return chat
+
+
+def _taken_length(settings: dict[str, Any]) -> int | None:
+    """Take the truncation of texts from the settings, and return how many tokens it leaves; None for no truncation."""
+    truncation = settings.pop("truncation", None)
+    max_length: int | None = settings.pop("max_length", None)
+    if truncation in (False, "do_not_truncate"):
+        return None
+    if truncation is None:  # with padding, transformers truncates by request alone
+        return None if settings.get("padding") else max_length
+    if truncation not in TRUNCATING:
+        settings["truncation"] = truncation  # is refused
+    return max_length
+
+
+def _check_settings(pipeline: Any, settings: Mapping[str, Any], reader: Any) -> None:
+    """Refuse settings with which a pipeline answers otherwise than is explained."""
+    harmless = IRRELEVANT | (OF_LABELS if reader is not None else set())
+    tokenizer = getattr(pipeline, "tokenizer", None)
+    if settings.get("padding") != "max_length" or getattr(tokenizer, "padding_side", "") != "left":
+        harmless = harmless | {"padding"}  # on the right, no token's position changes
+    strategy = settings.get("aggregation_strategy")
+    if getattr(strategy, "value", strategy) in TOKEN_BY_TOKEN:
+        harmless = harmless | {"aggregation_strategy"}
     refused = [
         CALLER_NAMES.get(name, name)
         for name, value in settings.items()
-        if not (value is None or value is False or name in IRRELEVANT or name in forward_settings)
+        if name not in harmless and not _is_default(pipeline, name, value)
     ]
     if refused:
         raise InputError(
             f"the pipeline was made with {', '.join(f'{name}=' for name in refused)}, with which it answers otherwise "
             "than is explained; make it without, or pass Explainer(pipeline.model, pipeline.tokenizer)"
         )
-    return PipelineSettings(
-        None if reader is None else reader(pipeline, labels),
-        PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
-        add_special_tokens is not False,
-        None if truncation in (False, "do_not_truncate") else max_length,
-        prefix,
-        generation,
-        chat,
-    )
+
+
+def _is_default(pipeline: Any, name: str, value: Any) -> bool:
+    """Return whether a setting has the value that it has where nobody gives it."""
+    names = "_sanitize_parameters", "preprocess", "postprocess"
+    functions = *(getattr(pipeline, name) for name in names), PreTrainedTokenizerBase.__call__
+    signatures = [inspect.signature(function).parameters for function in functions]
+    defaults = [parameters[name].default for parameters in signatures if name in parameters]
+    return value is None or any(type(value) is type(default) and value == default for default in defaults)
+
+
+def _generation(pipeline: Any, forward: dict[str, Any]) -> GenerationOfPipeline:
+    """Return what a pipeline passes to `generate`, of the arguments of its forward pass."""
+    if not getattr(pipeline.model, "generation_config", None):
+        return GenerationOfPipeline()
+    given = {**getattr(pipeline, "_generate_kwargs", {}), **forward}
+    given |= given.pop("generate_kwargs", None) or {}
+    prefix_length = given.pop("prefix_length", 0)
+    for name in ("tokenizer", "return_language"):
+        given.pop(name, None)  # derived from the other settings
+    defaults = getattr(pipeline, "_generation_defaults", None)
+    if defaults is None:  # of older versions of transformers, with what the model's configuration says
+        config = getattr(pipeline, "generation_config", None)
+        defaults = {} if config is None else config.to_diff_dict()
+    kept = {name: value for name, value in defaults.items() if name not in (*SAMPLING, *ABOUT_FILES)}
+    return GenerationOfPipeline(given, kept, bool(defaults.get("do_sample")), prefix_length)
 
 
 def _default_function(pipeline: Any) -> str | None:

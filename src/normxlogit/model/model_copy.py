@@ -49,6 +49,7 @@ class ModelCopy:
         self.form = AnswerForm()
         self.notes: tuple[str, ...] = ()  # for all results on it, and on proofs that could not be run
         self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
+        self.decoder_limit: float | None = None  # the most tokens of a decoder beside an encoder, inf for any number
         self.pool = Pool(self.module)
         self.recording_pool = Pool(self.module)  # for passes with all layers: transformers' hooks for them slow others
         self.parts: Parts | None = None  # these two are found with the first batch

@@ -1,5 +1,6 @@
 """`TaskModel`: the model with its task and parts, and its forward passes."""
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,6 +221,14 @@ class TaskModel:
     def output_count(self) -> int:
         """The number of outputs that can be a target: labels, or entries of the vocabulary."""
         return self.vocabulary_size if self.task.outputs.vocabulary else len(self.task.outputs.labels)
+
+    @property
+    def answer_limit(self) -> int | None:
+        """The most tokens of a prompt with its answer, or of a decoder beside an encoder; None for any number."""
+        limit = self.copy.decoder_limit
+        if limit is None:
+            return self.encoder.limit
+        return None if limit == math.inf else int(limit)
 
     @property
     def parts(self) -> Parts:

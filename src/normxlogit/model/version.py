@@ -49,7 +49,7 @@ def read_model(
     config = getattr(copy.module, "config", None)
     copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
     copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
-    limit = task.limit(unwrapped_model, position_limit(unwrapped_model))
+    limit, copy.decoder_limit = task.limits(unwrapped_model, position_limit)
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
     copy.encoder = Encoder(

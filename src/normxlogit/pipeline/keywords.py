@@ -93,6 +93,10 @@ class ExplainCompletion(Generate, total=False):
         "named spans (start, end) of its characters, in a list of messages (message, start, end), and regions of "
         "pictures as in `Attribution.group`. Perturbation methods leave out sources instead of tokens.",
     ]
+    decoder_start_token_id: Annotated[int | None, "The decoder's first token, as in `generate`."]
+    forced_bos_token_id: Annotated[
+        int | None, "The token that `generate` forces behind it, such as the language of a translation."
+    ]
 
 
 class FromOutputs(TypedDict, total=False):
@@ -164,5 +168,10 @@ class Similarity(TypedDict, total=False):
         bool | None,
         "Score pairs of tokens too; frozen gradient only. It takes a backward pass for each dimension of the first "
         "text's vector, and through each other text one for each token of the first.",
+    ]
+    prompts: Annotated[
+        tuple[str, str] | None,
+        "Names of the model's prompts before the first text and before the others, as sentence-transformers has them: "
+        '("query", "document") explains `encode_query` and `encode_document`; by default as `encode` does.',
     ]
     verify: OfVerify

@@ -43,7 +43,7 @@ def explain(
             f"from_outputs explains the tokens of one text each, and {model.name} reads something else: call the "
             f"explainer on the input itself, or on what its processor returned for it"
         )
-    encodings = model.task.position.locate(model.encoder.from_batch(inputs), options.position)
+    encodings = model.task.position.locate(model.encoder.from_batch(inputs, continued=True), options.position)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     tensors = {
@@ -151,7 +151,7 @@ def explain_generation(
     prompts, states, logits, generated = _checked_outputs(model, inputs, outputs)
     requests = []
     tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
-    for encoding, ids in zip(model.encoder.from_batch(tokens), generated, strict=True):
+    for encoding, ids in zip(model.encoder.from_batch(tokens, continued=True), generated, strict=True):
         encoding = with_decoded_text(model.tokenizer, encoding)
         sequence = append_tokens(model.tokenizer, encoding, ids)
         completed = Completed(sequence, len(encoding), len(encoding.text or "")).with_reasoning(model)

@@ -39,8 +39,12 @@ class Embeds(Protocol):
     It, or the task of each of its parts, has a method `encode_each(model, items)` that returns the items' encodings.
     """
 
-    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
-        """Return the items whose vectors are compared, and whether a single one was given."""
+    def items_compared(self, items: Any, prompt_name: str | None = None) -> tuple[list[Any], bool]:
+        """Return the items whose vectors are compared, behind a prompt, and whether a single one was given."""
+        ...
+
+    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
+        """Return notes about how the model itself compares two vectors of these lengths."""
         ...
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
@@ -53,11 +57,19 @@ class Side(NamedTuple):
 
     encoding: Encoding
     vector: Tensor  # its vector at length 1, (C,)
+    length: float  # of the vector as the model gives it
     states: Tensor  # the head's logits at each of its tokens, at length 1, (T, C)
 
 
 def explain_similarity(
-    model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool, verify: Verify
+    model: TaskModel,
+    first: Any,
+    second: Any,
+    method: Method,
+    *,
+    matrix: bool,
+    verify: Verify,
+    prompts: tuple[str, str] | None = None,
 ) -> Similarity | Attributions[Similarity]:
     """Explain the cosine of a text with another, or with each of several.
 
@@ -68,10 +80,11 @@ def explain_similarity(
     pairs then take one backward pass through each second text for every token of the first text.
     """
     task = embedding_task(model)
-    second_items, single = task.items_compared(second)
+    of_first, of_second = (None, None) if prompts is None else _two_names(prompts)
+    second_items, single = task.items_compared(second, of_second)
     if not second_items:
         raise InputError("there is no text or picture to compare with")
-    (item,), _ = task.items_compared([first])
+    (item,), _ = task.items_compared([first], of_first)
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
@@ -105,7 +118,8 @@ def explain_similarity(
             _half_result(tower.task, query, query_scores, k, 0),
             _half_result(other_tower.task, document, document_scores[k], 0, 1),
         )
-        result = _result(model, (query, document), halves, method)
+        notes = task.comparison_notes((query.length, document.length), prompted=prompts is not None)
+        result = _result(model, (query, document), halves, method, notes)
         if matrix:  # the first row of the document is for the cosine, the others for each token of the query
             pairs = _to_numpy(_with_bias(document_scores[k])[1:])
             result = replace(result, pairs=pairs)
@@ -113,6 +127,16 @@ def explain_similarity(
     if verify is not None:
         results = _verified((tower, other_tower), query, documents, results, verify)
     return results[0] if single else Attributions(results)
+
+
+def _two_names(prompts: Any) -> tuple[str, str]:
+    """Return the names of the prompts of the two texts."""
+    names = prompts if isinstance(prompts, tuple | list) else ()
+    if len(names) != 2 or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            'prompts= are two names, of the prompt of the first text and of the others: ("query", "document")'
+        )
+    return names[0], names[1]
 
 
 def _verified(
@@ -174,7 +198,8 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
     # Cloned outside inference mode, as later code backpropagates through the model.
     text_states = states.clone().split([len(e) for e in encodings])
     model.check_finite(vectors.cpu().numpy(), batch)
-    return [Side(*side) for side in zip(encodings, vectors.clone(), text_states, strict=True)]
+    lengths = run.logits.float().norm(dim=-1).tolist()
+    return [Side(*side) for side in zip(encodings, vectors.clone(), lengths, text_states, strict=True)]
 
 
 def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
@@ -201,7 +226,13 @@ def _with_bias(scores: Scores) -> Tensor:
     return torch.cat([scores.values[:, 0], cast(Tensor, scores.bias)], 1)
 
 
-def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Similarity:
+def _result(
+    model: TaskModel,
+    sides: tuple[Side, Side],
+    halves: tuple["Half", "Half"],
+    method: Method,
+    of_comparison: tuple[str, ...],
+) -> Similarity:
     (query, document), (left, right) = sides, halves
     cosine = float(query.vector.double() @ document.vector.double())
     first, second = sorted(halves, key=lambda half: bool(half.media))  # a text comes first
@@ -225,7 +256,7 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
         targets=(Target("cosine", "the cosine", 0),),
         token_predictions=alone if of_texts else None,
         **origin,
-        notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note))),
+        notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note, *of_comparison))),
         merge=method.word_merge,
         bias=None if biases is None else _to_numpy(biases),
     )

@@ -1,6 +1,6 @@
 """The base class of tasks: everything that differs between them, and what some can do beside explaining an answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -53,8 +53,8 @@ class ModelClasses:
         needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
         decoders_among: Tasks' classes, of which those without such an encoder are for this one.
         wrapper: How models without a head become task models, None if they do not: an object that `claims` modules of
-            its own, `claims_files` of a folder or hub name, and makes a `task_model` of a model, a pooling and what it
-            made when the model was read last.
+            its own, `claims_files` of a folder or hub name, has `check_files` of a folder, and makes a `task_model` of
+            a model, a pooling and what it made when the model was read last.
     """
 
     mapping: str = ""
@@ -150,9 +150,16 @@ class Task:
         """Return the inputs of one text as the caller's model takes them."""
         return inputs
 
-    def limit(self, model: nn.Module, positions: int | None) -> int | None:
-        """Return the maximal number of tokens, None for any; `positions` is the size of the position embeddings."""
-        return positions
+    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+        """Return the maximal number of tokens that are read, None for any, and that a decoder beside an encoder reads.
+
+        Args:
+            positions: Returns the size of the position embeddings of a model, or of its part.
+
+        Returns:
+            The second is None without such a decoder, and inf for any number.
+        """
+        return positions(model), None
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: "TaskModel") -> Parts:
         """Return the parts of a model, completed or changed as the task needs; `pool` lends copies of its module."""
@@ -286,9 +293,18 @@ class Generates:
         raise NotImplementedError
 
     def read_completion(
-        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
+        self,
+        model: "TaskModel",
+        prompt: ReadPrompt,
+        before: Encoding,
+        completion: str,
+        settings: Mapping[str, Any],
     ) -> tuple[Encoding, int]:
-        """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens."""
+        """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens.
+
+        Args:
+            settings: Those of `generate` with which the completion is written.
+        """
         raise NotImplementedError
 
     def appended(self, model: "TaskModel", before: Encoding, ids: list[int]) -> Encoding:

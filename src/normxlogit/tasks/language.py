@@ -1,6 +1,6 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -117,7 +117,12 @@ class CausalLM(Generates, OverVocabulary):
         return self._encode_opening(model, prompt, prompt.text)
 
     def read_completion(
-        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
+        self,
+        model: "TaskModel",
+        prompt: ReadPrompt,
+        before: Encoding,
+        completion: str,
+        settings: Mapping[str, Any],
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
         encoding, count = self._encode_opening(model, prompt, prompt.text + completion), len(before)
@@ -176,6 +181,11 @@ class AtMask(AnswerPosition):
         for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
             if count != 1 and encoding.position is None:
                 amount = f"{count} times; choose one with position=" if count else "nowhere in what is read"
+                if not count and self.tokenizer.mask_token in f"{encoding.text} {encoding.text_pair}":
+                    amount = (
+                        f"behind the {len(encoding)} tokens that are read: shorten the text, or read it whole with "
+                        "long_text='window'"
+                    )
                 raise TargetError(
                     f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands there {amount}"
                 )

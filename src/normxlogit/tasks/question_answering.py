@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..inputs.encoding import Batch
+from ..inputs.encoding import Batch, Encoding
 from ..results.targets import Prediction
 from .answers import AnswerPosition, Outputs
 from .base import ModelClasses, Task
@@ -35,12 +35,7 @@ class Span(AnswerPosition):
         spans = []
         for row, encoding in enumerate(batch.encodings):
             tokens = batch.mask[row].nonzero()[:, 0]  # (T,)
-            context = 1 if 1 in encoding.sequence_ids else 0
-            if not context and encoding.text_pair is None:
-                raise InputError(
-                    f"input {batch.indices[row]} does not tell question from context, in which the answer is looked "
-                    "for; pass a tuple (question, context), or token ids with token_type_ids of 0 and 1"
-                )
+            context = _context(encoding, batch.indices[row])
             outside = torch.tensor([s != context for s in encoding.sequence_ids], device=logits.device)  # (T,)
             token_logits = logits[row, tokens]  # (T, 2)
             start, end = token_logits.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
@@ -86,6 +81,18 @@ class Span(AnswerPosition):
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
         """Return the answer with its first token counted in the whole text."""
         return prediction._replace(id=places[prediction.id])
+
+
+def _context(encoding: Encoding, index: int) -> int:
+    """Return which text of an input holds the answer, with the input's index for the error if none does."""
+    if 1 in encoding.sequence_ids:
+        return 1
+    if encoding.text_pair is not None:
+        raise InputError(f"the context of input {index} is empty, and an answer is looked for in it")
+    raise InputError(
+        f"input {index} does not tell question from context, in which the answer is looked for; pass a tuple "
+        "(question, context), or token ids with token_type_ids of 0 and 1"
+    )
 
 
 class QuestionAnswering(Task):

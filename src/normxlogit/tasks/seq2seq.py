@@ -1,11 +1,12 @@
 """Encoder-decoder language models: the decoder is explained, and the encoder's states are one of its inputs."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -20,6 +21,10 @@ from .language import AtLastToken, OverVocabulary
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel
+
+
+DECODER_SETTINGS = ("decoder_start_token_id", "forced_bos_token_id")
+"""Settings of `generate` that say how a decoder begins: its first token, and the one that is forced after it."""
 
 
 @dataclass
@@ -50,6 +55,10 @@ class Seq2Seq(Generates, OverVocabulary):
     _cached_source: tuple[tuple[int, ...], Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
+    def limits(self, model: Any, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+        """Return the limits of the encoder and of the decoder, each of which has position embeddings of its own."""
+        return positions(model.get_encoder()), positions(model.get_decoder()) or math.inf
+
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""
         override_forward(module, _call_as_decoder)
@@ -75,35 +84,45 @@ class Seq2Seq(Generates, OverVocabulary):
         limit = model.encoder.limit
         if limit is not None and len(source) > limit:
             raise InputError(f"the prompt has {len(source)} tokens and the model reads {limit}; shorten it")
-        first_token = self._decoder_start(model)
+        first_token = _decoder_token(model, "decoder_start_token_id", {})
         if first_token is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
         source = of_prompt(self.tokenizer, source, prompt)
         empty = Encoding(
             {"input_ids": []}, (), ((0, 0),), None, (None,), (True,), "", None, source.notes, source=source
         )
-        return with_first_token(self.tokenizer, empty, first_token)
-
-    def _decoder_start(self, model: "TaskModel") -> int | None:
-        """Return the decoder's first token as `generate` chooses it."""
-        configs = getattr(model.module, "generation_config", None), model.config
-        first_tokens = (getattr(config, "decoder_start_token_id", None) for config in configs)
-        return next((int(first_token) for first_token in first_tokens if first_token is not None), None)
+        return with_first_tokens(self.tokenizer, empty, [first_token])
 
     def read_completion(
-        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
+        self,
+        model: "TaskModel",
+        prompt: ReadPrompt,
+        before: Encoding,
+        completion: str,
+        settings: Mapping[str, Any],
     ) -> tuple[Encoding, int]:
-        """Encode the completion as decoder tokens, with a single start token."""
-        ids = self._target_ids(model, completion)
-        if ids == self._target_ids(model, ""):  # only the special tokens at the end of every text
+        """Encode the completion as decoder tokens, with the first tokens that `generate` would begin with."""
+        start, forced = (_decoder_token(model, name, settings) for name in DECODER_SETTINGS)
+        before = before if start is None else with_first_tokens(self.tokenizer, before, [start])
+        ids, empty = (self._target_ids(model, text, start) for text in (completion, ""))
+        if ids == empty:  # only the special tokens around every text
             raise InputError("the completion is empty")
         check_ids(ids, model.encoder.vocabulary, "the completion")
+        if forced is not None and ids[:1] != [forced]:
+            is_language = ids[0] in self.tokenizer.all_special_ids  # the one that the tokenizer is set to
+            ids = [forced, *ids[is_language:]]
         return append_tokens(self.tokenizer, before, ids), len(before)
 
-    def _target_ids(self, model: "TaskModel", text: str) -> list[int]:
-        """Return a text's token ids as the decoder generates them, without its first token."""
+    def _target_ids(self, model: "TaskModel", text: str, start: int | None) -> list[int]:
+        """Return a text's token ids as the decoder generates them, from its first token, `start`, on.
+
+        Some tokenizers, such as mBART's, write the language behind the token that ends a text, as labels of a training.
+        """
         ids = model.encoder.target_ids(text)
-        return ids[1:] if ids and ids[0] == self._decoder_start(model) else ids
+        end = self.tokenizer.eos_token_id
+        if end in ids[1:]:
+            ids = ids[: ids.index(end, 1) + 1]
+        return ids[1:] if ids and ids[0] == start else ids
 
     def add_inputs(self, batch: Batch, model: "TaskModel", *, encode_sources: bool = True) -> Batch:
         """Return a batch with the encoder's states of the sources, or with the sources themselves."""
@@ -133,9 +152,29 @@ class Seq2Seq(Generates, OverVocabulary):
         return states
 
 
-def with_first_token(tokenizer: Any, encoding: Encoding, first: int) -> Encoding:
-    """Return the encoding of a source whose decoder begins with a token."""
-    return replace(encoding, inputs={"input_ids": [first]}, tokens=readable_tokens(tokenizer, [first]))
+def _decoder_token(model: "TaskModel", name: str, settings: Mapping[str, Any]) -> int | None:
+    """Return a token with which the decoder begins, one of `DECODER_SETTINGS`, as `generate` chooses it."""
+    configs = settings.get("generation_config"), getattr(model.module, "generation_config", None), model.config
+    named = [settings.get(name), *(getattr(config, name, None) for config in configs)]
+    if name == "decoder_start_token_id":
+        named += [getattr(config, "bos_token_id", None) for config in configs]
+    token = next((token for token in named if token is not None), None)
+    if isinstance(token, list | tuple) and len(token) == 1:
+        token = token[0]
+    if token is not None and not isinstance(token, int):
+        raise InputError(f"{name} must be a token id, not {token!r}")
+    return token
+
+
+def with_first_tokens(tokenizer: Any, encoding: Encoding, first: list[int]) -> Encoding:
+    """Return the encoding of a source whose decoder begins with some tokens, which stand for no text."""
+    count = len(first)
+    columns: dict[str, Any] = {
+        "offsets": ((0, 0),) * count,
+        "sequence_ids": (None,) * count,
+        "special": (True,) * count,
+    }
+    return replace(encoding, inputs={"input_ids": first}, tokens=readable_tokens(tokenizer, first), **columns)
 
 
 def encoder_output(model: "TaskModel", source: Tensor, **inputs: Tensor) -> Any:

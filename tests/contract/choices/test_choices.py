@@ -12,6 +12,7 @@ from normxlogit import ALL, Explainer, InputError, NormXLogitError, TargetError
 from tests import tiny
 from tests.contract.cases import Case
 from tests.contract.compare import refused, same
+from tests.contract.decided import parameters_of
 
 TEXT = "the movie is not good"
 NLI = {0: "contradiction", 1: "neutral", 2: "entailment"}
@@ -71,6 +72,14 @@ def test_zero_shot_scores_are_those_of_the_pair_with_a_target_for_each_text():
     pipe = zero_shot(candidate_labels="movie, cat", hypothesis_template="it is {}")
     assert Explainer(pipe)(TEXT).prediction.label == pipe(TEXT)["labels"][0]  # candidates of the pipeline are enough
     assert Explainer(pipe)(TEXT).text_pair in ("it is movie", "it is cat")
+
+
+def test_every_setting_of_a_zero_shot_pipeline_is_decided() -> None:
+    """All are applied, as the test above compares; one that is new in transformers must be decided here."""
+    pipe = zero_shot()
+    steps = parameters_of(pipe.preprocess), parameters_of(pipe.postprocess)
+    decided = {"inputs", "model_outputs", "candidate_labels", "hypothesis_template", "multi_label"}
+    assert {name for names in steps for name in names} <= decided
 
 
 def test_a_zero_shot_pipeline_without_labels_says_what_to_give():

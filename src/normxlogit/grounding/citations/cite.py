@@ -394,7 +394,7 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         cited = explain(completed, SentencesAfterPrompt(model, [completed], "sentence"))
         return dict(zip(cited.names, cited.evidence.scores[:, cited.sources].sum(0).tolist(), strict=True))
 
-    completed, limit, verify = answered.completed, model.encoder.limit, options.verify
+    completed, limit, verify = answered.completed, model.answer_limit, options.verify
     if limit is not None and len(completed.encoding) > limit:
         if isinstance(verify, Together):
             raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")

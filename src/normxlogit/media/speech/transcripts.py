@@ -19,7 +19,13 @@ from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.model_copy import input_errors
 from ...model.task_model import TaskModel
 from ...parts.embeddings import decoder_table
-from ...pipeline.completions.completed_prompts import Completed, generation_config, most_new_tokens
+from ...pipeline.completions.completed_prompts import (
+    Completed,
+    generation_config,
+    merged_settings,
+    most_new_tokens,
+    sampling_note,
+)
 from ...pipeline.completions.completion import explain_completions, scored_tokens
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
@@ -57,6 +63,7 @@ def explain_speech(
         raise InputError(
             f"{model.name} answers at every frame of a sound, and has no use for {unused[0]}=; leave it out"
         )
+    settings = merged_settings(model, settings)
     if settings.get("num_return_sequences", 1) != 1:
         raise InputError("a sound is transcribed once: num_return_sequences must be 1")
     results = [_explain_sound(model, sound, options, settings) for sound in every]
@@ -97,7 +104,8 @@ def _explain_decoder(
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
     tokens = readable_tokens(model.tokenizer, prompt)
-    decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
+    notes = (*sound.notes, *sampling_note(model, settings))
+    decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, notes, signal=signal)
     sequence = replace(append_tokens(model.tokenizer, decoder_prompt, ids), signal=signal)
     return explain_completions(model, [Completed(sequence, count, 0)], [options])[0]
 
@@ -106,8 +114,8 @@ def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) ->
     """Return the prompt tokens of the decoder, and the generated tokens."""
     copy: Any = private_clone(model.unmodified)
     path = decoder_table(copy)
-    limit = model.encoder.limit
-    requested = most_new_tokens(settings, DECODER_PROMPT)
+    limit = model.answer_limit
+    requested = most_new_tokens(model, settings, DECODER_PROMPT)
     room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
     config, generate_options = generation_config(model, settings, room)
     first = Site(path, is_input=True)

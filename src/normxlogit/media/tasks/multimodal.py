@@ -1,7 +1,7 @@
 """Language models whose prompt may hold pictures and sounds."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -126,11 +126,11 @@ class MultimodalLM(CausalLM):
         return replace(encoding, extra_inputs=inputs)
 
     def read_completion(
-        self, model: TaskModel, prompt: ReadPrompt, before: Encoding, completion: str
+        self, model: TaskModel, prompt: ReadPrompt, before: Encoding, completion: str, settings: Mapping[str, Any]
     ) -> tuple[Encoding, int]:
         """Encode a completion and append it to the encoded prompt with pictures or sounds."""
         if not before.media:
-            return super().read_completion(model, prompt, before, completion)
+            return super().read_completion(model, prompt, before, completion, settings)
         prompt_ids, both_ids = (
             self.tokenizer(text, add_special_tokens=False)["input_ids"]
             for text in (prompt.text, prompt.text + completion)

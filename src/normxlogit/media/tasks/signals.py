@@ -145,9 +145,9 @@ class SignalTask(Classification):
         override_forward(module, _call_without_tokens)
         return False
 
-    def limit(self, model: nn.Module, positions: int | None) -> int | None:
-        """Return None: a processor already crops or resizes its inputs."""
-        return None
+    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+        """Return no limits: a processor already crops or resizes its inputs."""
+        return None, None
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: TaskModel) -> Parts:
         """Return the parts with a headpiece that accepts single tokens.

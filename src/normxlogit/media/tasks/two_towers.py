@@ -103,8 +103,14 @@ class TwoTowers(Task):
             "similarity(picture, ['a photo of a cat', 'a photo of a dog']) explains how it is compared with texts"
         )
 
-    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
+    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
+        """Return no notes: the model compares by the cosine."""
+        return ()
+
+    def items_compared(self, items: Any, prompt_name: str | None = None) -> tuple[list[Any], bool]:
         """Return texts and pictures, and whether there was a single one."""
+        if prompt_name is not None:
+            raise InputError("prompts= names prompts of sentence-transformers' files, and this model has none")
         items = _column_compared(collected(items))
         is_collection = isinstance(items, Iterable) and not isinstance(items, str | tuple) and not is_picture(items)
         return (list(items), False) if is_collection else ([items], True)

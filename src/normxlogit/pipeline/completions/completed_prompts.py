@@ -22,7 +22,7 @@ from ...model.task_model import TaskModel
 from ...results.units.media import is_region
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec
 from ...tasks.base import generating_task, message_spans
-from ...tasks.seq2seq import with_first_token
+from ...tasks.seq2seq import with_first_tokens
 
 NAMES, MARKS = ("reasoning_content", "thinking", "reasoning"), ("<think>", "</think>")
 """What templates call the reasoning in a message, and what stands around it where the tokenizer declares nothing."""
@@ -232,10 +232,13 @@ class Completed:
         return content.place_of(span[1]), content.place_of(span[2])
 
 
-PROMPT_INPUTS = {"attention_mask", "decoder_input_ids", "encoder_outputs", "input_ids", "inputs", "inputs_embeds"}
+DECODER_IDS = "decoder_input_ids"
+PROMPT_INPUTS = {"attention_mask", DECODER_IDS, "encoder_outputs", "input_ids", "inputs", "inputs_embeds"}
 PROMPT_INPUTS |= {"input_features", "past_key_values", "pixel_values"}
 MOST = 40
-"""Arguments of `generate` that hold an encoded prompt, and the default of `max_new_tokens`."""
+"""The argument of `generate` with which a decoder begins, those that hold a prompt, and its default length."""
+
+GREEDY = "generated greedily, where the model's own settings sample; do_sample=True samples"
 
 
 @enough_memory("let the model go on with this prompt")
@@ -249,8 +252,9 @@ def generate_each(
     model.refresh()
     generating_task(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
-    limit = model.encoder.limit
-    asked = [most_new_tokens(options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
+    limit, options = model.answer_limit, merged_settings(model, options)
+    given = _decoder_ids(options)
+    asked = [most_new_tokens(model, options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
     room = [count if limit is None else limit - len(p.encoding) for count, p in zip(asked, prompted, strict=True)]
     possible = list(map(min, asked, room))
     completions: dict[int, list[Completed]] = {}
@@ -261,34 +265,58 @@ def generate_each(
             generated = generated_ids(model, [prompted[i].encoding for i in indices], config, generate_options)
             note = f"the model reads {limit} tokens, so it could write only {count}"
             for i, sequences in zip(indices, generated, strict=True):
-                notes = (note,) if count < asked[i] else ()
-                completions[i] = [_completed(model, prompted[i], ids, notes) for ids in sequences]
+                notes = (*sampling_note(model, options), *([note] if count < asked[i] else []))
+                completions[i] = [_completed(model, prompted[i], ids, notes, given) for ids in sequences]
     return [completed.with_reasoning(model, reasoning) for i in range(len(prompted)) for completed in completions[i]]
 
 
-def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...]) -> Completed:
-    """Return a prompt with the tokens that `generate` returned."""
+def _completed(
+    model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...], given: Sequence[int] = ()
+) -> Completed:
+    """Return a prompt with the tokens that `generate` returned, of which a decoder was `given` the first."""
     encoding = prompt.encoding
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
-        encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
+        count = len(given) + (ids[: len(given)] != list(given)) if given else 1  # it may put its own before those
+        encoding, ids = with_first_tokens(model.tokenizer, encoding, ids[:count]), ids[count:]
         prompt = replace(prompt, prompt_tokens=len(encoding), prompt_characters=len(encoding.text or ""))
     sequence = generating_task(model).appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
 
 
-def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
+def merged_settings(model: TaskModel, called: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `generate` that a call gives, with those of the pipeline that the model came with."""
+    return model.pipeline.generation.of_call(called, _configured(getattr(model.module, "generation_config", None)))
+
+
+def _configured(config: Any) -> dict[str, Any]:
+    """Return what a configuration of `generate` sets to other values than transformers does."""
+    return config.to_diff_dict() if isinstance(config, GenerationConfig) else {}
+
+
+def sampling_note(model: TaskModel, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
+    is_said = settings.get("do_sample") is not None or settings.get("generation_config") is not None
+    config = getattr(model.module, "generation_config", None)
+    samples = model.pipeline.generation.samples or getattr(config, "do_sample", False)
+    return (GREEDY,) if samples and not is_said else ()
+
+
+def most_new_tokens(model: TaskModel, options: Mapping[str, Any], before: int) -> int:
     """Return the maximal number of generated tokens after so many, which `max_length` counts, as transformers does.
 
-    `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`.
+    `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`: that of the call, and
+    then the model's own.
     """
-    config = options.get("generation_config")
-    for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
+    configs = options.get("generation_config"), getattr(model.module, "generation_config", None)
+    for settings in (options, *map(_configured, configs)):
         if settings.get("max_new_tokens") is not None:
             return positive_integer(settings["max_new_tokens"], "max_new_tokens")
         if settings.get("max_length") is not None:
             length = positive_integer(settings["max_length"], "max_length")
             if length <= before:
-                raise InputError(f"max_length={length} leaves no room: {before} tokens stand before the answer")
+                raise InputError(
+                    f"max_length={length} leaves no room: {before} tokens stand before the answer; pass max_new_tokens="
+                )
             return length - before
     return MOST
 
@@ -296,7 +324,7 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
 def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
     """Encode a prompt, without a completion."""
     encoding, rendered = _read_prompt(model, prompt)
-    limit = model.encoder.limit
+    limit = model.answer_limit
     if limit is not None and limit <= len(encoding):
         lengths = f"the prompt has {len(encoding)} tokens and the model reads {limit}"
         raise InputError(f"{lengths}: there is no room to generate")
@@ -310,10 +338,12 @@ def read_completion(
     *,
     longer: bool = False,
     reasoning: ReasoningSpec | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Completed:
     """Encode a prompt and a given completion as one text, which only with `longer` may exceed the model's length.
 
-    A token that holds the end of the one and the beginning of the other belongs to the completion.
+    A token that holds the end of the one and the beginning of the other belongs to the completion. `settings` are
+    those of `generate` with which it is written.
     """
     model.refresh()
     task = generating_task(model)
@@ -321,7 +351,8 @@ def read_completion(
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
-        encoding, count = task.read_completion(model, rendered, prompt_encoding, completion)
+        settings = merged_settings(model, settings or {})
+        encoding, count = task.read_completion(model, rendered, prompt_encoding, completion, settings)
     else:
         count = len(prompt_encoding)
         encoding = task.appended(model, prompt_encoding, _token_ids(model, completion))
@@ -329,9 +360,10 @@ def read_completion(
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
         raise InputError("the completion is empty")
-    limit = model.encoder.limit
+    limit = model.answer_limit
     if limit is not None and len(encoding) > limit and not longer:
-        raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
+        parts = "prompt and completion have" if encoding.source is None else "the completion has"
+        raise InputError(f"{parts} {len(encoding)} tokens and the model reads {limit}; shorten them")
     completed = Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
     return completed.with_reasoning(model, reasoning)
 
@@ -340,9 +372,12 @@ def generation_config(
     model: TaskModel, options: Mapping[str, Any], room: int
 ) -> tuple[GenerationConfig, dict[str, Any]]:
     """Return the generation settings, greedy unless sampling is requested, and the remaining options."""
-    if inputs := sorted(name for name in PROMPT_INPUTS if options.get(name) is not None):
+    of_prompt = PROMPT_INPUTS - ({DECODER_IDS} if model.copy.decoder_limit is not None else set())
+    if inputs := sorted(name for name in of_prompt if options.get(name) is not None):
         raise InputError(f"generate: {inputs[0]}= is made of the prompt; leave it out")
     settings = dict(options)
+    if settings.get(DECODER_IDS) is not None:
+        settings[DECODER_IDS] = torch.tensor([_decoder_ids(options)], device=model.device)  # (1, D)
     config = copy.deepcopy(settings.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()
     if not isinstance(config, GenerationConfig):
@@ -360,6 +395,17 @@ def generation_config(
         return config, config.update(**settings)
     except ValueError as error:  # settings that do not go together, such as several sequences of greedy search
         raise InputError(f"generate: {str(error).strip().splitlines()[0]}") from None
+
+
+def _decoder_ids(options: Mapping[str, Any]) -> list[int]:
+    """Return the token ids with which a call lets a decoder beside an encoder begin."""
+    given = options.get(DECODER_IDS)
+    if given is None:
+        return []
+    ids = torch.as_tensor(given)
+    if ids.ndim > 2 or (ids.ndim == 2 and len(ids) != 1) or ids.is_floating_point():
+        raise InputError(f"{DECODER_IDS}= is a row of token ids for all prompts, not {tuple(ids.shape)}")
+    return [int(index) for index in ids.flatten().tolist()]
 
 
 def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
@@ -388,4 +434,10 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
     for medium in rendered.media:
         task.check_reads(model, medium.kind)
-    return task.read_prompt(model, rendered), rendered
+    encoding, longest = task.read_prompt(model, rendered), model.pipeline.longest_prompt
+    if longest is not None and len(encoding) > longest:
+        raise InputError(
+            f"the prompt has {len(encoding)} tokens, and the pipeline was made with max_length={longest}, to which it "
+            "truncates prompts; shorten it, or make the pipeline without"
+        )
+    return encoding, rendered

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...errors import InputError
@@ -14,7 +15,7 @@ from ...results.collection import Attributions
 from ...results.units.spans import SourceSpec
 from ...tasks.base import generating_task
 from ..options import Options, Results, progress_bar
-from .completed_prompts import Completed, are_marks, generate_each, read_completion
+from .completed_prompts import Completed, are_marks, generate_each, merged_settings, read_completion
 from .completion import explain_completions
 from .leave_out import with_completion_verification
 from .sources import explain_answer, explain_sources
@@ -28,9 +29,7 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
-    named = {name for name, value in settings.items() if value is not None}
-    settings = {**model.pipeline.generation, **settings}
-    _check_sampling(named, settings)
+    _check_sampling({name for name, value in settings.items() if value is not None}, merged_settings(model, settings))
     written: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
     if written is not None:
         return written
@@ -54,16 +53,25 @@ def _check_sampling(named: Set[str], settings: Mapping[str, Any]) -> None:
         )
 
 
-def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Options) -> Results:
-    """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others."""
+def explain_given(
+    model: TaskModel, prompts: Any, completions: Any, options: Options, settings: Mapping[str, Any]
+) -> Results:
+    """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
+
+    Args:
+        settings: Those of `DECODER_SETTINGS` with which the completions are written.
+    """
     generating_task(model).check_prompts(model)
+    if settings and model.copy.decoder_limit is None:
+        raise InputError(f"{model.name} has no decoder beside an encoder: leave out {next(iter(settings))}=")
     prompt_list, single = _prompt_list(model, prompts)
     each = [options] if single else _options_of_each(options, len(prompt_list))
     texts = [completions] if single else _one_each("completion", completions, len(prompt_list))
     completed = []
     for prompt, text, chosen in zip(prompt_list, texts, each, strict=True):
-        other = None if chosen.other_answer is None else read_completion(model, prompt, chosen.other_answer)
-        completed.append(replace(read_completion(model, prompt, text, reasoning=chosen.reasoning), other=other))
+        read = partial(read_completion, model, prompt, settings=settings)
+        other = None if chosen.other_answer is None else read(chosen.other_answer)
+        completed.append(replace(read(text, reasoning=chosen.reasoning), other=other))
     results = _explained(model, completed, each)
     return results[0] if single else Attributions(results)
 
@@ -92,7 +100,7 @@ def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequen
 
 def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
     """Return prompts as a list, tokenised ones as encodings, and whether a single one was given."""
-    encoded = model.encoder.read_encoded(prompts)
+    encoded = model.encoder.read_encoded(prompts, continued=True)
     if encoded is not None and not model.task.position.left_to_right:
         raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
     if encoded is None:

@@ -436,7 +436,7 @@ def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Complete
     ids = outputs.ids_of(choice) if isinstance(choice, str) else [index_of(model.task, choice, model.vocabulary_size)]
     if tokenizer.unk_token_id in ids:
         raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(outputs.name_of, ids))}")
-    limit = model.encoder.limit
+    limit = model.answer_limit
     if limit is not None and len(encoding) + len(ids) - 1 > limit:
         raise InputError(
             f"the text has {len(encoding)} tokens, {choice!r} has {len(ids)}, and the model reads {limit}; shorten it"

@@ -1,6 +1,6 @@
 """Embedding models: the cosine of a text's vector with another vector is explained."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,7 +14,17 @@ from ...model.task_model import TaskModel
 from ...tasks.answers import Outputs
 from ...tasks.base import ModelClasses, Task
 from ...tasks.targets import BatchTargets
-from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
+from .sentence_embedding import (
+    COSINE,
+    DOCUMENTS,
+    DOT,
+    QUERY,
+    SentenceEmbedding,
+    is_embedding_folder,
+    is_sentence_transformer,
+    sentence_embedding,
+    steps_from_files,
+)
 
 
 class SentenceTransformers:
@@ -27,6 +37,10 @@ class SentenceTransformers:
     def claims_files(self, source: str) -> bool:
         """Return whether the files of sentence-transformers beside a model name a pooling."""
         return is_embedding_folder(source)
+
+    def check_files(self, source: str) -> None:
+        """Refuse files of sentence-transformers that say another model than a trunk with its pooling."""
+        steps_from_files(source)
 
     def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
         """Return a trunk with its pooling; a `SentenceTransformer` is converted anew at each call."""
@@ -46,9 +60,10 @@ class Embedding(Task):
         super().__init__(model, tokenizer, labels)
         self.steps = cast(SentenceEmbedding, model).steps
 
-    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
         """Return the smaller of the limits of the trunk and of the model's files."""
-        return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
+        limits = positions(model), self.steps.max_length
+        return min((limit for limit in limits if limit is not None), default=None), None
 
     def check_explains_inputs(self, model: TaskModel) -> None:
         """Raise: a vector alone cannot be explained."""
@@ -57,20 +72,38 @@ class Embedding(Task):
             "similarity(a, b) explains the cosine of two texts"
         )
 
-    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
-        """Return the texts whose vectors are compared, and whether a single one was given."""
+    def items_compared(self, items: Any, prompt_name: str | None = None) -> tuple[list[Any], bool]:
+        """Return the texts whose vectors are compared, each behind its prompt, and whether a single one was given."""
         texts, single = read_texts(items)
         if not all(isinstance(text, str) for text in texts):
             raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
-        return list(texts), single
+        prompt = self.steps.prompt if prompt_name is None else self.steps.prompt_named(prompt_name)
+        return [f"{prompt}{text}" for text in texts], single
+
+    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
+        """Return what the model's files say of comparisons that is not explained; see `Embeds`."""
+        steps, notes = self.steps, []
+        if steps.similarity == DOT and not steps.normalize:
+            notes.append(
+                "the model compares vectors by the dot product, and the cosine is explained: times "
+                f"{lengths[0] * lengths[1]:.6g}, the product of the lengths of the two vectors, it is that"
+            )
+        elif steps.similarity not in (COSINE, DOT):
+            notes.append(f"the model compares vectors by {steps.similarity} distance, and the cosine is explained")
+        names = [name for name in (QUERY, *DOCUMENTS) if steps.prompts.get(name)]
+        if names and not prompted and not steps.prompt:
+            notes.append(
+                f"the model has prompts for {' and '.join(names)}, which encode does not put before a text, and which "
+                'are not read here; prompts=("query", "document") explains encode_query and encode_document'
+            )
+        return tuple(notes)
 
     def part_for(self, model: nn.Module, item: Any) -> None:
         """Return None: the whole model embeds."""
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
-        """Encode texts with the prompt and the lower-casing of the model's files."""
-        prompted = [self.steps.prompt + text for text in items]
-        return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
+        """Encode texts, in lower case if the model's files say so."""
+        return model.encoder([text.lower() for text in items] if self.steps.lower else list(items))
 
 
 @dataclass(frozen=True)

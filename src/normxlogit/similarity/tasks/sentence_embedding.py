@@ -1,7 +1,7 @@
 """Embedding models: a trunk, and the steps from its tokens' states to one vector for the text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import torch
@@ -29,6 +29,38 @@ MODES = {
 
 MODE_NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
 
+COSINE, DOT = "cosine", "dot"
+"""How sentence-transformers compares vectors; there are distances too."""
+
+QUERY = "query"
+DOCUMENTS = ("document", "passage", "corpus")
+"""The names of prompts for queries, and for documents, of which the first that a model has counts."""
+
+EMBEDDING_TYPES = (None, "SentenceTransformer")
+"""The values of `model_type` in a configuration of models whose vectors are compared."""
+
+READ_SETTINGS: Mapping[str, frozenset[str]] = {
+    "Transformer": frozenset({"max_seq_length", "do_lower_case", "unpad_inputs", "modality_config"}),
+    "Pooling": frozenset({"embedding_dimension", "word_embedding_dimension", "pooling_mode", *MODES}),
+    "Dense": frozenset({"in_features", "out_features", "bias", "activation_function"}),
+    "Normalize": frozenset(),
+}
+"""The settings of a module, by its class, that are read, or change nothing but speed."""
+
+EXPECTED_SETTINGS: Mapping[str, Any] = {
+    "transformer_task": "feature-extraction",
+    "module_input_name": "sentence_embedding",
+    "include_prompt": True,
+    "use_residual": False,
+}
+"""Other settings, with the only value that they may have."""
+
+OUTPUT_NAMES = {"Transformer": "token_embeddings"}
+"""The output of a module, "sentence_embedding" of all others."""
+
+ABOUT_LOADING = {"attn_implementation", "device_map", "dtype", "torch_dtype", "trust_remote_code", "use_safetensors"}
+"""Arguments with which weights and files are loaded, and which change no answer beyond precision."""
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -42,6 +74,16 @@ class Steps:
     lower: bool = False  # whether texts are brought to lower case
     prompt: str = ""  # the text before every input
     width: int | None = None  # how many numbers of the vector are kept; None for all
+    prompts: Mapping[str, str] = field(default_factory=dict)  # texts before inputs of several kinds, by name
+    similarity: str = COSINE  # how the model's own `similarity` compares two vectors
+
+    def prompt_named(self, name: str) -> str:
+        """Return the prompt that a caller names, or "" for a query or a document without one."""
+        aliases = DOCUMENTS if name == DOCUMENTS[0] else (name,)
+        known = [alias for alias in aliases if alias in self.prompts]
+        if not known and name not in (QUERY, DOCUMENTS[0]):
+            raise InputError(f"the model has no prompt {name!r}; it has {', '.join(self.prompts) or 'none'}")
+        return self.prompts[known[0]] if known else ""
 
 
 class SentenceEmbedding(PreTrainedModel):
@@ -120,8 +162,10 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
 
 
 def is_sentence_transformer(model: Any) -> bool:
-    """Return whether a model is one of sentence-transformers, a sequence of modules."""
-    return isinstance(model, nn.Sequential) and any(type(module).__name__ == "Pooling" for module in model.children())
+    """Return whether a model is one of sentence-transformers, a sequence of modules that encodes texts."""
+    if not isinstance(model, nn.Sequential):
+        return False
+    return callable(getattr(model, "encode", None)) or any(type(m).__name__ == "Pooling" for m in model.children())
 
 
 def is_embedding_folder(source: str) -> bool:
@@ -144,24 +188,42 @@ def steps_from_files(source: str) -> Steps | None:
     modes: tuple[str, ...] = ()
     dense = []
     for kind, path in steps[1:]:
-        config = {} if kind == "Normalize" else read_model_json(source, f"{path}/config.json", {})
+        config = read_model_json(source, f"{path}/config.json", {})
+        if config is None and kind == "Normalize":
+            config = {}
         if config is None:
             raise InputError(f"{source}: {path}/config.json is missing; download the model again")
+        _check_settings(kind, config)
         if kind == "Pooling":
             modes = _pooling_modes(config)
         elif kind == "Dense":
             dense.append(_dense_layer(config, source, path))
-    trunk = read_model_json(source, "sentence_bert_config.json", {}) or {}
+    trunk = _trunk_settings(source)
+    _check_settings("Transformer", trunk)
     config = read_model_json(source, "config_sentence_transformers.json", {}) or {}
+    if config.get("model_type") not in EMBEDDING_TYPES:
+        raise UnsupportedModelError(f"{source} is a {config['model_type']}, whose comparisons are not explained")
+    prompts, name = config.get("prompts"), config.get("default_prompt_name")
     return Steps(
         modes,
         tuple(dense),
         steps[-1][0] == "Normalize",
         trunk.get("max_seq_length"),
         bool(trunk.get("do_lower_case", False)),
-        _default_prompt(config.get("prompts"), config.get("default_prompt_name")),
+        _default_prompt(prompts, name),
         config.get("truncate_dim"),
+        _named_prompts(prompts),
+        str(config.get("similarity_fn_name") or COSINE),
     )
+
+
+def _trunk_settings(source: str) -> dict[str, Any]:
+    """Return the settings of the first module, whose file older versions name after the kind of model."""
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"):
+        settings = read_model_json(source, f"sentence_{kind}_config.json", {})
+        if settings:
+            return dict(settings)
+    return {}
 
 
 def _from_modules(model: nn.Module) -> SentenceEmbedding:
@@ -175,16 +237,27 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding:
         raise UnsupportedModelError("the first module of the SentenceTransformer holds no model of transformers")
     modes: tuple[str, ...] = ()
     dense = []
-    for kind, module in zip(kinds[1:], modules[1:], strict=True):
+    for kind, module in zip(kinds, modules, strict=True):
+        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
+        _check_settings(kind, settings)
         if kind == "Pooling":
-            modes = _pooling_modes(module.get_config_dict())  # type: ignore[operator]
+            modes = _pooling_modes(settings)
         elif kind == "Dense":
-            _check_dense(module.get_config_dict())  # type: ignore[operator]
             dense.append(nn.Sequential(module.linear, module.activation_function))  # type: ignore[arg-type]
     prompts, name = getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)
     longest, lower = getattr(model, "max_seq_length", None), bool(getattr(modules[0], "do_lower_case", False))
     width = getattr(model, "truncate_dim", None)
-    steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _default_prompt(prompts, name), width)
+    steps = Steps(
+        modes,
+        tuple(dense),
+        kinds[-1] == "Normalize",
+        longest,
+        lower,
+        _default_prompt(prompts, name),
+        width,
+        _named_prompts(prompts),
+        str(getattr(model, "similarity_fn_name", None) or COSINE),
+    )
     embedding = SentenceEmbedding(trunk, steps)
     vectors_are_the_sentence_transformers(embedding, model)
     return embedding
@@ -233,35 +306,45 @@ def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     unknown = [mode for mode in modes if mode not in MODES.values() or mode == "max"]
     if unknown:
         raise UnsupportedModelError(f"the model pools by {', '.join(map(str, unknown))}, which no token has a share in")
-    if config.get("include_prompt", True) is False:
-        raise UnsupportedModelError("the model leaves its prompt out of the pooling, which is not known here")
     return modes
 
 
 def _dense_layer(config: Mapping[str, Any], source: str, path: str) -> nn.Module:
     """Return a dense layer with its activation, in the folder `path` of a model."""
-    _check_dense(config)
     file = find_file(source, f"{path}/model.safetensors", {})
     if file is None:
         raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
     linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
     linear.load_state_dict({name.removeprefix("linear."): value for name, value in load_file(file).items()})
-    name = str(config.get("activation_function", "torch.nn.modules.linear.Identity")).rpartition(".")[2]
+    name = str(config.get("activation_function", "Tanh") or "Identity").rpartition(".")[2]
     activation = getattr(nn, name, None)
     if not (isinstance(activation, type) and issubclass(activation, nn.Module)):
         raise UnsupportedModelError(f"the activation {name} of a dense layer is none of torch's")
     return nn.Sequential(linear, activation()).eval()
 
 
-def _check_dense(config: Mapping[str, Any]) -> None:
-    """Refuse a dense layer that does more than its weights and an activation."""
-    if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
-        raise UnsupportedModelError("the model's dense layer adds or reads something else than the pooled vector")
+def _check_settings(kind: str, config: Mapping[str, Any]) -> None:
+    """Refuse settings of a module of sentence-transformers with which its answer is another one than is explained."""
+    expected = {**EXPECTED_SETTINGS, "module_output_name": OUTPUT_NAMES.get(kind, "sentence_embedding")}
+    for name, value in config.items():
+        is_read = name in READ_SETTINGS[kind] or name.startswith("__")
+        is_about_loading = isinstance(value, Mapping) and set(value) <= ABOUT_LOADING
+        if not (value is None or is_read or is_about_loading or (name in expected and value == expected[name])):
+            raise UnsupportedModelError(f"the model's {kind} has {name}={value!r}, which is not applied here")
+    of_texts = (config.get("modality_config") or {}).get("text", {})
+    called = of_texts.get("method", "forward"), of_texts.get("method_output_name", "last_hidden_state")
+    if called != ("forward", "last_hidden_state"):
+        raise UnsupportedModelError(f"the model embeds texts by {' and its '.join(map(str, called))}, not by its trunk")
 
 
 def _default_prompt(prompts: Any, name: Any) -> str:
     """Return the prompt of a name, "" if there is none."""
     return str(prompts[name]) if isinstance(prompts, Mapping) and name in prompts else ""
+
+
+def _named_prompts(prompts: Any) -> dict[str, str]:
+    """Return the prompts of a model by their names."""
+    return {str(name): str(text or "") for name, text in prompts.items()} if isinstance(prompts, Mapping) else {}
 
 
 def _module_kind(entry: Any) -> str:
