@@ -39,10 +39,12 @@ def faithfulness(
     check_folder(output)
     with quiet():
         from .datasets import TASKS, load_examples
-        from .faithfulness import check_head, count_texts, run_methods
+        from .faithfulness import RANDOM, check_head, count_texts, run_methods
         from .report import write_faithfulness
 
         chosen_methods = measures.methods_of(methods or "all")
+        if RANDOM not in [method.info.name for method in chosen_methods]:
+            chosen_methods += measures.methods_of(RANDOM)  # what each method is compared with
         data_options = _data_options(split, data_dir, columns, label_column, limit)
         examples = load_examples(dataset, **data_options)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)

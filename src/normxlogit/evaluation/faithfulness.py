@@ -29,7 +29,7 @@ from ..results.storage.schema import Number
 from .datasets import Example, GlueTask, GoldLabel
 from .options import Protocol
 from .runs import OnProgress, Refused, ResultCache
-from .statistics import mean_interval
+from .statistics import Interval, mean_interval, student_interval
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
 """Shares of the tokens that are perturbed; figures are means over these levels."""
@@ -45,6 +45,9 @@ MOST = 6
 
 CHUNK = 64
 """Texts that are explained between two steps of the progress bar."""
+
+RANDOM = "random"
+"""The method that ranks tokens by chance, below which no method should be."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -371,10 +374,40 @@ def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
     """
     from scipy.stats import wilcoxon
 
+    differences = _differences(a, b)  # (N,)
+    return 1.0 if not differences.any() else float(wilcoxon(differences).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def paired_difference(a: Faithfulness, b: Faithfulness) -> Interval:
+    """Return how much higher the AOPC of `a` is on the same texts, with its 95% interval by Student's t over texts.
+
+    Raises:
+        DataError: If the two were not measured on the same number of texts.
+    """
+    return student_interval(_differences(a, b))
+
+
+def worse_than_random(results: Iterable[Faithfulness]) -> dict[str, Interval]:
+    """Return the methods whose AOPC is surely below that of `random`, which must be among the results.
+
+    Returns:
+        For each method whose whole 95% interval lies below 0 the difference of the two AOPCs on the same texts, see
+        `paired_difference`.
+    """
+    results = list(results)
+    baseline = next((result for result in results if result.method.partition(":")[0] == RANDOM), None)
+    if baseline is None:
+        return {}
+    differences = {result.method: paired_difference(result, baseline) for result in results if result is not baseline}
+    return {method: interval for method, interval in differences.items() if interval[2] < 0}
+
+
+def _differences(a: Faithfulness, b: Faithfulness) -> Floats:
+    """Return the differences of two methods' drops on the same texts, (N,)."""
     if a.texts != b.texts:
         raise DataError(f"{a.method} was measured on {a.texts} texts, {b.method} on {b.texts}")
-    difference = np.subtract(a.per_text, b.per_text)
-    return 1.0 if not difference.any() else float(wilcoxon(difference).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
+    differences: Floats = np.subtract(a.per_text, b.per_text)  # (N,)
+    return differences
 
 
 def _classifies_texts(model: TaskModel) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..results.storage.files import replacing, write_json, write_text
 from ..results.storage.schema import plain
-from .faithfulness import COUNTS, MOST, Faithfulness, paired_p_value
+from .faithfulness import COUNTS, MOST, Faithfulness, paired_p_value, worse_than_random
 from .runs import Refused
 from .statistics import mean_interval
 
@@ -58,6 +58,18 @@ def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
         rows.append([r.method, emphasised(f"{r.aopc:.3f}", rank), *figures, p])
     rows += [[r.method, "N/A", "", "", "", ""] for r in results if isinstance(r, Refused)]
     return markdown_table(columns, rows)
+
+
+def random_lines(results: Sequence[Faithfulness]) -> str:
+    """Return a line for each method that is worse than `random` on these texts; empty if none is, or it is missing."""
+    lines = []
+    for method, (difference, low, high) in worse_than_random(results).items():
+        interval = f"95% interval {-high:.3f} to {-low:.3f}"
+        lines.append(
+            f"**{method} is worse than random on this model**: over {results[0].texts} texts its AOPC is "
+            f"{-difference:.3f} lower ({interval}).\n"
+        )
+    return "\n".join(lines)
 
 
 def flips_table(results: Sequence[Faithfulness]) -> str:
@@ -145,11 +157,14 @@ def write_faithfulness(
     folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
 ) -> str:
     """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
-    measured = [r if isinstance(r, Faithfulness) else None for r in results]
-    names = [r.method for r in results]
-    tables = [faithfulness_table(results), flips_table([r for r in measured if r is not None])]
-    text = report(metadata, "\n".join(filter(None, tables)), folder, results=measured, methods=names)
-    panels = {str(metadata.get("dataset", "")): [r for r in measured if r is not None]}
+    by_method = [result if isinstance(result, Faithfulness) else None for result in results]
+    measured = [result for result in results if isinstance(result, Faithfulness)]
+    names = [result.method for result in results]
+    parts = [faithfulness_table(results), random_lines(measured), flips_table(measured)]
+    below_random = worse_than_random(measured)
+    state = {"results": by_method, "methods": names, "worse_than_random": below_random}
+    text = report(metadata, "\n".join(filter(None, parts)), folder, **state)
+    panels = {str(metadata.get("dataset", "")): measured}
     if folder is not None:
         for curve in ("aopc", "quality"):
             save_figure(curves_figure(panels, curve=curve), folder / curve)

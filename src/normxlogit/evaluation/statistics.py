@@ -1,4 +1,4 @@
-"""Means with bootstrap intervals, and rank correlation."""
+"""Means with bootstrap or Student's intervals, and rank correlation."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,6 +42,18 @@ def bootstrap_interval(
     random = np.random.default_rng(seed)
     result = bootstrap(samples, measure, n_resamples=RESAMPLES, method="percentile", rng=random, **options)
     return value, float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def student_interval(values: Sequence[float] | Array) -> Interval:
+    """Return the mean of values, (N,), with its 95% interval by Student's t: of a single value NaN to NaN."""
+    from scipy.stats import t
+
+    sample = np.asarray(values, np.float64)  # (N,)
+    mean, count = float(sample.mean()), len(sample)
+    if count < 2:
+        return mean, float("nan"), float("nan")
+    half_width = float(t.ppf(0.975, count - 1) * sample.std(ddof=1) / count**0.5)
+    return mean, mean - half_width, mean + half_width
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:

@@ -1,18 +1,22 @@
 """AOPC and its relatives, recomputed by hand."""
 
+import json
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from normxlogit import DataError, Explainer, InputError, MethodError, UnsupportedModelError
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example, task_named
 from normxlogit.evaluation.faithfulness import evaluate, run_methods
+from normxlogit.evaluation.report import write_faithfulness
 from normxlogit.methods import LogAt, method_named
 from tests import adapters, tiny
+from tests.commands import run as command
 from tests.contract.compare import refused
 
 TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]
@@ -140,6 +144,51 @@ def test_a_paired_test_tells_methods_apart_and_constant_outputs_do_not_correlate
     gold = np.arange(4.0)  # outputs that are all the same do not correlate
     assert faithfulness.quality(np.ones(4), gold, regression=True) == 0
     assert faithfulness.quality(gold, gold, regression=True) == pytest.approx(1)
+
+
+def random_texts(count):
+    draw = np.random.default_rng(0)
+    return [" ".join(draw.choice(tiny.WORDS, size=8)) for _ in range(count)]
+
+
+def test_a_method_that_is_worse_than_random_is_named_with_its_interval():
+    explainer, texts = tiny.explainer("bert"), random_texts(24)
+    labels = [0] * len(texts)
+    ranked_well = explainer(texts, method="occlusion")
+    ranked_badly = [replace(a, scores=-a.scores, bias=None) for a in ranked_well]
+    attributions = {"good": ranked_well, "bad": ranked_badly, "random": explainer(texts, method="random")}
+    results = [
+        faithfulness.measure_attributions(explainer, scored, labels, method=name)
+        for name, scored in attributions.items()
+    ]
+    good, bad, by_chance = results
+    below = faithfulness.worse_than_random(results)
+    assert list(below) == ["bad"]
+    differences = np.subtract(bad.per_text, by_chance.per_text)
+    expected = stats.ttest_rel(bad.per_text, by_chance.per_text).confidence_interval(0.95)
+    assert below["bad"] == pytest.approx((differences.mean(), expected.low, expected.high))
+    written = write_faithfulness(None, results, {"dataset": "made"})
+    assert (
+        f"bad is worse than random on this model**: over 24 texts its AOPC is {-differences.mean():.3f} lower"
+        in written
+    )
+    assert f"(95% interval {-expected.high:.3f} to {-expected.low:.3f})" in written
+    assert "good is worse" not in written
+    assert "worse than random" not in write_faithfulness(None, [good, by_chance], {})
+    assert faithfulness.worse_than_random([bad, good]) == {}, "nothing is said where random was not measured"
+    level = replace(bad, per_text=tuple(np.add(by_chance.per_text, [0.1, -0.2] * 12)))
+    assert faithfulness.worse_than_random([level, by_chance]) == {}, "lower, but not surely"
+    one = replace(bad, texts=1, per_text=bad.per_text[:1])
+    few = [one, replace(by_chance, texts=1, per_text=by_chance.per_text[:1])]
+    assert faithfulness.worse_than_random(few) == {}, "a single text has no interval"
+
+
+def test_the_command_measures_random_beside_the_methods_that_are_named(capsys, tmp_path):
+    options = ["--methods", "input-norm", "--limit", 4, "--output", tmp_path / "out"]
+    code, out, err = command(capsys, "evaluate", "faithfulness", *options)
+    assert code == 0, err
+    assert "| random |" in out.replace("**", "")
+    assert "worse_than_random" in json.loads((tmp_path / "out" / "results.json").read_text())
 
 
 def test_the_published_protocol_reads_ninety_tokens():
