@@ -98,7 +98,7 @@ def _rankings(
     """Yield what each ranking finds in texts."""
     with tempfile.TemporaryDirectory() as folder:
         _attribute(explainer, plant, rows, f"{folder}/default", None)
-        summary = summarize(f"{folder}/default", verify=20, explainer=explainer, top=6, min_count=LEAST)
+        summary = summarize(f"{folder}/default", verify=20, explainer=explainer, top=6, min_texts=LEAST)
         yield _of_summary(plant, rate, summary)
         words = _words(f"{folder}/default")
         if plant.kind == "none":
@@ -130,7 +130,7 @@ def _is_plant(plant: Plant, label: str, name: str) -> bool:
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
     assert isinstance(summary, Summary)  # noqa: S101  # a corpus of predictions
     places = [i for i, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason.label, reason.name)]
-    wrong = [reason for reason in summary.reasons if reason.is_wrong]
+    wrong = [reason for reason in summary.reasons if reason.decides]
     lines = [f"{r.name} → {r.label}, {r.turned.part} of {r.turned.texts}" for r in wrong or summary.reasons[:1]]
     is_named = any(_is_plant(plant, reason.label, reason.name) for reason in wrong)
     return Found(plant.name, rate, "wrong reasons", min(places, default=None), len(wrong), is_named, "; ".join(lines))

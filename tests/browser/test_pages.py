@@ -5,7 +5,7 @@ import json
 import pytest
 
 from normxlogit import ALL, Explainer, attribute, summarize
-from normxlogit.corpora.summaries.page import summary_page
+from normxlogit.corpora.pages.page import summary_page
 from normxlogit.render.cards import results_page
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
@@ -44,7 +44,7 @@ def methods(explainer) -> str:
 
 def summary(explainer, folder) -> str:
     attribute(explainer, [{"text": text} for text in TEXTS * 3], folder / "out", keep_text=True)
-    return summary_page(summarize(folder / "out", min_count=1, verify=2, explainer=explainer))
+    return summary_page(summarize(folder / "out", min_texts=1, verify=2, explainer=explainer))
 
 
 PAGES = {

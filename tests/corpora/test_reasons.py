@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from normxlogit import Predictions, attribute, summarize
-from normxlogit.corpora.summaries.page import summary_page
+from normxlogit.corpora.pages.page import summary_page
 from normxlogit.corpora.summaries.reasons import LONGER
 from tests import tiny
 
@@ -59,16 +59,16 @@ def test_a_word_that_the_model_follows_is_the_first_wrong_reason(tmp_path, split
     attribute(one, rows, tmp_path, Predictions(words=True), keep_text=True)
     summary = summarize(tmp_path, verify=5, explainer=one)
     first, label = summary.reasons[0], one.model.config.id2label[1]
-    assert (first.name, first.label, first.is_wrong) == (PLANT, label, True)
+    assert (first.name, first.label, first.decides) == (PLANT, label, True)
     assert first.answered > first.usual
     for reason in summary.reasons:
         assert reason.turned.low <= reason.turned.part / reason.turned.texts <= reason.turned.high
         assert reason.changed is None or reason.changed.texts <= 5
     shown = summary_page(summary)
-    assert "Wrong reasons" in shown
+    assert "Words that decide by themselves" in shown
     assert PLANT in shown
     assert summarize(tmp_path).reasons == []
-    assert {reason.name for reason in summary.reasons if reason.words == 1 and reason.is_wrong} == {PLANT}
+    assert {reason.name for reason in summary.reasons if reason.words == 1 and reason.decides} == {PLANT}
 
 
 def test_a_length_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
@@ -77,8 +77,8 @@ def test_a_length_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
     attribute(one, rows_of(texts_of_any_length(120)), tmp_path, Predictions(words=True))
     summary = summarize(tmp_path, verify=5, explainer=one)
     first = summary.reasons[0]
-    assert (first.name, first.label, first.is_wrong) == (LONGER, one.model.config.id2label[1], True)
+    assert (first.name, first.label, first.decides) == (LONGER, one.model.config.id2label[1], True)
     assert first.turned.texts > 30
     assert first.answered > 0.9
-    assert [reason.label for reason in summary.reasons if reason.words == 0 and reason.is_wrong] == [first.label]
+    assert [reason.label for reason in summary.reasons if reason.words == 0 and reason.decides] == [first.label]
     assert LONGER in summary_page(summary)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from normxlogit import ALL, Explainer, Predictions, attribute, summarize
-from normxlogit.corpora.summaries.page import summary_page
+from normxlogit.corpora.pages.page import summary_page
 from tests import tiny
 from tests.commands import run as command
 
@@ -23,7 +23,7 @@ def places(folder):
 
 def test_the_sums(tmp_path):
     attribute(explainer(), rows_of(texts(60)), tmp_path, Predictions(words=False), shard_rows=16, keep_text=True)
-    summary = summarize(tmp_path, top=1000, min_count=2)
+    summary = summarize(tmp_path, top=1000, min_texts=2)
     wanted = {key: values for key, values in places(tmp_path).items() if len(values) >= 2}
     positive = {key for key, values in wanted.items() if np.mean([score for score, _ in values]) > 0}
     assert {(u.label, u.text) for u in summary.highest} == positive < set(wanted), "no negative mean is a largest one"
@@ -77,7 +77,7 @@ def test_of_several_layers_the_last_that_can_be_seen_counts(tmp_path, words):
     """By the default method all of the last layer's scores are on the token that the head reads."""
     reader, some = explainer(), texts(30)
     attribute(reader, [{"text": None}, *rows_of(some)], tmp_path, Predictions(layers=ALL, words=words), shard_rows=1)
-    summary = summarize(tmp_path, top=1000, min_count=1)
+    summary = summarize(tmp_path, top=1000, min_texts=1)
     shares = {layer: [] for layer in reader(some[0], layers=ALL).layers}
     scores = {layer: defaultdict(list) for layer in shares}
     for result in reader(some, layers=ALL):

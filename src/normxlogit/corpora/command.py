@@ -158,9 +158,21 @@ def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
     gold: Annotated[str | None, typer.Option(help="A kept column with the right labels, by name or number.")] = None,
     top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 15,
-    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 5,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help='Count answers by the values of a kept column, or by the "length" of texts; may be repeated.',
+        ),
+    ] = None,
+    min_texts: Annotated[int, typer.Option(min=1, help="Leave out words that stand in fewer texts.")] = 5,
     verify: Annotated[
-        int | None, typer.Option(min=1, help="Find wrong reasons; take each out of so many texts (--model).")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Leave each word out of so many texts that have it, list those that the answers rest on, and find "
+            "words that decide by themselves (--model).",
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
     gguf_file: options.GGUFFile = None,
@@ -179,7 +191,7 @@ def summarize(
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     from ..render.blocks import Block, Paragraph
     from .folder import Folder
-    from .summaries.page import summary_cards, summary_page
+    from .pages.page import summary_cards, summary_page
     from .summaries.summary import summarize as run
 
     explainer = None
@@ -190,7 +202,7 @@ def summarize(
             explainer = options.load(
                 None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
             )
-    summary = run(folder, gold=gold, top=top, min_count=min_count, verify=verify, explainer=explainer)
+    summary = run(folder, gold=gold, by=by or (), top=top, min_texts=min_texts, verify=verify, explainer=explainer)
     blocks: list[Block] = []
     for card in summary_cards(summary):
         blocks += [*([Paragraph(card.heading, heading=True)] if card.heading else []), *card.blocks]

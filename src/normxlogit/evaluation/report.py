@@ -162,7 +162,7 @@ def write_faithfulness(
     names = [result.method for result in results]
     parts = [faithfulness_table(results), random_lines(measured), flips_table(measured)]
     below_random = worse_than_random(measured)
-    state = {"results": by_method, "methods": names, "worse_than_random": below_random}
+    state: dict[str, Any] = {"results": by_method, "methods": names, "worse_than_random": below_random}
     text = report(metadata, "\n".join(filter(None, parts)), folder, **state)
     panels = {str(metadata.get("dataset", "")): measured}
     if folder is not None:

@@ -53,6 +53,7 @@ class Cell(NamedTuple):
     bar: Bar | None = None
     links: Mapping[str, str] = {}  # places on the page, by the text of the link
     anchor: str = ""  # the place on the page that it is itself
+    folded: str = ""  # the line that a page folds a long text to; empty if it does not
 
 
 def cell(text: str, value: float | None = None, **options: Any) -> Cell:

@@ -66,14 +66,14 @@ def test_of_two_columns_of_texts_none_is_taken(tmp_path):
 def test_a_summary_shows_texts_and_tests_words(reviews, tmp_path, capsys):
     attribute(Explainer.from_pretrained(), reviews, tmp_path / "out", Predictions("review", words=True))
     code, printed, said = run(
-        capsys, "summarize", tmp_path / "out", "--verify", 3, "--min-count", 1, "--output", tmp_path / "page.html"
+        capsys, "summarize", tmp_path / "out", "--verify", 3, "--min-texts", 1, "--output", tmp_path / "page.html"
     )
     assert (code, said) == (0, f"wrote {tmp_path / 'page.html'}\n")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for text in ("a great film with charm", "speaks for the answer", "occurrences", "taken out: changed"):
         assert text in page
         assert text in printed
-    assert summarize(tmp_path / "out", min_count=1).texts["3"] == "a great film with charm"
+    assert summarize(tmp_path / "out", min_texts=1).texts["3"] == "a great film with charm"
 
 
 def explained(tmp_path, source, *options):
@@ -121,7 +121,7 @@ def test_a_summary_is_of_the_results_and_not_of_the_path(tmp_path):
     names = ("plain", "prediction=x/gold=1", "target=__HIVE_DEFAULT_PARTITION__", "a*b?c[1]", 'it\'s; a "name"')
     for folder in (*(tmp_path / name for name in names), "memory://summaries/method=logat"):
         attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold"])
-        found = summarize(folder, gold="gold", min_count=1)
+        found = summarize(folder, gold="gold", min_texts=1)
         summaries.append((found.rows, found.model, found.accuracy, found.labels, found.texts))
     assert summaries[0][0] == len(rows)
     assert all(summary == summaries[0] for summary in summaries)

@@ -93,6 +93,26 @@ class RunTables:
         with self._naming_damage():
             return self._dataset().to_table(filter=is_one).sort_by("row")
 
+    def make_distinct_texts(self) -> None:
+        """Make `distinct_texts`, the rows of `shards` without those that repeat the text and targets of an earlier one.
+
+        A text that stands in twenty rows is evidence once. Pictures and sounds count row by row.
+        """
+        if self.kind in SIGNALS:
+            self.ask("CREATE TEMP VIEW distinct_texts AS SELECT * FROM shards")
+            return
+        content = "words" if self.unit == "words" else "unit_ids"
+        self.ask(
+            f"""
+            CREATE TEMP TABLE first_rows AS SELECT min(row) AS row FROM shards GROUP BY hash({content}, target)
+            """  # noqa: S608  # a column's name
+        )
+        self.ask("CREATE TEMP VIEW distinct_texts AS SELECT * FROM shards WHERE row IN (SELECT row FROM first_rows)")
+
+    def notes_of(self, rows: Sequence[int]) -> dict[int, list[str]]:
+        """Return the notes on the results of some rows, such as that the model does not know their words."""
+        return dict(self.ask("SELECT row, notes FROM shards WHERE row IN (SELECT unnest(?::BIGINT[]))", list(rows)))
+
     def register_kept(self, name: str) -> None:
         """Make `kept`, a table with the numbers of rows and the `kept_value` of a kept column."""
         field, arrow = optional_module("pyarrow.dataset", "").field, arrow_module()

@@ -1,41 +1,34 @@
-"""The summary of a corpus, computed in one streaming pass over its shards."""
+"""The summary of a corpus: what was predicted, what is right, and which words speak for which label."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ...errors import DataError, InputError
+from ...errors import InputError
 from ...inputs.texts import positive_integer
-from ...long_runs.gold import Gold, agrees, read_gold
-from ...long_runs.tables import arrow_module
 from ...pipeline.arguments import checked_arguments
-from ...results.attribution import Attribution, last_visible
-from ...results.storage.columns import result_states
-from ..columns import CORPUS
 from .citations import CitationSummary, summarize_citations
+from .right_answers import compare_with_gold
 from .run_tables import RunSummary, RunTables
-from .units import SIGNALS, Reason, RowNote, Unit, WrongAnswer, Z
+from .slices import slices_by
+from .units import LabelAnswers, Reason, RowNote, Share, Slice, Unit, WrongAnswer
+from .words import EXAMPLES, layer_and_special, rare_units, sum_up_units, surest_units
 
 if TYPE_CHECKING:
     from ...explainer import Explainer
 
-EXAMPLES = 3
-
-LISTED = 5
-"""Most labels that an error lists."""
-
-NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
-"""Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
+TESTED = 2
+"""How many times as many words are tested as are listed, because those that do not pass are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(RunSummary):
     """The summary of a corpus run: which words speak for which labels, and in which answers the model is wrong.
+
+    Words are counted by texts: a word that stands twenty times in a text, or in twenty rows of the same text, counts
+    once.
 
     Attributes:
         layer: The layer whose scores these are: of several the last with scores outside special tokens that can be
@@ -43,37 +36,49 @@ class Summary(RunSummary):
         unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
         failures: Why they have none, the most frequent reasons first.
         notes: What is noted of results, such as a text that was cut or is unknown to the tokenizer, in the same order.
-        min_count: Least places of a unit in the lists.
-        rare: Units that stand at fewer places.
+        min_texts: Least texts of a unit in the lists.
+        rare: Units that stand in fewer texts.
         labels: How often each label was predicted.
         highest: For each label the units that speak for it most surely: of a mean score above 0, those whose 95%
-            interval begins highest.
+            interval begins highest. With `verify` those alone without which the label's logit falls.
         against: For each label those that speak against its predictions most surely; empty for methods without a sign.
+        untrue: With `verify`, units that by their scores would be in these lists, and whose removal changes the logit
+            by less than a tenth of their score, or not surely.
+        tested: Whether the units were left out to see what the model answers without them.
         special: Share of the magnitude of all scores that is on special tokens, which are in no list.
         accuracy: Share of right answers, None without a gold column.
-        right: For each label the share of its predictions that are right; empty without a gold column.
+        right: The same share with how many answers it is of, and its 95% interval.
+        matrix: The answers by right label: how many texts of each label get which prediction; empty without a gold
+            column, or where a text has several right labels.
         unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
         wrong: Rows with a wrong answer, those of the highest probability first.
+        slices: The rows by the values of the columns that `by` names.
         reasons: What turns most answers when it is put into texts with another one, the surest first; empty if that was
             not measured.
         texts: The texts of the examples by id, where they were kept.
+        text_notes: Notes on the results of these texts, such as that the model does not know some of their words.
     """
 
     layer: int | None
     unit: str
     failures: list[RowNote]
     notes: list[RowNote]
-    min_count: int
+    min_texts: int
     rare: int
     labels: dict[str, int]
     highest: list[Unit]
     against: list[Unit]
+    untrue: list[Unit]
+    tested: bool
     special: float
     texts: dict[str, str]
+    text_notes: dict[str, list[str]]
     accuracy: float | None = None
-    right: dict[str, float] = field(default_factory=dict)
+    right: Share | None = None
+    matrix: list[LabelAnswers] = field(default_factory=list)
     unknown: dict[str, int] = field(default_factory=dict)
     wrong: list[WrongAnswer] = field(default_factory=list)
+    slices: list[Slice] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
 
 
@@ -82,8 +87,9 @@ def summarize(
     folder: str | Path,
     *,
     gold: str | None = None,
+    by: str | Sequence[str] = (),
     top: int = 15,
-    min_count: int = 5,
+    min_texts: int = 5,
     verify: int | None = None,
     explainer: "Explainer | None" = None,
 ) -> Summary | CitationSummary:
@@ -95,9 +101,11 @@ def summarize(
     Args:
         folder: The folder that `attribute` wrote.
         gold: A kept column with the right labels, by name or index.
+        by: Kept columns by whose values answers are counted, such as a language; "length" is that of the texts.
         top: Units in each list.
-        min_count: Leave out units that stand at fewer places.
-        verify: Find wrong reasons, and take each out of at most so many of the texts that have it.
+        min_texts: Leave out units that stand in fewer texts.
+        verify: Leave each listed word out of at most so many of the texts that have it, list those alone that the
+            answer rests on, and find words that decide by themselves.
         explainer: The model that the run was made by, for `verify`.
 
     Raises:
@@ -107,217 +115,97 @@ def summarize(
     if (verify is None) != (explainer is None):
         raise InputError("verify= is how often a word is taken out, and explainer= the model that is asked: give both")
     count = None if verify is None else positive_integer(verify, "verify")
+    columns = [by] if isinstance(by, str) else list(by)
     with closing(RunTables(folder)) as run:
         if run.of_answers:
-            if gold is not None:
-                raise InputError("gold= is for texts with labels, not for answers")
-            if verify is not None:
-                raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
+            _check_for_answers(gold, columns, count)
             return summarize_citations(run, top)
-        layer, special = _layer_and_special(run)
-        of_gold = {} if gold is None else _compared_with_gold(run, gold, layer, top)
-        if explainer is not None and count is not None:
-            from .reasons import check_model, find_reasons  # which import torch
-
-            model = check_model(run, explainer)
-            of_gold["reasons"] = find_reasons(run, model, layer, top, min_count, count)
-        return _summary_of_predictions(run, layer, special, top, min_count, of_gold)
-
-
-def _summary_of_predictions(
-    run: RunTables, layer: int, special: float, top: int, least: int, measured: Mapping[str, Any]
-) -> Summary:
-    """Return the summary of a run of predictions, with what was measured beside its words."""
-    _sum_up_units(run, layer)
-    highest = _units(run, top, least)
-    against = _units(run, top, least, against=True) if run.common.get("signed") else []
-    texts = run.ids_and_texts(sorted({row for _, rows in (*highest, *against) for row in rows}))
-
-    def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
-        return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
-
-    rare = "SELECT count(*) FROM (SELECT sum(count) AS n FROM units GROUP BY label, text) WHERE n < ?"
-    return Summary(
-        **run.described(),
-        layer=run.common["layers"][layer] if run.common.get("layers") else None,
-        unit=run.unit,
-        failures=_failures(run, top),
-        notes=_notes(run, top),
-        min_count=least,
-        rare=run.ask(rare, least)[0][0],
-        labels=dict(run.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1")),
-        highest=with_examples(highest),
-        against=with_examples(against),
-        special=special,
-        texts={name: text for name, text in texts.values() if text is not None},
-        **measured,
-    )
+        run.make_distinct_texts()
+        layer, special = layer_and_special(run)
+        sum_up_units(run, layer)
+        of_gold = {} if gold is None else compare_with_gold(run, gold, layer, top)
+        if explainer is None or count is None:
+            of_words = _words(run, top, min_texts)
+        else:
+            of_words = _tested_words(run, explainer, layer, top, min_texts, count)
+        return Summary(
+            **run.described(),
+            **_described_texts(run, of_words),
+            **of_gold,
+            layer=run.common["layers"][layer] if run.common.get("layers") else None,
+            unit=run.unit,
+            failures=_failures(run, top),
+            notes=_notes(run, top),
+            min_texts=min_texts,
+            rare=rare_units(run, min_texts),
+            labels=dict(run.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1")),
+            slices=slices_by(run, columns, compared=gold is not None),
+            special=special,
+        )
 
 
-def _compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
-    """Return the fields of `Summary` on right and wrong answers."""
-    _check_column(run, gold)
-    run.register_kept(gold)
-    run.ask(
-        """
-        CREATE TEMP VIEW compared AS
-        SELECT row, prediction, prediction_id, probability, kept_value, CAST(kept_value AS VARCHAR) AS key,
-               concat(key, chr(31), prediction, chr(31), prediction_id) AS pair
-        FROM shards JOIN kept USING (row)
-        """
-    )
-    columns = "any_value(key), any_value(kept_value), any_value(prediction), any_value(prediction_id)"
-    pairs = run.ask(f"SELECT pair, count(*), {columns} FROM compared GROUP BY pair")  # noqa: S608  # constant
-    known = run.common.get("labels")  # not a list of a vocabulary
-    known = list(map(str, known)) if isinstance(known, list) else None
-    labels = [*enumerate(known or ()), *((i, name) for *_, name, i in pairs if name is not None and i is not None)]
-    gold_of = _gold_labels(run, gold, {key: value for _, _, key, value, *_ in pairs}, labels, known)
-    names: dict[int | None, str] = {**dict(labels)}
-    right, judged, labelled, wrong = Counter[str](), Counter[str](), Counter[str](), {}
-    for pair, count, key, _, prediction, index in pairs:
-        of_pair = [of if isinstance(of, str) else names.get(of, str(of)) for of in gold_of[key]]
-        labelled.update(dict.fromkeys(of_pair, count))
-        is_right = agrees(gold_of[key], prediction, index)
-        if is_right is not None:
-            judged[prediction] += count
-            right[prediction] += count * is_right
-        if is_right is False:
-            wrong[pair] = ", ".join(of_pair)
-    unknown = [(label, count) for label, count in labelled.items() if known is not None and label not in known]
+def _check_for_answers(gold: str | None, columns: Sequence[str], verify: int | None) -> None:
+    """Refuse what is for texts with labels and not for answers."""
+    if gold is not None:
+        raise InputError("gold= is for texts with labels, not for answers")
+    if columns:
+        raise InputError("by= counts the labels of texts, and answers have none")
+    if verify is not None:
+        raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
+
+
+def _words(run: RunTables, top: int, min_texts: int) -> dict[str, Any]:
+    """Return the fields of `Summary` on words, by their scores alone."""
     return {
-        "accuracy": right.total() / judged.total() if judged else None,
-        "right": {label: right[label] / judged[label] for label in sorted(judged, key=str)},
-        "unknown": dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0]))),
-        "wrong": _wrong(run, wrong, layer, top),
+        "highest": surest_units(run, top, min_texts),
+        "against": surest_units(run, top, min_texts, against=True) if run.common.get("signed") else [],
+        "untrue": [],
+        "tested": False,
     }
 
 
-def _gold_labels(
-    run: RunTables, gold: str, values: dict[str | None, Any], labels: list[tuple[int, str]], known: list[str] | None
-) -> dict[str | None, Gold]:
-    """Return the gold labels of each kept value, by its text; `labels` are all, `known` those that the model names."""
-    try:
-        read = read_gold([*values.values()], set(labels), tokens=run.common["outputs"] == "token")
-    except InputError as error:
-        raise DataError(f"column {gold!r}: {error}") from None
-    outside = [i for labels_of in read for i in labels_of if isinstance(i, int) and i >= len(known or ())]
-    if known is not None and outside:
-        listed = f"{len(known)} labels, counted from 0: {', '.join(known[:LISTED])}{', ...' * (len(known) > LISTED)}"
-        raise DataError(f"column {gold!r} holds {min(outside)}, and the model has {listed}")
-    return dict(zip(values, read, strict=True))
+def _tested_words(
+    run: RunTables, explainer: "Explainer", layer: int, top: int, min_texts: int, count: int
+) -> dict[str, Any]:
+    """Return the fields of `Summary` on words, each left out of at most `count` texts, and what decides by itself."""
+    from .changed_texts import check_model  # which import torch
+    from .reasons import find_reasons
+    from .word_tests import tested_units
+
+    model = check_model(run, explainer)
+    words = _words(run, TESTED * top, min_texts)
+    highest, untrue = _confirmed(tested_units(run, model, words["highest"], count), top)
+    against, untrue_against = _confirmed(tested_units(run, model, words["against"], count), top)
+    return {
+        "highest": highest,
+        "against": against,
+        "untrue": [*untrue, *untrue_against],
+        "tested": True,
+        "reasons": find_reasons(run, model, layer, top, min_texts, count),
+    }
 
 
-def _check_column(run: RunTables, gold: str) -> None:
-    """Refuse a column that cannot hold gold labels."""
-    if gold not in run.kinds:
-        raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
-    if gold in CORPUS["text"]:
-        raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
-    kind = run.kinds[gold]
-    if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):
-        raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
-    if run.common["outputs"] == "value":
-        raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
+def _confirmed(units: Sequence[Unit], top: int) -> tuple[list[Unit], list[Unit]]:
+    """Return of each label the first units that passed, or could not be tested; and the first that did not pass."""
+    confirmed: list[Unit] = []
+    untrue: list[Unit] = []
+    for label in dict.fromkeys(unit.label for unit in units):
+        of_label = [unit for unit in units if unit.label == label]
+        passed = [unit for unit in of_label if unit.fall is None or unit.fall.is_confirmed]
+        confirmed += passed[:top]
+        untrue += [unit for unit in of_label[:top] if unit not in passed]
+    return confirmed, untrue
 
 
-def _wrong(run: RunTables, gold_of: dict[str, str], layer: int, top: int) -> list[WrongAnswer]:
-    """Return the wrong answers with the highest probabilities."""
-    answers = run.ask(
-        """
-        SELECT row, prediction, probability, pair FROM compared WHERE pair IN (SELECT unnest(?::VARCHAR[]))
-        ORDER BY probability DESC NULLS LAST, row LIMIT ?
-        """,
-        list(gold_of),
-        top,
-    )
-    rows, results = [row for row, *_ in answers], dict[int, Attribution]()
-    if rows and run.unit not in SIGNALS.values():
-        table = run.read_rows(rows)
-        all_layers = map(Attribution.from_dict, result_states(table))
-        at_layer = (a if a.layers is None else a.layer(a.layers[layer]) for a in all_layers)
-        results = dict(zip(table["row"].to_pylist(), at_layer, strict=True))
-    ids = run.ids_and_texts(rows)
-    return [
-        WrongAnswer(ids[row][0], label, probability, gold_of[pair], results.get(row))
-        for row, label, probability, pair in answers
-    ]
-
-
-def _layer_and_special(run: RunTables) -> tuple[int, float]:
-    """Return the last layer with visible scores outside special tokens, and the share that is on these."""
-    sums = run.ask(
-        """
-        WITH block AS (
-            SELECT scores, sequence_ids, len(units) AS n, len(target) AS labels,
-                   unnest(range(len(scores) // greatest(n, 1))) AS place
-            FROM shards
-        ), flat AS (
-            SELECT place % (len(scores) // (n * labels)) AS layer, unnest(sequence_ids) AS sequence,
-                   abs(unnest(scores[place * n + 1 : (place + 1) * n])) AS size
-            FROM block
-        )
-        SELECT coalesce(sum(size) FILTER (sequence IS NOT NULL), 0), coalesce(sum(size), 0)
-        FROM flat GROUP BY layer ORDER BY layer
-        """
-    )
-    outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each
-    layer = last_visible(outside_special, total)
-    return layer, float(1 - outside_special[layer] / total[layer]) if total[layer] else 0.0
-
-
-def _sum_up_units(run: RunTables, layer: int) -> None:
-    """Read the shards once into the table `units`: sums by label of each unit but special tokens and punctuation."""
-    words = run.unit == "words"
-    units, scores = ("words", "word_scores") if words else ("units", "scores")
-    sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"
-    n = f"len({units})"
-    layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
-    run.ask(
-        f"""
-        CREATE TEMP TABLE units AS
-        WITH label AS (
-            SELECT row, prediction, {units} AS units, {sequences} AS sequences,
-                   {scores} AS scores, {n} AS n, {layers} AS layers, target,
-                   unnest(range(len(target))) AS k
-            FROM shards
-        ), flat AS (
-            SELECT row, prediction, target[k + 1] AS label, unnest(units) AS unit, unnest(sequences) AS sequence,
-                   unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
-            FROM label
-        )
-        SELECT label, label = prediction AS predicted, lower(trim(unit)) AS text,
-               count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
-               list_zip(arg_max(score, score, {EXAMPLES}), arg_max(row, score, {EXAMPLES})) AS highest,
-               list_zip(arg_min(score, score, {EXAMPLES}), arg_min(row, score, {EXAMPLES})) AS lowest
-        FROM flat WHERE sequence IS NOT NULL AND regexp_matches(unit, '{NO_PUNCTUATION}') GROUP BY ALL
-        """  # noqa: S608  # names are quoted
-    )
-
-
-def _units(run: RunTables, top: int, least: int, against: bool = False) -> list[tuple[Unit, list[int]]]:
-    """Return the units with the most certain effect for (or against) each label, with rows as examples.
-
-    They are ordered by the end of their confidence interval that is nearer to 0, because an order by the mean would
-    put rare units first. Units at a single place have no interval, and come last.
-    """
-    sign, where, extremes, order = (-1, "predicted", "lowest", "ASC") if against else (1, "true", "highest", "DESC")
-    rows = run.ask(
-        f"""
-        WITH grouped AS (
-            SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean,
-                   {Z} * sqrt(greatest(sum(squares) / n - mean * mean, 0) / greatest(n - 1, 1)) AS half,
-                   flatten(list({extremes})) AS places
-            FROM units WHERE {where} GROUP BY label, text
-        )
-        SELECT label, text, n, mean, mean - half, mean + half, []::VARCHAR[], list_sort(places, '{order}')
-        FROM grouped WHERE n >= ? AND {sign} * mean > 0
-        QUALIFY row_number() OVER (PARTITION BY label ORDER BY n > 1 DESC, {sign} * mean - half DESC, text) <= ?
-        ORDER BY label, n > 1 DESC, {sign} * mean - half DESC, text
-        """,  # noqa: S608  # no user's words
-        least,
-        top,
-    )
-    return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
+def _described_texts(run: RunTables, of_words: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields on words, and the texts of their examples with the notes on them."""
+    rows = sorted({row for units in ("highest", "against") for unit in of_words[units] for row in unit.example_rows})
+    texts, notes = run.ids_and_texts(rows), run.notes_of(rows)
+    kept = [(row, name, text) for row, (name, text) in texts.items() if text is not None]
+    return of_words | {
+        "texts": {name: text for _, name, text in kept},
+        "text_notes": {name: notes[row] for row, name, _ in kept if notes[row]},
+    }
 
 
 def _failures(run: RunTables, top: int) -> list[RowNote]:

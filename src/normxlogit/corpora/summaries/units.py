@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from ...results.attribution import Attribution
 
 Z = 1.96
-"""Standard errors of a 95% interval."""
+"""Standard errors of a 95% interval of many values."""
 
-WRONG = 2 / 3
-"""A reason is called wrong from this lower end of the share on of texts with another answer that it turns."""
+DECISIVE = 2 / 3
+"""Words decide by themselves if the lower end of the share of texts whose answer they turn is at least this."""
 
 NAMES = {
     "words": ("word", "texts"),
@@ -34,17 +34,32 @@ class RowNote(NamedTuple):
     examples: list[str]  # ids of some of them
 
 
+class Fall(NamedTuple):
+    """How much a label's logit falls where a word is left out, measured with the model."""
+
+    mean: float  # the mean over texts; negative where the logit rises
+    low: float  # lower end of the mean's 95% interval, by Student's t
+    high: float  # upper end
+    texts: int  # from how many texts the word was left out
+    is_confirmed: bool  # whether the logit surely falls as the score says, and by at least a tenth of the score
+
+
 @dataclass(frozen=True)
 class Unit:
-    """A word or token, or the patch or frame at one place, over all inputs of a label."""
+    """A word or token, or the patch or frame at one place, over all inputs of a label.
+
+    A text counts once, however often the unit stands in it, and so do rows of the same text.
+    """
 
     label: str  # the label explained
     text: str  # the word in lower case; row and column of a patch, number of a frame
-    count: int  # its occurrences
-    mean: float  # its mean score
-    low: float  # lower end of the mean's 95% interval
-    high: float  # upper end
+    texts: int  # in how many texts it stands
+    mean: float  # the mean over these texts of its mean score in each
+    low: float | None  # lower end of the mean's 95% interval, by Student's t; None of a single text
+    high: float | None  # upper end
     examples: list[str]  # ids of inputs where it scores highest (lowest if against the label)
+    example_rows: list[int]  # the numbers of their rows
+    fall: Fall | None = None  # how much the label's logit falls without it; None if that was not measured
 
 
 class Share(NamedTuple):
@@ -63,11 +78,51 @@ class Share(NamedTuple):
 
 def share_of(outcomes: Sequence[bool]) -> Share | None:
     """Return the share of what is true; None of nothing."""
-    if not outcomes:
-        return None
-    n, p = len(outcomes), sum(outcomes) / len(outcomes)
-    middle, half = p + Z**2 / (2 * n), Z * sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    return Share(sum(outcomes), n, *(max(0.0, (middle + side * half) / (1 + Z**2 / n)) for side in (-1, 1)))
+    return share(sum(outcomes), len(outcomes)) if outcomes else None
+
+
+def share(part: int, texts: int) -> Share:
+    """Return a share of some texts, of which there is at least one, with its 95% interval (Wilson, 1927)."""
+    value = part / texts
+    middle = value + Z**2 / (2 * texts)
+    half_width = Z * sqrt(value * (1 - value) / texts + Z**2 / (4 * texts**2))
+    low, high = ((middle + side * half_width) / (1 + Z**2 / texts) for side in (-1, 1))
+    return Share(part, texts, max(0.0, low), min(1.0, high))
+
+
+class LabelAnswers(NamedTuple):
+    """The answers to the texts of one right label."""
+
+    label: str
+    texts: int  # how many texts have it as the right label
+    predictions: dict[str, int]  # how often each label was predicted of them, the most frequent first
+    predicted: int  # how many of all texts with a right label are predicted to have it
+
+    @property
+    def right(self) -> int:
+        """How many of its texts are predicted to have it."""
+        return self.predictions.get(self.label, 0)
+
+    @property
+    def recall(self) -> Share | None:
+        """The share of its texts that are found; None if it has none."""
+        return share(self.right, self.texts) if self.texts else None
+
+    @property
+    def precision(self) -> Share | None:
+        """The share of its predictions that are right; None if it was never predicted."""
+        return share(self.right, self.predicted) if self.predicted else None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows with one value of a column, or of a length."""
+
+    column: str  # the kept column; "length" of the lengths of texts
+    value: str  # its value, or a range of values
+    rows: int
+    labels: dict[str, int]  # how often each label was predicted, the most frequent first
+    accuracy: Share | None  # the share of right answers; None without a gold column
 
 
 @dataclass(frozen=True)
@@ -85,9 +140,9 @@ class Reason:
     words: int = 1  # how many words it is; 0 of lengths
 
     @property
-    def is_wrong(self) -> bool:
-        """Whether it turns more answers than a single thing in a text should."""
-        return self.turned.low >= WRONG
+    def decides(self) -> bool:
+        """Whether it turns most answers by itself: more than a single thing in a text should."""
+        return self.turned.low >= DECISIVE
 
 
 class WrongAnswer(NamedTuple):
@@ -98,3 +153,4 @@ class WrongAnswer(NamedTuple):
     probability: float | None  # its probability, None if there is none
     gold: str  # the right labels
     result: "Attribution | None"  # its attribution; None of a picture or a sound
+    notes: list[str]  # such as that the model does not know some of its words

@@ -1,0 +1,1 @@
+"""Pages of a summary: its cards, for terminals and as HTML."""

@@ -1,0 +1,55 @@
+"""Tables of a summary: cells, bars on one scale, shares with how many they are of, and folded texts."""
+
+from collections.abc import Sequence
+
+from ...render.blocks import Bar, Cell, Column, Table, cell
+from ...render.describe import shortened
+from ..summaries.units import Share
+
+FITTING = 5
+"""Most columns that fit beside each other on a narrow page."""
+
+LONG_TEXT, BEGINNING = 400, 120
+"""From how many characters on a page folds a text, and how many of them it shows then."""
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, words: int = 1, caption: str = "") -> Table:
+    """Return a table; texts in the columns after the first `words` are numbers."""
+    cells = [[cell(part) if isinstance(part, str) else part for part in row] for row in rows]
+    numbers = [index >= words and isinstance(part, str) for index, part in enumerate(rows[0] if rows else columns)]
+    headings = [Column(name, numbers=is_number) for name, is_number in zip(columns, numbers, strict=True)]
+    return Table(headings, cells, caption, sortable=True, stacked=len(headings) > FITTING)
+
+
+def bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:
+    """Return the bars of values with their intervals, if they have any, on one scale that holds 0 and all of them."""
+    ends = [0.0, *(end for value, interval in values for end in (value, *interval))]
+    low, high = min(ends), max(ends)
+
+    def position(value: float) -> float:
+        return (value - low) / (high - low) if high > low else 0.0
+
+    return [Bar(position(0.0), position(value), *map(position, interval)) for value, interval in values]
+
+
+def part_of(part: int, whole: int) -> str:
+    """Return a share with how many it is of, as "57 of 100 (57%)"."""
+    return f"{part:,} of {whole:,} ({percent(part / whole)})" if whole else f"{part:,} of {whole:,}"
+
+
+def share_text(share: Share | None) -> str:
+    """Return a share with how many it is of; empty for none."""
+    return "" if share is None else part_of(share.part, share.texts)
+
+
+def percent(value: float) -> str:
+    """Return a share in per cent; one that is not 0 or 1 is not rounded to these."""
+    rounded = f"{value:.0%}"
+    is_rounded_away = (rounded == "0%" and value > 0) or (rounded == "100%" and value < 1)
+    return f"{value:.1%}" if is_rounded_away else rounded
+
+
+def text_cell(text: str, anchor: str = "") -> Cell:
+    """Return a cell with a text, of which a page folds a long one."""
+    folded = shortened(" ".join(text.split()), BEGINNING) if len(text) > LONG_TEXT else ""
+    return cell(text, anchor=anchor, folded=folded)

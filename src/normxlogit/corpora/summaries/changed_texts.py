@@ -1,0 +1,143 @@
+"""Texts of a run with words put in or left out, and the model's logits of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ...errors import DataError, InputError
+from ...explainer import Explainer
+from ...inputs.encoding import Encoding
+from ...inputs.texts import SplitText, Text
+from ...leave_out.outcomes import Outcomes, in_batches
+from ...long_runs.model_identity import identity_of
+from ...model.task_model import TaskModel
+from ...results.units.units import word_groups
+from .run_tables import RunTables
+
+Words = tuple[str, ...]
+"""The words of a text, each with the white space before it; of the last one also with what follows."""
+
+Parts = tuple[Words, ...]
+"""A text, or a pair of them."""
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """One word, or words that follow each other."""
+
+    name: str  # how tables call it: in lower case
+    words: int = 1  # how many words
+
+    def holds(self, parts: Parts) -> bool:
+        """Return whether a text has it."""
+        return any(map(self._places, parts))
+
+    def put(self, parts: Parts, example: Parts) -> Parts | None:
+        """Return a text with it, about where another text has it; None if that has not."""
+        places = [(sequence, place) for sequence, words in enumerate(example) for place in self._places(words)]
+        if not places:
+            return None
+        sequence, index = places[0]
+        written, words = example[sequence], parts[sequence]
+        at = round(index / max(len(written) - self.words, 1) * len(words))
+        gap = _gap([written])
+        added = [word.strip() for word in written[index : index + self.words]]
+        inserted = tuple(word + gap if at == 0 else gap + word for word in added)
+        return (*parts[:sequence], (*words[:at], *inserted, *words[at:]), *parts[sequence + 1 :])
+
+    def without(self, parts: Parts) -> Parts | None:
+        """Return a text without it, wherever it stands; None if nothing is left."""
+        remaining: list[Words] = []
+        for words in parts:
+            taken = {place + offset for place in self._places(words) for offset in range(self.words)}
+            remaining.append(tuple(word for place, word in enumerate(words) if place not in taken))
+        return tuple(remaining) if all(remaining) else None
+
+    def _places(self, words: Words) -> list[int]:
+        """Return the words of a text at which it begins."""
+        names, count = [word.strip().lower() for word in words], self.words
+        return [i for i in range(len(names) - count + 1) if " ".join(names[i : i + count]) == self.name]
+
+
+def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
+    """Return the model of a run, to ask it for other texts."""
+    model, task = explainer.task_model, explainer.task_model.task
+    is_of_texts = run.unit == "words" and task.position.at == "text" and task.reads != "texts"
+    if not is_of_texts or task.outputs.outcomes != "exclusive" or not task.outputs.labels:
+        advice = "attribute them so, without words=False or --no-words"
+        raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")
+    if not run.manifest.identity.is_same(identity_of(model)):
+        raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
+    if "text" not in run.kinds:
+        raise DataError(f"{run.folder.location} holds no texts to change: it was made with --no-keep-text")
+    return model
+
+
+def whole_texts(run: RunTables, model: TaskModel) -> str:
+    """Return the condition, in SQL, that a text has words and that the model read all of it."""
+    limit = model.encoder.limit
+    return "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
+
+
+def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mapping[Parts, Tensor]:
+    """Return the model's logits, (C,), of each of the texts, which are read in batches and once each."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return {}
+    are_split = "word_spans" in run.kinds  # the caller has split the words
+    encodings = model.encoder([text_of(parts, split=are_split) for parts in distinct], long_text="truncate")
+    encoding_of = dict(zip(distinct, encodings, strict=True))
+
+    def measure(batch: list[Encoding], _: list[Parts]) -> Iterable[Tensor]:
+        logits = model.run(model.batch(batch, list(range(len(batch))))).logits  # (B, C)
+        return logits.float().cpu().unbind()
+
+    logits: Outcomes[Parts, Tensor] = Outcomes(in_batches(model, encoding_of.__getitem__, measure))
+    return dict(zip(distinct, logits(distinct), strict=True))
+
+
+def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
+    """Return the words of the texts, or pairs, of some rows as the model has read them."""
+    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
+    texts = run.ask(
+        f"""
+        SELECT row, sequence_ids, spans, {split}, list_filter([text, {pair}], lambda part: part IS NOT NULL)
+        FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row
+        """,  # noqa: S608  # columns' names
+        sorted(rows),
+    )
+    parts: dict[int, Parts] = {}
+    for row, sequences, spans, word_spans, pair_or_text in texts:
+        parts[row] = ()
+        for sequence, text in enumerate(pair_or_text):
+            tokens = [i for i, of in enumerate(sequences) if of == sequence]
+            if word_spans is not None:
+                words = tuple(text[start:end] for start, end in sorted({tuple(word_spans[i]) for i in tokens}))
+            else:
+                ends = [end for _, end, _ in word_groups(text, [(i, *spans[i]) for i in tokens])]
+                ends[-1:] = [len(text)] if ends else []
+                words = tuple(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+            parts[row] = (*parts[row], words)
+    return parts
+
+
+def text_of(parts: Parts, *, split: bool) -> Text:
+    """Return the text or the pair of some words; `split` says that the caller has split the words."""
+    texts = [SplitText(part) if split else "".join(part) for part in parts]
+    return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
+
+
+def joined(texts: Sequence[Parts]) -> Parts:
+    """Return texts, or pairs of them, as one: the first texts of pairs behind each other, and so the second ones."""
+    together: list[Words] = []
+    for written in zip(*texts, strict=True):
+        gap = _gap(written)
+        later = [word for words in written[1:] for word in (gap + words[0].lstrip(), *words[1:])]
+        together.append((*written[0], *later))
+    return tuple(together)
+
+
+def _gap(texts: Sequence[Words]) -> str:
+    """Return what stands between the words of texts: a space, or nothing."""
+    return " " if any(word[:1].isspace() for words in texts for word in words[1:]) else ""

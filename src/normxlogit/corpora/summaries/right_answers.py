@@ -1,0 +1,183 @@
+"""Right and wrong answers: a run's predictions beside a kept column of right labels."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import DataError, InputError
+from ...long_runs.gold import Gold, agrees, read_gold
+from ...long_runs.tables import arrow_module
+from ...results.attribution import Attribution
+from ...results.storage.columns import result_states
+from ..columns import CORPUS
+from .run_tables import RunTables
+from .units import SIGNALS, LabelAnswers, Share, WrongAnswer, share
+
+LISTED = 5
+"""Most labels that an error lists."""
+
+
+class _Pair(NamedTuple):
+    """The rows with one value of the gold column and one prediction."""
+
+    key: str  # identifies the pair in the table `compared`
+    rows: int
+    value: str | None  # the text of the gold column's value
+    prediction: str
+    prediction_id: int
+    gold: tuple[str, ...] = ()  # the names of the right labels
+    is_right: bool | None = None  # None without a right label
+
+
+def compare_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
+    """Return the fields of `Summary` on right and wrong answers, and make the table `judged`: which rows are right.
+
+    Raises:
+        DataError: If the column is missing, or holds what can be no label of the model.
+    """
+    _check_column(run, gold)
+    run.register_kept(gold)
+    run.ask(
+        """
+        CREATE TEMP VIEW compared AS
+        SELECT row, prediction, prediction_id, probability, kept_value, CAST(kept_value AS VARCHAR) AS value,
+               concat(value, chr(31), prediction, chr(31), prediction_id) AS pair
+        FROM shards JOIN kept USING (row)
+        """
+    )
+    names = run.common.get("labels")  # not a list of a vocabulary
+    known = list(map(str, names)) if isinstance(names, list) else None
+    pairs = _judged_pairs(run, gold, known)
+    judged = [pair for pair in pairs if pair.is_right is not None]
+    _write_judged(run, judged)
+    right = _right(judged)
+    return {
+        "accuracy": None if right is None else right.value,
+        "right": right,
+        "matrix": _matrix(judged),
+        "unknown": _unknown_labels(pairs, known),
+        "wrong": _wrong_answers(run, judged, layer, top),
+    }
+
+
+def _judged_pairs(run: RunTables, gold: str, known: list[str] | None) -> list[_Pair]:
+    """Return the pairs of right label and prediction, with whether the prediction is right."""
+    rows = run.ask(
+        """
+        SELECT pair, count(*), any_value(value), any_value(prediction), any_value(prediction_id), any_value(kept_value)
+        FROM compared GROUP BY pair
+        """
+    )
+    pairs = [_Pair(*row) for *row, _ in rows]
+    predicted = [(pair.prediction_id, pair.prediction) for pair in pairs]
+    labels = [*enumerate(known or ()), *((i, name) for i, name in predicted if name is not None and i is not None)]
+    gold_by_value = _gold_labels(run, gold, {row[2]: row[-1] for row in rows}, labels, known)
+    names: Mapping[int | None, str] = {**dict(labels)}
+    judged = []
+    for pair in pairs:
+        of_pair = gold_by_value[pair.value]
+        gold_names = tuple(label if isinstance(label, str) else names.get(label, str(label)) for label in of_pair)
+        is_right = agrees(of_pair, pair.prediction, pair.prediction_id)
+        judged.append(pair._replace(gold=gold_names, is_right=is_right))
+    return judged
+
+
+def _gold_labels(
+    run: RunTables, gold: str, values: dict[str | None, Any], labels: list[tuple[int, str]], known: list[str] | None
+) -> dict[str | None, Gold]:
+    """Return the gold labels of each kept value, by its text; `labels` are all, `known` those that the model names."""
+    try:
+        read = read_gold([*values.values()], set(labels), tokens=run.common["outputs"] == "token")
+    except InputError as error:
+        raise DataError(f"column {gold!r}: {error}") from None
+    outside = [i for labels_of in read for i in labels_of if isinstance(i, int) and i >= len(known or ())]
+    if known is not None and outside:
+        listed = f"{len(known)} labels, counted from 0: {', '.join(known[:LISTED])}{', ...' * (len(known) > LISTED)}"
+        raise DataError(f"column {gold!r} holds {min(outside)}, and the model has {listed}")
+    return dict(zip(values, read, strict=True))
+
+
+def _check_column(run: RunTables, gold: str) -> None:
+    """Refuse a column that cannot hold gold labels."""
+    if gold not in run.kinds:
+        raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
+    if gold in CORPUS["text"]:
+        raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
+    kind = run.kinds[gold]
+    if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):
+        raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
+    if run.common["outputs"] == "value":
+        raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
+
+
+def _write_judged(run: RunTables, judged: Sequence[_Pair]) -> None:
+    """Make the table `judged`: of each row with a right label whether its answer is right."""
+    run.ask(
+        """
+        CREATE TEMP TABLE judged AS
+        WITH pairs AS (SELECT unnest(?::VARCHAR[]) AS pair, unnest(?::BOOL[]) AS is_right)
+        SELECT row, is_right FROM compared JOIN pairs USING (pair)
+        """,
+        [pair.key for pair in judged],
+        [pair.is_right for pair in judged],
+    )
+
+
+def _right(judged: Sequence[_Pair]) -> Share | None:
+    """Return the share of right answers; None where no row has a right label."""
+    rows = sum(pair.rows for pair in judged)
+    return share(sum(pair.rows for pair in judged if pair.is_right), rows) if rows else None
+
+
+def _matrix(judged: Sequence[_Pair]) -> list[LabelAnswers]:
+    """Return the answers by right label, the most frequent label first; none where a text has several right labels."""
+    if any(len(pair.gold) != 1 for pair in judged):
+        return []
+    predicted, by_label = Counter[str](), dict[str, Counter[str]]()
+    for pair in judged:
+        predicted[pair.prediction] += pair.rows
+        by_label.setdefault(pair.gold[0], Counter())[pair.prediction] += pair.rows
+    labels = [
+        LabelAnswers(label, predictions.total(), dict(predictions.most_common()), predicted[label])
+        for label, predictions in by_label.items()
+    ]
+    labels += [LabelAnswers(label, 0, {}, count) for label, count in predicted.items() if label not in by_label]
+    return sorted(labels, key=lambda answers: (-answers.texts, answers.label))
+
+
+def _unknown_labels(pairs: Sequence[_Pair], known: Sequence[str] | None) -> dict[str, int]:
+    """Return the right labels that the model does not have, with their rows, the most frequent first."""
+    rows = Counter[str]()
+    for pair in pairs:
+        rows.update(dict.fromkeys(pair.gold, pair.rows))
+    unknown = [(label, count) for label, count in rows.items() if known is not None and label not in known]
+    return dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0])))
+
+
+def _wrong_answers(run: RunTables, judged: Sequence[_Pair], layer: int, top: int) -> list[WrongAnswer]:
+    """Return the wrong answers with the highest probabilities."""
+    gold_of = {pair.key: ", ".join(pair.gold) for pair in judged if not pair.is_right}
+    answers = run.ask(
+        """
+        SELECT row, prediction, probability, pair FROM compared WHERE pair IN (SELECT unnest(?::VARCHAR[]))
+        ORDER BY probability DESC NULLS LAST, row LIMIT ?
+        """,
+        list(gold_of),
+        top,
+    )
+    rows = [row for row, *_ in answers]
+    results, ids, notes = _results(run, rows, layer), run.ids_and_texts(rows), run.notes_of(rows)
+    return [
+        WrongAnswer(ids[row][0], label, probability, gold_of[pair], results.get(row), notes[row] or [])
+        for row, label, probability, pair in answers
+    ]
+
+
+def _results(run: RunTables, rows: Sequence[int], layer: int) -> dict[int, Attribution]:
+    """Return the results of some rows at a layer; none of pictures and sounds, which are not drawn."""
+    if not rows or run.unit in SIGNALS.values():
+        return {}
+    table = run.read_rows(rows)
+    attributions = map(Attribution.from_dict, result_states(table))
+    at_layer = (a if a.layers is None else a.layer(a.layers[layer]) for a in attributions)
+    return dict(zip(table["row"].to_pylist(), at_layer, strict=True))

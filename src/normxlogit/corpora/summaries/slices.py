@@ -1,0 +1,117 @@
+"""Slices of a run: how its rows are answered by the values of a kept column, or by the lengths of the texts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import DataError, InputError
+from ...long_runs.tables import arrow_module
+from .run_tables import RunTables
+from .units import Slice, share
+
+LENGTH = "length"
+"""The name of the slices by words of a text, where no kept column is called so."""
+
+MOST = 12
+"""Most values of a column that are told apart: numbers and dates are put into ranges, rarer texts counted together."""
+
+RANGES = 4
+"""Into how many ranges of as many rows each the numbers of a column are put."""
+
+OTHER, MISSING = "(other)", "(missing)"
+"""The names of rarer values together, and of rows without a value."""
+
+
+def slices_by(run: RunTables, columns: Sequence[str], *, compared: bool) -> list[Slice]:
+    """Return the slices of a run by each of some columns.
+
+    Args:
+        columns: Kept columns; "length" also of the number of words (of tokens, where words were not written).
+        compared: Whether the table `judged` says which answers are right.
+
+    Raises:
+        DataError: If a column was not kept.
+        InputError: If a column holds lists or mappings.
+    """
+    return [found for column in columns for found in _slices_of(run, column, compared=compared)]
+
+
+def _slices_of(run: RunTables, column: str, *, compared: bool) -> list[Slice]:
+    """Return the slices by one column, in the order of their values; of texts the most frequent first."""
+    _register_values(run, column)
+    run.ask(f"CREATE OR REPLACE TEMP TABLE sliced AS {_grouped_rows(run)}")
+    judged = "LEFT JOIN judged USING (row)" if compared else "CROSS JOIN (SELECT NULL::BOOL AS is_right)"
+    rows = run.ask(
+        f"""
+        SELECT place, any_value(name), prediction, count(*), count(is_right), count(*) FILTER (is_right)
+        FROM sliced JOIN (SELECT row, prediction FROM shards) USING (row) {judged}
+        GROUP BY place, prediction ORDER BY place, 4 DESC, prediction
+        """  # noqa: S608  # constants
+    )
+    names = {place: name for place, name, *_ in rows}
+    return [_slice(column, name, [row[2:] for row in rows if row[0] == place]) for place, name in names.items()]
+
+
+def _slice(column: str, name: str, predictions: Sequence[tuple[Any, ...]]) -> Slice:
+    """Return a slice from how often each label was predicted in it, with right labels, and rightly."""
+    labels = {label: count for label, count, *_ in predictions}
+    judged, right = (sum(counts) for counts in zip(*(row[2:] for row in predictions), strict=True))
+    return Slice(column, name, sum(labels.values()), labels, share(right, judged) if judged else None)
+
+
+def _register_values(run: RunTables, column: str) -> None:
+    """Make `kept`, the rows with their values of a column, or with their lengths."""
+    if column in run.kinds:
+        kind = run.kinds[column]
+        if arrow_module().types.is_nested(kind):
+            raise InputError(f"by={column!r}: the column holds {kind}; rows are counted by texts, numbers or dates")
+        run.register_kept(column)
+    elif column == LENGTH:
+        units = "words" if run.unit == "words" else "units"
+        run.ask(f"CREATE OR REPLACE TEMP VIEW kept AS SELECT row, len({units}) AS kept_value FROM shards")  # noqa: S608
+    else:
+        raise DataError(f"no column {column!r} in the results; keep it with --keep {column}, or count by {LENGTH}")
+
+
+def _grouped_rows(run: RunTables) -> str:
+    """Return the query for the rows of `kept`, each with the `name` and the `place` of its slice."""
+    is_ordered = bool(
+        run.ask(
+            """
+            SELECT coalesce(any_value(regexp_matches(typeof(kept_value), 'INT|FLOAT|DOUBLE|DECIMAL|DATE|TIME')), false)
+            FROM kept
+            """
+        )[0][0]
+    )
+    ((values,),) = run.ask("SELECT count(DISTINCT kept_value) FROM kept")
+    if is_ordered and values > MOST:
+        return _by_range()
+    return _by_value("kept_value" if is_ordered else "count(*) DESC, kept_value")
+
+
+def _by_value(order: str) -> str:
+    """Return the query for slices of one value each, and of all values beyond the first `MOST` together."""
+    return f"""
+        WITH ranked AS (
+            SELECT kept_value AS value, row_number() OVER (ORDER BY {order}) AS rank
+            FROM kept WHERE kept_value IS NOT NULL GROUP BY kept_value
+        )
+        SELECT row, coalesce(least(rank, {MOST + 1}), {MOST + 2}) AS place,
+               CASE WHEN rank IS NULL THEN '{MISSING}' WHEN rank > {MOST} THEN '{OTHER}'
+                    ELSE CAST(kept_value AS VARCHAR) END AS name
+        FROM kept LEFT JOIN ranked ON kept_value = value
+        """  # noqa: S608  # constants
+
+
+def _by_range() -> str:
+    """Return the query for slices of ranges of values, each of about as many rows; equal values are in one range."""
+    shares = [part / RANGES for part in range(1, RANGES)]
+    return f"""
+        WITH limits AS (SELECT quantile_disc(kept_value, {shares}) AS bounds FROM kept),
+        placed AS (
+            SELECT row, kept_value, len(list_filter(bounds, lambda bound: bound < kept_value)) AS part
+            FROM kept CROSS JOIN limits
+        )
+        SELECT row, coalesce(part, {RANGES}) AS place,
+               coalesce(min(kept_value) OVER same || ' to ' || max(kept_value) OVER same, '{MISSING}') AS name
+        FROM placed WINDOW same AS (PARTITION BY part)
+        """  # noqa: S608  # constants

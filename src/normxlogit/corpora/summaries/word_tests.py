@@ -1,0 +1,107 @@
+"""Listed words tested: each is left out of texts that have it, and the model is asked what it answers then."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from ...model.task_model import TaskModel
+from ...results.storage.tables import optional_module
+from ...tasks.targets import index_of
+from .changed_texts import Parts, Phrase, logits_of, parts_of_rows, whole_texts
+from .run_tables import RunTables
+from .units import Fall, Unit
+
+LEAST_TEXTS = 2
+"""Fewest texts from which a word is left out: a single one has no interval."""
+
+LEAST_EFFECT = 0.1
+"""Least share of its score by which the logit falls without a word, where the scores divide the logit."""
+
+Pair = tuple[Parts, Parts]
+"""A text with a word and without it."""
+
+
+def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count: int) -> list[Unit]:
+    """Return units with how much the logit of their label falls where they are left out of at most `count` texts.
+
+    The logit is what the scores divide: of runs with a contrast, the label's less the contrast's. A word is left out
+    of a text wherever it stands in it. A unit that stands in fewer than two texts with something beside it, and which
+    the model read to the end, is returned as it is.
+    """
+    rows_by_unit = _rows_by_unit(run, units, whole_texts(run, model), count)
+    parts = parts_of_rows(run, {row for rows in rows_by_unit.values() for row in rows})
+    pairs_by_unit = {key: _pairs(Phrase(key[1]), rows, parts) for key, rows in rows_by_unit.items()}
+    texts = [text for pairs in pairs_by_unit.values() for pair in pairs for text in pair]
+    logits = logits_of(run, model, texts)
+    signed, divided = bool(run.common.get("signed")), _scores_divide_the_logit(run)
+    tested = []
+    for unit in units:
+        pairs = pairs_by_unit.get((unit.label, unit.text), [])
+        falls = _falls(run, model, unit.label, pairs, logits)
+        if len(falls) < LEAST_TEXTS:
+            tested.append(unit)
+            continue
+        tested.append(replace(unit, fall=_fall(falls, unit.mean, signed=signed, divided=divided)))
+    return tested
+
+
+def _rows_by_unit(
+    run: RunTables, units: Sequence[Unit], where: str, count: int
+) -> Mapping[tuple[str, str], Sequence[int]]:
+    """Return for each label and word some rows with both, drawn at random; texts that the model read to the end."""
+    listed = sorted({(unit.label, unit.text) for unit in units})
+    rows = run.ask(
+        f"""
+        WITH listed AS (SELECT unnest(?::VARCHAR[]) AS label, unnest(?::VARCHAR[]) AS text),
+        words AS (
+            SELECT row, target, unnest(list_distinct(list_transform(words, lambda word: lower(trim(word))))) AS text
+            FROM distinct_texts WHERE {where}
+        ), labelled AS (SELECT row, text, unnest(target) AS label FROM words)
+        SELECT label, text, arg_min(row, hash(row), ?) FROM labelled JOIN listed USING (label, text)
+        GROUP BY label, text
+        """,  # noqa: S608  # numbers
+        [label for label, _ in listed],
+        [text for _, text in listed],
+        count,
+    )
+    return {(label, text): drawn for label, text, drawn in rows}
+
+
+def _pairs(phrase: Phrase, rows: Sequence[int], parts: Mapping[int, Parts]) -> list[Pair]:
+    """Return texts with a word and without it; none that would be left empty."""
+    pairs = [(parts[row], phrase.without(parts[row])) for row in rows if phrase.holds(parts[row])]
+    return [(before, after) for before, after in pairs if after is not None]
+
+
+def _falls(
+    run: RunTables, model: TaskModel, label: str, pairs: Sequence[Pair], logits: Mapping[Parts, Tensor]
+) -> list[float]:
+    """Return how much a label's logit falls from each text to the one without a word."""
+    index, contrast = list(model.task.outputs.labels).index(label), run.manifest.settings.get("contrast")
+    contrasted = None if contrast is None else index_of(model.task, contrast, len(model.task.outputs.labels))
+    falls = []
+    for before, after in pairs:
+        difference = logits[before] - logits[after]  # (C,)
+        fall = difference[index] if contrasted is None else difference[index] - difference[contrasted]
+        falls.append(float(fall))
+    return falls
+
+
+def _fall(falls: Sequence[float], score: float, *, signed: bool, divided: bool) -> Fall:
+    """Return the mean of falls with its 95% interval by Student's t, and whether it is what the mean score says."""
+    student = optional_module("scipy.stats", "summaries need SciPy: pip install 'normxlogit[scale]'").t
+    values: npt.NDArray[np.float64] = np.array(falls, np.float64)  # (N,)
+    mean = float(values.mean())
+    half_width = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
+    sign = float(np.sign(score if signed else mean))
+    is_sure = sign * mean - half_width > 0
+    is_large = not divided or sign * mean >= LEAST_EFFECT * abs(score)
+    return Fall(mean, mean - half_width, mean + half_width, len(values), is_sure and is_large)
+
+
+def _scores_divide_the_logit(run: RunTables) -> bool:
+    """Return whether scores and bias add up to the logit, so that the two can be compared."""
+    return bool(run.ask("SELECT coalesce(bool_or(bias IS NOT NULL), false) FROM shards")[0][0])
