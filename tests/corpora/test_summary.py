@@ -3,6 +3,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from normxlogit import ALL, Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.pages.page import summary_page
@@ -12,29 +13,38 @@ from tests.commands import run as command
 from .corpora import explainer, results, rows_of, texts
 
 
-def places(folder):
-    found = defaultdict(list)
+def means_in_texts(folder):
+    """Return for each label and token its mean score in each text, with the row; each distinct text once."""
+    means, seen = defaultdict(list), set()
     for row in results(folder).to_pylist():
+        text = (tuple(row["units"]), tuple(row["target"]))
+        if text in seen:
+            continue
+        seen.add(text)
+        in_text = defaultdict(list)
         for token, score, sequence in zip(row["units"], row["scores"], row["sequence_ids"], strict=True):
             if sequence is not None and any(c.isalnum() for c in token):
-                found[row["target"][0], token.lower()].append((score, row))
-    return found
+                in_text[row["target"][0], token.lower()].append(score)
+        for key, scores in in_text.items():
+            means[key].append((np.mean(scores), row))
+    return means
 
 
 def test_the_sums(tmp_path):
     attribute(explainer(), rows_of(texts(60)), tmp_path, Predictions(words=False), shard_rows=16, keep_text=True)
     summary = summarize(tmp_path, top=1000, min_texts=2)
-    wanted = {key: values for key, values in places(tmp_path).items() if len(values) >= 2}
+    means = means_in_texts(tmp_path)
+    wanted = {key: values for key, values in means.items() if len(values) >= 2}
     positive = {key for key, values in wanted.items() if np.mean([score for score, _ in values]) > 0}
     assert {(u.label, u.text) for u in summary.highest} == positive < set(wanted), "no negative mean is a largest one"
-    assert summary.rare == len(places(tmp_path)) - len(wanted)
+    assert summary.rare == len(means) - len(wanted)
     for unit in summary.highest:
         scores = np.array([score for score, _ in wanted[unit.label, unit.text]])
-        assert unit.count == len(scores)
+        assert unit.texts == len(scores)
+        interval = stats.ttest_1samp(scores, 0).confidence_interval(0.95)
         assert unit.mean == pytest.approx(scores.mean(), rel=1e-4, abs=1e-4)
-        half = 1.96 * scores.std(ddof=1) / len(scores) ** 0.5
-        assert unit.high - unit.mean == pytest.approx(half, rel=1e-2, abs=1e-2)
-        best = max(wanted[unit.label, unit.text], key=lambda place: place[0])
+        assert (unit.low, unit.high) == pytest.approx((interval.low, interval.high), rel=1e-2, abs=1e-2)
+        best = max(wanted[unit.label, unit.text], key=lambda text: text[0])
         assert any(row["id"] in unit.examples for s, row in wanted[unit.label, unit.text] if s == best[0])
     for label in {unit.label for unit in summary.highest}:
         surest = [unit.low for unit in summary.highest if unit.label == label]
@@ -43,6 +53,25 @@ def test_the_sums(tmp_path):
         (s, abs(v)) for r in results(tmp_path).to_pylist() for s, v in zip(r["sequence_ids"], r["scores"], strict=True)
     ]
     assert summary.special == pytest.approx(sum(v for s, v in every if s is None) / sum(v for _, v in every), rel=1e-4)
+
+
+REPEATED = "awful charm plot " * 20
+ORDINARY = ["the movie is good", "a great film with charm", "never a bad film", "the plot is mediocre", "a good cat"]
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("repeated", [[REPEATED], ["awful charm plot"] * 20], ids=["in a text", "in many rows"])
+def test_what_is_repeated_counts_as_one_text(tmp_path, words, repeated):
+    """Twenty places in a review, and twenty rows of a review, are evidence once, and have no interval."""
+    model, job = explainer(), Predictions(words=words, target="LABEL_0")
+    attribute(model, rows_of([*ORDINARY, *repeated]), tmp_path, job, method="input-norm")  # all scores are positive
+    listed = {unit.text: unit for unit in summarize(tmp_path, top=100, min_texts=1).highest}
+    assert (listed["awful"].texts, listed["charm"].texts) == (1, 2)
+    assert all((unit.low is None) == (unit.texts == 1) for unit in listed.values())
+    explained = model([ORDINARY[1], repeated[0]], method="input-norm", long_text="truncate")
+    scores = [np.mean([word.score for word in a.words() if word.text == "charm"]) for a in explained]
+    assert listed["charm"].mean == pytest.approx(np.mean(scores), rel=1e-4)
+    assert "awful" not in {unit.text for unit in summarize(tmp_path, top=100, min_texts=2).highest}
 
 
 def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
@@ -80,12 +109,15 @@ def test_of_several_layers_the_last_that_can_be_seen_counts(tmp_path, words):
     summary = summarize(tmp_path, top=1000, min_texts=1)
     shares = {layer: [] for layer in reader(some[0], layers=ALL).layers}
     scores = {layer: defaultdict(list) for layer in shares}
-    for result in reader(some, layers=ALL):
+    for result in reader(list(dict.fromkeys(some)), layers=ALL):
         plain = ~np.array(result.units.special)
         for layer, values in zip(result.layers, np.abs(result.scores), strict=True):
             shares[layer].append((values[plain].sum(), values.sum()))
+            in_text = defaultdict(list)
             for word in result.layer(layer).words():
-                scores[layer][result.targets[0].name, word.text].append(word.score)
+                in_text[word.text].append(word.score)
+            for word, of_word in in_text.items():
+                scores[layer][result.targets[0].name, word].append(np.mean(of_word))
     visible = [layer for layer, sums in shares.items() if np.divide(*np.sum(sums, 0)) >= 0.1]
     assert summary.layer == visible[-1] < max(shares)
     means = {key: np.mean(values) for key, values in scores[summary.layer].items() if key[1].isalnum()}

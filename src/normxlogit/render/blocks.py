@@ -93,6 +93,7 @@ class Paragraph(Block):
 
     text: str
     heading: bool = False  # bold in a terminal; cards of a page have headings of their own
+    lead: bool = False  # what a page says first, in larger letters
 
 
 class Sentence(NamedTuple):

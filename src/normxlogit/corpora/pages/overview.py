@@ -1,6 +1,7 @@
 """The first cards of a summary: three sentences and a picture, the predictions, the right answers, and slices."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...render.blocks import Block, Card, Cell, Header, Paragraph, cell
 from ...render.describe import model_text
@@ -17,25 +18,30 @@ NAMED = 3
 SQUARE = 8
 """Most labels of a matrix; of more labels the table says what each is most often taken for."""
 
+UNREAD = "unknown to the tokenizer"
+"""What the note on a text says of which the model does not know many words."""
+
 CAPTION = "Right labels in rows, predictions in columns"
 
 
 def overview_card(summary: Summary) -> Card:
     """Return the card on top: what was predicted, what of it is right, which words speak for it; and a picture."""
     sentences = [predicted_sentence(summary), *right_sentences(summary), *word_sentences(summary)]
-    unread = unread_sentence(summary)
-    blocks: list[Block] = [Paragraph(sentence) for sentence in [*sentences, *([unread] if unread else [])]]
-    if 1 < len(summary.matrix) <= SQUARE:
-        blocks.append(matrix_table(summary.matrix))
-    elif summary.labels:
-        blocks.append(_label_bars(summary))
+    sentences += unread_sentences(summary)
+    blocks: list[Block] = [Paragraph(sentence, lead=True) for sentence in sentences]
+    blocks.append(matrix_table(summary.matrix) if _has_square(summary) else _label_bars(summary))
     return Card(blocks, "In short", result=False)
+
+
+def _has_square(summary: Summary) -> bool:
+    """Return whether right labels and predictions are few enough for a matrix."""
+    return 1 < len(summary.matrix) <= SQUARE
 
 
 def predicted_sentence(summary: Summary) -> str:
     """Say how often the model predicted which label."""
     rows, inputs = summary.rows, NAMES[summary.unit][1]
-    counted = [f'"{label}" for {part_of(count, rows)}' for label, count in list(summary.labels.items())[:NAMED]]
+    counted = [f'"{label}" for {count:,} ({percent(count / rows)})' for label, count in summary.labels.items()][:NAMED]
     more = len(summary.labels) - len(counted)
     counted += [f"{more:,} other labels for the rest"] if more else []
     return f"Of {rows:,} {inputs} the model answers {_listed(counted)}."
@@ -47,7 +53,8 @@ def right_sentences(summary: Summary) -> list[str]:
     if right is None:
         return []
     interval = f"95% interval {percent(right.low)} to {percent(right.high)}"
-    sentence = f"{share_text(right)} answers that have a right label are right ({interval})."
+    unlabelled = "" if right.texts == summary.rows else " that have a right label"
+    sentence = f"Of {right.texts:,} answers{unlabelled} {right.part:,} are right ({percent(right.value)}; {interval})."
     known = [answers for answers in summary.matrix if answers.recall is not None]
     if not known:
         return [sentence]
@@ -61,21 +68,23 @@ def word_sentences(summary: Summary) -> list[str]:
     named = []
     for label in summary.labels:
         words = [f'"{unit.text}"' for unit in summary.highest if unit.label == label][:NAMED]
-        named += [f'for "{label}" {", ".join(words)}'] if words else []
+        named += [f'for "{label}": {", ".join(words)}'] if words else []
     if not named:
         return []
-    tested = ": without them it falls" if summary.tested else ", by their scores; that was not tested"
-    sentence = f"Most surely the answer rests on these {summary.unit}{tested}: {'; '.join(named[:NAMED])}."
+    listed = "; ".join(named[:NAMED])
+    if summary.tested:
+        sentence = f"The answer rests most surely on these {summary.unit}, without which it falls: {listed}."
+    else:
+        sentence = f"By their scores, which were not tested, these {summary.unit} speak most surely {listed}."
     deciding = [f'"{reason.name}"' for reason in summary.reasons if reason.decides]
     return [f"{sentence} These decide by themselves: {', '.join(deciding[:NAMED])}." if deciding else sentence]
 
 
-def unread_sentence(summary: Summary) -> str:
-    """Say of how many rows the model does not know words; empty if there are none."""
-    rows = sum(note.rows for note in summary.notes if "unknown to the tokenizer" in note.text)
-    return f"{part_of(rows, summary.rows)} {NAMES[summary.unit][1]} have words that the model does not know." * (
-        rows > 0
-    )
+def unread_sentences(summary: Summary) -> list[str]:
+    """Say of how many rows the model does not know many words; nothing if there are none."""
+    rows = sum(note.rows for note in summary.notes if UNREAD in note.text)
+    inputs = NAMES[summary.unit][1]
+    return [f"The model does not know many words of {part_of(rows, summary.rows)} {inputs}."] if rows else []
 
 
 def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
@@ -87,14 +96,15 @@ def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
         rows.append([answers.label, *cells, share_text(answers.recall)])
     precision = [cell(share_text(answers.precision)) for answers in matrix]
     rows.append(["right of these", *precision, ""])
-    return table(["labelled", *labels, "found"], rows, words=len(labels) + 1, caption=CAPTION)
+    matrix_of_counts = table(["labelled", *labels, "found"], rows, words=len(labels) + 1, caption=CAPTION)
+    return replace(matrix_of_counts, sortable=False)  # its last row stays the last
 
 
 def right_answers_card(summary: Summary) -> list[Card]:
     """Return the table of right answers by label, where these are too many for a matrix; none otherwise."""
     if len(summary.matrix) <= SQUARE:
         return []
-    rows = []
+    rows: list[list[str | Cell]] = []
     for answers in summary.matrix[:LABELS]:
         wrong = [(label, count) for label, count in answers.predictions.items() if label != answers.label]
         taken_for = ", ".join(f"{label} ({count:,})" for label, count in wrong[:NAMED])
@@ -109,7 +119,8 @@ def predictions_card(summary: Summary) -> Card:
     inputs = NAMES[summary.unit][1]
     facts = [(inputs, f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
     facts += [] if summary.layer is None else [("layer", str(summary.layer))]
-    return Card([Header("", facts), _label_bars(summary)], "Predictions", result=False)
+    picture = [_label_bars(summary)] if _has_square(summary) else []  # otherwise it is on top
+    return Card([Header("", facts), *picture], "Predictions" if picture else "The run", result=False)
 
 
 def slice_cards(slices: Sequence[Slice]) -> list[Card]:
@@ -121,7 +132,7 @@ def slice_cards(slices: Sequence[Slice]) -> list[Card]:
         judged = any(each.accuracy is not None for each in of_column)
         rows = [_slice_row(each, labels, judged=judged) for each in of_column]
         columns = [column, "rows", *(["right"] if judged else []), *(f'"{label}"' for label in labels)]
-        cards.append(Card([table(columns, rows)], f'Answers by "{column}"', result=False))
+        cards.append(Card([table(columns, rows, stacked=True)], f'Answers by "{column}"', result=False))
     return cards
 
 
@@ -142,7 +153,7 @@ def _label_bars(summary: Summary) -> Block:
         predicted = part_of(count, summary.rows)
         rows.append([label, predicted, *right, Cell(value=count / summary.rows, bar=bar)])
     columns = ["prediction", NAMES[summary.unit][1], *(["right of these"] if precision else []), ""]
-    return table(columns, rows)
+    return table(columns, rows, stacked=bool(precision))
 
 
 def _count_cell(count: int, texts: int) -> Cell:

@@ -13,12 +13,24 @@ LONG_TEXT, BEGINNING = 400, 120
 """From how many characters on a page folds a text, and how many of them it shows then."""
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, words: int = 1, caption: str = "") -> Table:
-    """Return a table; texts in the columns after the first `words` are numbers."""
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | Cell]],
+    *,
+    words: int = 1,
+    caption: str = "",
+    stacked: bool | None = None,
+) -> Table:
+    """Return a table; texts in the columns after the first `words` are numbers.
+
+    Args:
+        stacked: Whether a narrow page draws each row as a card; by default where the columns do not fit.
+    """
     cells = [[cell(part) if isinstance(part, str) else part for part in row] for row in rows]
     numbers = [index >= words and isinstance(part, str) for index, part in enumerate(rows[0] if rows else columns)]
     headings = [Column(name, numbers=is_number) for name, is_number in zip(columns, numbers, strict=True)]
-    return Table(headings, cells, caption, sortable=True, stacked=len(headings) > FITTING)
+    is_stacked = len(headings) > FITTING if stacked is None else stacked
+    return Table(headings, cells, caption, sortable=True, stacked=is_stacked)
 
 
 def bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:

@@ -130,7 +130,7 @@ def _unit_table(summary: Summary, units: Sequence[Unit]) -> Table:
         score_bar, example = Cell(value=unit.mean, bar=bar), _example(unit, summary.texts)
         rows.append([unit.text, f"{unit.texts:,}", score, *tested, score_bar, example])
     columns = [name, inputs, "mean score", *(["without it"] if summary.tested else []), SIDES]
-    return table([*columns, "example" if summary.texts else "examples"], rows)
+    return table([*columns, "example" if summary.texts else "examples"], rows, stacked=True)
 
 
 def _interval(unit: Unit) -> tuple[float, ...]:

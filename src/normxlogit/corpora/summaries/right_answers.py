@@ -40,8 +40,8 @@ def compare_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[s
     run.ask(
         """
         CREATE TEMP VIEW compared AS
-        SELECT row, prediction, prediction_id, probability, kept_value, CAST(kept_value AS VARCHAR) AS value,
-               concat(value, chr(31), prediction, chr(31), prediction_id) AS pair
+        SELECT row, prediction, prediction_id, probability, kept_value, CAST(kept_value AS VARCHAR) AS gold_text,
+               concat(gold_text, chr(31), prediction, chr(31), prediction_id) AS pair
         FROM shards JOIN kept USING (row)
         """
     )
@@ -64,7 +64,7 @@ def _judged_pairs(run: RunTables, gold: str, known: list[str] | None) -> list[_P
     """Return the pairs of right label and prediction, with whether the prediction is right."""
     rows = run.ask(
         """
-        SELECT pair, count(*), any_value(value), any_value(prediction), any_value(prediction_id), any_value(kept_value)
+        SELECT pair, count(*), any_value(gold_text), any_value(prediction), any_value(prediction_id), any_value(kept_value)
         FROM compared GROUP BY pair
         """
     )

@@ -174,8 +174,8 @@ def _tested_words(
 
     model = check_model(run, explainer)
     words = _words(run, TESTED * top, min_texts)
-    highest, untrue = _confirmed(tested_units(run, model, words["highest"], count), top)
-    against, untrue_against = _confirmed(tested_units(run, model, words["against"], count), top)
+    highest, untrue = _confirmed(tested_units(run, model, words["highest"], count, against=False), top)
+    against, untrue_against = _confirmed(tested_units(run, model, words["against"], count, against=True), top)
     return {
         "highest": highest,
         "against": against,

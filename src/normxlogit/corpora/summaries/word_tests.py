@@ -24,14 +24,15 @@ Pair = tuple[Parts, Parts]
 """A text with a word and without it."""
 
 
-def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count: int) -> list[Unit]:
+def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count: int, *, against: bool) -> list[Unit]:
     """Return units with how much the logit of their label falls where they are left out of at most `count` texts.
 
     The logit is what the scores divide: of runs with a contrast, the label's less the contrast's. A word is left out
     of a text wherever it stands in it. A unit that stands in fewer than two texts with something beside it, and which
-    the model read to the end, is returned as it is.
+    the model read to the end, is returned as it is. Units that speak `against` their label are left out of texts that
+    are predicted to have it.
     """
-    rows_by_unit = _rows_by_unit(run, units, whole_texts(run, model), count)
+    rows_by_unit = _rows_by_unit(run, units, whole_texts(run, model), count, predicted=against)
     parts = parts_of_rows(run, {row for rows in rows_by_unit.values() for row in rows})
     pairs_by_unit = {key: _pairs(Phrase(key[1]), rows, parts) for key, rows in rows_by_unit.items()}
     texts = [text for pairs in pairs_by_unit.values() for pair in pairs for text in pair]
@@ -49,19 +50,23 @@ def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count:
 
 
 def _rows_by_unit(
-    run: RunTables, units: Sequence[Unit], where: str, count: int
+    run: RunTables, units: Sequence[Unit], where: str, count: int, *, predicted: bool
 ) -> Mapping[tuple[str, str], Sequence[int]]:
-    """Return for each label and word some rows with both, drawn at random; texts that the model read to the end."""
+    """Return for each label and word some rows with both, drawn at random; `predicted` ones have the label as answer.
+
+    `where` is the condition for the texts.
+    """
     listed = sorted({(unit.label, unit.text) for unit in units})
     rows = run.ask(
         f"""
         WITH listed AS (SELECT unnest(?::VARCHAR[]) AS label, unnest(?::VARCHAR[]) AS text),
         words AS (
-            SELECT row, target, unnest(list_distinct(list_transform(words, lambda word: lower(trim(word))))) AS text
+            SELECT row, prediction, target,
+                   unnest(list_distinct(list_transform(words, lambda word: lower(trim(word))))) AS text
             FROM distinct_texts WHERE {where}
-        ), labelled AS (SELECT row, text, unnest(target) AS label FROM words)
+        ), labelled AS (SELECT row, prediction, text, unnest(target) AS label FROM words)
         SELECT label, text, arg_min(row, hash(row), ?) FROM labelled JOIN listed USING (label, text)
-        GROUP BY label, text
+        WHERE label = prediction OR NOT {predicted} GROUP BY label, text
         """,  # noqa: S608  # numbers
         [label for label, _ in listed],
         [text for _, text in listed],
