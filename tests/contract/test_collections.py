@@ -169,3 +169,11 @@ def test_the_legend_of_a_comparison_says_what_signs_mean_and_how_colours_are_sca
     unsigned = str(explainer.compare(TEXT, ["input-norm", "input-norm:norm_of=word_embedding"]))
     assert "importance" in unsigned
     assert "against" not in unsigned
+
+
+def test_a_word_counts_once_in_each_text(explainer):
+    results = explainer(["bad film bad bad bad", "a bad plot"])
+    in_texts = [np.mean([word.score for word in a.words() if word.text == "bad"]) for a in results]
+    (bad,) = [word for word in results.top(20) if word.text == "bad"]
+    assert (bad.texts, bad.score) == (2, pytest.approx(np.mean(in_texts)))
+    assert [word.text for word in results.top(min_texts=2)] == ["bad"]

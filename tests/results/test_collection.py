@@ -24,7 +24,7 @@ def test_the_strongest_words_over_all_texts():
     one = make_attribution(("Bad", "film"), (4.0, 1.0), text="Bad film")
     two = make_attribution(("bad", "bad", "!"), (2.0, 0.0, 9.0), text="bad bad !")
     totals = Attributions([one, two]).top()
-    assert [(t.text, t.score, t.texts) for t in totals] == [("bad", 2.0, 2), ("film", 1.0, 1)]
+    assert [(t.text, t.score, t.texts) for t in totals] == [("bad", 2.5, 2), ("film", 1.0, 1)]  # (4 + (2 + 0) / 2) / 2
     assert [t.text for t in Attributions([one, two]).top(min_texts=2)] == ["bad"]
     assert len(Attributions([one, two]).top(1)) == 1
     with pytest.raises(DataError, match="choose"):

@@ -20,6 +20,7 @@ from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting
 from .storage.tables import Columns, Row, concat_tables, text_row
 from .targets import prediction_of
 from .units.characters import one_line
+from .units.units import UnitScore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 
 class WordTotal(NamedTuple):
-    """A word in lower case, its mean score over several texts, and how many texts it is in."""
+    """A word in lower case, the mean over several texts of its mean score in each, and how many texts it is in."""
 
     text: str
     score: float
@@ -129,6 +130,8 @@ class Attributions(Sequence[R], Exports):
     def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
 
+        A text counts once, by the mean score of the word's places in it.
+
         Args:
             k: How many.
             min_texts: Leave out words of fewer texts.
@@ -137,23 +140,17 @@ class Attributions(Sequence[R], Exports):
             DataError: If a result has no offsets for its words, or several scores for one; choose a target and a layer
                 of each first.
         """
-        scores: defaultdict[str, list[float]] = defaultdict(list)
-        texts: defaultdict[str, set[int]] = defaultdict(set)
+        means: defaultdict[str, list[float]] = defaultdict(list)  # of each word, in each text that has it
         spellings: defaultdict[str, list[str]] = defaultdict(list)
-        for index, result in enumerate(self):
-            for word in result.words():  # type: ignore[attr-defined]
-                if isinstance(word.score, np.ndarray):
-                    raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
-                if any(c.isalnum() for c in word.text):
-                    key = word_key(word.text)
-                    scores[key].append(word.score)
-                    texts[key].add(index)
-                    spellings[key].append(word.text)
+        for result in self:
+            for key, words in _words_by_key(result).items():
+                means[key].append(float(np.mean([word.score for word in words])))
+                spellings[key] += [word.text for word in words]
         totals = [
-            WordTotal(common_spelling(spellings[key]), float(np.mean(of_word)), len(texts[key]))
-            for key, of_word in scores.items()
+            WordTotal(common_spelling(spellings[key]), float(np.mean(of_word)), len(of_word))
+            for key, of_word in means.items()
+            if len(of_word) >= min_texts
         ]
-        totals = [total for total in totals if total.texts >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
     def plot(self, k: int | None = None, *, min_texts: int = 1) -> "Figure":
@@ -296,6 +293,17 @@ def load(path: str | Path) -> Any:
     except DataError as error:  # names the file
         raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     return results if "attributions" in state else results[0]
+
+
+def _words_by_key(result: Any) -> dict[str, list[UnitScore]]:
+    """Return the words of a result by what they are compared by, without punctuation."""
+    words: defaultdict[str, list[UnitScore]] = defaultdict(list)
+    for word in result.words():
+        if isinstance(word.score, np.ndarray):
+            raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
+        if any(c.isalnum() for c in word.text):
+            words[word_key(word.text)].append(word)
+    return words
 
 
 def _method(result: Record) -> str:

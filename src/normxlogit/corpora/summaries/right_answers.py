@@ -64,7 +64,8 @@ def _judged_pairs(run: RunTables, gold: str, known: list[str] | None) -> list[_P
     """Return the pairs of right label and prediction, with whether the prediction is right."""
     rows = run.ask(
         """
-        SELECT pair, count(*), any_value(gold_text), any_value(prediction), any_value(prediction_id), any_value(kept_value)
+        SELECT pair, count(*), any_value(gold_text), any_value(prediction), any_value(prediction_id),
+               any_value(kept_value)
         FROM compared GROUP BY pair
         """
     )
