@@ -591,7 +591,7 @@ def shortcuts(
     threads: Threads = None,
     output: Output = None,
 ) -> None:
-    """Measure whether the wrong reasons of a summary are the planted shortcuts, and none without a plant."""
+    """Measure whether the deciding words of a summary are the planted shortcuts, and none without a plant."""
     with quiet():
         _use(threads)
         models.mkdir(parents=True, exist_ok=True)

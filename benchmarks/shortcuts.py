@@ -48,11 +48,11 @@ class Found(NamedTuple):
     Attributes:
         plant: Its name.
         rate: "as in training" or "rarer".
-        ranking: "wrong reasons", a method's name, "counting" or "random".
+        ranking: "deciding words", a method's name, "counting" or "random".
         place: The plant's place from 1 on; None if it is not in the table.
-        named: How many reasons the summary called wrong; None of other rankings.
+        named: How many reasons the summary called deciding; None of other rankings.
         is_named: Whether the plant is among these.
-        first: The first line; of a summary all that are called wrong, or the strongest.
+        first: The first line; of a summary all that are called deciding, or the strongest.
     """
 
     plant: str
@@ -130,10 +130,10 @@ def _is_plant(plant: Plant, label: str, name: str) -> bool:
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
     assert isinstance(summary, Summary)  # noqa: S101  # a corpus of predictions
     places = [i for i, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason.label, reason.name)]
-    wrong = [reason for reason in summary.reasons if reason.decides]
-    lines = [f"{r.name} → {r.label}, {r.turned.part} of {r.turned.texts}" for r in wrong or summary.reasons[:1]]
-    is_named = any(_is_plant(plant, reason.label, reason.name) for reason in wrong)
-    return Found(plant.name, rate, "wrong reasons", min(places, default=None), len(wrong), is_named, "; ".join(lines))
+    deciding = [reason for reason in summary.reasons if reason.decides]
+    lines = [f"{r.name} → {r.label}, {r.turned.part} of {r.turned.texts}" for r in deciding or summary.reasons[:1]]
+    is_named = any(_is_plant(plant, reason.label, reason.name) for reason in deciding)
+    return Found(plant.name, rate, "deciding words", min(places, default=None), len(deciding), is_named, "; ".join(lines))
 
 
 def _of_words(plant: Plant, rate: str, ranking: str, ranked: Sequence[tuple[str, str]]) -> Found:
@@ -192,8 +192,8 @@ def _counted(words: Sequence[tuple[str, Mapping[str, float]]]) -> list[tuple[str
 
 
 def as_table(found: Sequence[Found]) -> str:
-    """Return the tables: how often each ranking finds a plant, then what each summary calls wrong."""
-    lines = ["| ranking | texts | first | first or second | called wrong |", "|---|---|---:|---:|---:|"]
+    """Return the tables: how often each ranking finds a plant, then what each summary calls deciding."""
+    lines = ["| ranking | texts | first | first or second | called deciding |", "|---|---|---:|---:|---:|"]
     planted = [one for one in found if " none" not in one.plant]
     for ranking, rate in dict.fromkeys((one.ranking, one.rate) for one in planted):
         some = [one for one in planted if (one.ranking, one.rate) == (ranking, rate)]
@@ -201,7 +201,7 @@ def as_table(found: Sequence[Found]) -> str:
         cells = [f"{s.part} of {s.texts} ({s.low:.2f} to {s.high:.2f})" for s in shares if s is not None]
         named = f"{sum(one.is_named for one in some)} of {len(some)}" if some[0].named is not None else ""
         lines.append(f"| {ranking} | {rate} | {' | '.join(cells)} | {named} |")
-    lines += ["", "| plant | texts | place | called wrong | these, or the strongest |", "|---|---|---:|---:|---|"]
+    lines += ["", "| plant | texts | place | called deciding | these, or the strongest |", "|---|---|---:|---:|---|"]
     for one in found:
         if one.named is not None:
             place = "" if " none" in one.plant else str(one.place or "none")

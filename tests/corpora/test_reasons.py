@@ -53,7 +53,7 @@ def follower(rule=has_word, rows=texts):
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_a_word_that_the_model_follows_is_the_first_wrong_reason(tmp_path, split):
+def test_a_word_that_the_model_follows_is_the_first_that_decides(tmp_path, split):
     one = follower()
     rows = [{"tokens": text.split()} for text in texts(120)] if split else rows_of(texts(120))
     attribute(one, rows, tmp_path, Predictions(words=True), keep_text=True)
@@ -71,7 +71,7 @@ def test_a_word_that_the_model_follows_is_the_first_wrong_reason(tmp_path, split
     assert {reason.name for reason in summary.reasons if reason.words == 1 and reason.decides} == {PLANT}
 
 
-def test_a_length_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
+def test_a_length_that_the_model_follows_is_the_first_that_decides(tmp_path):
     """Of texts that are short joined ones are long, and the model answers otherwise."""
     one = follower(is_long, texts_of_any_length)
     attribute(one, rows_of(texts_of_any_length(120)), tmp_path, Predictions(words=True))
