@@ -1,10 +1,12 @@
 """The first cards of a summary: three sentences and a picture, the predictions, the right answers, and slices."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ...render.blocks import Block, Card, Cell, Header, Paragraph, cell
 from ...render.describe import model_text
+from ...results.units.characters import one_line
 from ..summaries.summary import Summary
 from ..summaries.units import NAMES, LabelAnswers, Slice
 from .tables import bars, part_of, percent, share_text, table
@@ -26,10 +28,12 @@ CAPTION = "Right labels in rows, predictions in columns"
 
 def overview_card(summary: Summary) -> Card:
     """Return the card on top: what was predicted, what of it is right, which words speak for it; and a picture."""
-    sentences = [predicted_sentence(summary), *right_sentences(summary), *word_sentences(summary)]
-    sentences += unread_sentences(summary)
-    blocks: list[Block] = [Paragraph(sentence, lead=True) for sentence in sentences]
-    blocks.append(matrix_table(summary.matrix) if _has_square(summary) else _label_bars(summary))
+    sentences = [predicted_sentence(summary), right_sentence(summary), word_sentence(summary), unread_sentence(summary)]
+    blocks: list[Block] = [Paragraph(sentence, lead=True) for sentence in sentences if sentence]
+    if _has_square(summary):
+        blocks.append(matrix_table(summary.matrix))
+    else:
+        blocks.append(_label_bars(summary))
     return Card(blocks, "In short", result=False)
 
 
@@ -38,53 +42,76 @@ def _has_square(summary: Summary) -> bool:
     return 1 < len(summary.matrix) <= SQUARE
 
 
+# --- sentences --------------------------------------------------------------------------------------------------------
+
+
 def predicted_sentence(summary: Summary) -> str:
     """Say how often the model predicted which label."""
     rows, inputs = summary.rows, NAMES[summary.unit][1]
-    counted = [f'"{label}" for {count:,} ({percent(count / rows)})' for label, count in summary.labels.items()][:NAMED]
+    if summary.outputs == "value":
+        return f"The model gave a value to each of {rows:,} {inputs}."
+    counted = []
+    for label, count in list(summary.labels.items())[:NAMED]:
+        counted.append(f'"{label}" for {count:,} ({percent(count / rows)})')
     more = len(summary.labels) - len(counted)
-    counted += [f"{more:,} other labels for the rest"] if more else []
+    if more:
+        counted.append(f"{more:,} other label{'s' if more > 1 else ''} for the rest")
     return f"Of {rows:,} {inputs} the model answers {_listed(counted)}."
 
 
-def right_sentences(summary: Summary) -> list[str]:
-    """Say how many answers are right, and of which label most are missed; nothing without right labels."""
+def right_sentence(summary: Summary) -> str:
+    """Say how many answers are right, and of which label most are missed; empty without right labels."""
     right = summary.right
     if right is None:
-        return []
-    interval = f"95% interval {percent(right.low)} to {percent(right.high)}"
+        return ""
     unlabelled = "" if right.texts == summary.rows else " that have a right label"
+    interval = f"95% interval {percent(right.low)} to {percent(right.high)}"
     sentence = f"Of {right.texts:,} answers{unlabelled} {right.part:,} are right ({percent(right.value)}; {interval})."
-    known = [answers for answers in summary.matrix if answers.recall is not None]
-    if not known:
-        return [sentence]
-    worst = min(known, key=lambda answers: (answers.right / answers.texts, answers.label))
-    missed = worst.texts - worst.right
-    return [f'{sentence} Most missed is "{worst.label}": {part_of(missed, worst.texts)} are answered otherwise.']
+    return " ".join(filter(None, [sentence, _most_missed(summary.matrix)]))
 
 
-def word_sentences(summary: Summary) -> list[str]:
+def _most_missed(matrix: Sequence[LabelAnswers]) -> str:
+    """Say which label is missed in the largest share of its texts; empty if none is missed."""
+    missed = [answers for answers in matrix if answers.right < answers.texts]
+    if not missed:
+        return ""
+    worst = min(missed, key=lambda answers: (answers.right / answers.texts, answers.label))
+    return f'Most missed is "{worst.label}": {part_of(worst.texts - worst.right, worst.texts)} are answered otherwise.'
+
+
+def word_sentence(summary: Summary) -> str:
     """Say which words speak most surely for the labels, and whether that was tested; and what decides by itself."""
     named = []
     for label in summary.labels:
-        words = [f'"{unit.text}"' for unit in summary.highest if unit.label == label][:NAMED]
-        named += [f'for "{label}": {", ".join(words)}'] if words else []
+        words = [f'"{unit.text}"' for unit in summary.highest if unit.label == label]
+        if words:
+            named.append(f'for "{label}": {", ".join(words[:NAMED])}')
     if not named:
-        return []
+        return ""
     listed = "; ".join(named[:NAMED])
+    sentence = f"By their scores, which were not tested, these {summary.unit} speak most surely {listed}."
     if summary.tested:
         sentence = f"The answer rests most surely on these {summary.unit}, without which it falls: {listed}."
-    else:
-        sentence = f"By their scores, which were not tested, these {summary.unit} speak most surely {listed}."
     deciding = [f'"{reason.name}"' for reason in summary.reasons if reason.decides]
-    return [f"{sentence} These decide by themselves: {', '.join(deciding[:NAMED])}." if deciding else sentence]
+    if deciding:
+        sentence += f" These decide by themselves: {', '.join(deciding[:NAMED])}."
+    return sentence
 
 
-def unread_sentences(summary: Summary) -> list[str]:
-    """Say of how many rows the model does not know many words; nothing if there are none."""
+def unread_sentence(summary: Summary) -> str:
+    """Say of how many rows the model does not know many words; empty if there are none."""
     rows = sum(note.rows for note in summary.notes if UNREAD in note.text)
-    inputs = NAMES[summary.unit][1]
-    return [f"The model does not know many words of {part_of(rows, summary.rows)} {inputs}."] if rows else []
+    if not rows:
+        return ""
+    return f"The model does not know many words of {part_of(rows, summary.rows)} {NAMES[summary.unit][1]}."
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Return parts of a sentence with "and" before the last."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
@@ -92,12 +119,20 @@ def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
     labels = [answers.label for answers in matrix]
     rows: list[list[str | Cell]] = []
     for answers in matrix:
-        cells = [_count_cell(answers.predictions.get(label, 0), answers.texts) for label in labels]
+        cells = [_count_cell(answers, label) for label in labels]
         rows.append([answers.label, *cells, share_text(answers.recall)])
     precision = [cell(share_text(answers.precision)) for answers in matrix]
     rows.append(["right of these", *precision, ""])
-    matrix_of_counts = table(["labelled", *labels, "found"], rows, words=len(labels) + 1, caption=CAPTION)
+    columns = ["labelled", *labels, "found"]
+    matrix_of_counts = table(columns, rows, words=len(labels) + 1, caption=CAPTION)
     return replace(matrix_of_counts, sortable=False)  # its last row stays the last
+
+
+def _count_cell(answers: LabelAnswers, prediction: str) -> Cell:
+    """Return how many texts of a right label get a prediction."""
+    count = answers.predictions.get(prediction, 0)
+    strength = count / answers.texts if answers.texts else 0.0
+    return cell(f"{count:,}", float(count), strength=strength)
 
 
 def right_answers_card(summary: Summary) -> list[Card]:
@@ -106,61 +141,71 @@ def right_answers_card(summary: Summary) -> list[Card]:
         return []
     rows: list[list[str | Cell]] = []
     for answers in summary.matrix[:LABELS]:
-        wrong = [(label, count) for label, count in answers.predictions.items() if label != answers.label]
-        taken_for = ", ".join(f"{label} ({count:,})" for label, count in wrong[:NAMED])
-        found, right = share_text(answers.recall), share_text(answers.precision)
-        rows.append([cell(answers.label), cell(found), cell(right), cell(taken_for)])
+        texts = (share_text(answers.recall), share_text(answers.precision), _taken_for(answers))
+        rows.append([answers.label, *map(cell, texts)])
     columns = ["labelled", "found", "right of those predicted so", "otherwise taken for"]
     return [Card([table(columns, rows)], "Right answers by label", result=False)]
 
 
+def _taken_for(answers: LabelAnswers) -> str:
+    """Return the wrong predictions of a label's texts, the most frequent first."""
+    wrong = []
+    for label, count in answers.predictions.items():
+        if label != answers.label:
+            wrong.append(f"{label} ({count:,})")
+    return ", ".join(wrong[:NAMED])
+
+
 def predictions_card(summary: Summary) -> Card:
-    """Return the card of the predicted labels: how often each was predicted and, with a gold column, is right."""
-    inputs = NAMES[summary.unit][1]
-    facts = [(inputs, f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
-    facts += [] if summary.layer is None else [("layer", str(summary.layer))]
-    picture = [_label_bars(summary)] if _has_square(summary) else []  # otherwise it is on top
-    return Card([Header("", facts), *picture], "Predictions" if picture else "The run", result=False)
+    """Return the card of the run, with the predictions where these are not on top."""
+    facts = [(NAMES[summary.unit][1], f"{summary.rows:,}"), ("method", summary.method)]
+    facts.append(("model", model_text(summary.model)))
+    if summary.layer is not None:
+        facts.append(("layer", str(summary.layer)))
+    header = Header("", facts)
+    if not _has_square(summary):
+        return Card([header], "The run", result=False)
+    return Card([header, _label_bars(summary)], "Predictions", result=False)
+
+
+def _label_bars(summary: Summary) -> Block:
+    """Return the predicted labels with bars and, with right labels, how many of each are right."""
+    precision = {answers.label: share_text(answers.precision) for answers in summary.matrix}
+    labels = list(summary.labels.items())[:LABELS]
+    shares = [count / summary.rows for _, count in labels]
+    drawn = bars([(share, ()) for share in shares])
+    rows: list[list[str | Cell]] = []
+    for (label, count), share, bar in zip(labels, shares, drawn, strict=True):
+        row: list[str | Cell] = [label, part_of(count, summary.rows)]
+        if precision:
+            row.append(precision.get(label, ""))
+        rows.append([*row, Cell(value=share, bar=bar)])
+    columns = ["prediction", NAMES[summary.unit][1]]
+    if precision:
+        columns.append("right of these")
+    return table([*columns, ""], rows, stacked=bool(precision))
 
 
 def slice_cards(slices: Sequence[Slice]) -> list[Card]:
     """Return a card for each column by whose values the rows were counted."""
-    cards = []
-    for column in dict.fromkeys(each.column for each in slices):
-        of_column = [each for each in slices if each.column == column]
-        labels = list(dict.fromkeys(label for each in of_column for label in each.labels))[:NAMED]
-        judged = any(each.accuracy is not None for each in of_column)
-        rows = [_slice_row(each, labels, judged=judged) for each in of_column]
-        columns = [column, "rows", *(["right"] if judged else []), *(f'"{label}"' for label in labels)]
-        cards.append(Card([table(columns, rows, stacked=True)], f'Answers by "{column}"', result=False))
-    return cards
+    by_column: dict[str, list[Slice]] = {}
+    for each in slices:
+        by_column.setdefault(each.column, []).append(each)
+    return [_slice_card(column, of_column) for column, of_column in by_column.items()]
 
 
-def _slice_row(each: Slice, labels: Sequence[str], *, judged: bool) -> list[str | Cell]:
-    """Return the row of a slice: how many rows it has, how many are right, and how often each label is predicted."""
-    predicted = [part_of(each.labels.get(label, 0), each.rows) for label in labels]
-    return [each.value, f"{each.rows:,}", *([share_text(each.accuracy)] if judged else []), *predicted]
-
-
-def _label_bars(summary: Summary) -> Block:
-    """Return the predicted labels with bars."""
+def _slice_card(column: str, slices: Sequence[Slice]) -> Card:
+    """Return the card of a column: how many rows each value has, how many are right, and what is predicted."""
+    predicted: Counter[str] = Counter()
+    for each in slices:
+        predicted.update(each.labels)
+    labels = [label for label, _ in predicted.most_common(NAMED)]
+    is_judged = any(each.accuracy is not None for each in slices)
     rows: list[list[str | Cell]] = []
-    precision = {answers.label: share_text(answers.precision) for answers in summary.matrix}
-    labels = list(summary.labels.items())[:LABELS]
-    drawn = bars([(count / summary.rows, ()) for _, count in labels])
-    for (label, count), bar in zip(labels, drawn, strict=True):
-        right = [precision.get(label, "")] if precision else []
-        predicted = part_of(count, summary.rows)
-        rows.append([label, predicted, *right, Cell(value=count / summary.rows, bar=bar)])
-    columns = ["prediction", NAMES[summary.unit][1], *(["right of these"] if precision else []), ""]
-    return table(columns, rows, stacked=bool(precision))
-
-
-def _count_cell(count: int, texts: int) -> Cell:
-    """Return a cell of the matrix."""
-    return cell(f"{count:,}", float(count), strength=count / texts if texts else 0.0)
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """Return parts of a sentence with "and" before the last."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+    for each in slices:
+        right = [share_text(each.accuracy)] if is_judged else []
+        counts = [part_of(each.labels.get(label, 0), each.rows) for label in labels]
+        rows.append([each.value, f"{each.rows:,}", *right, *counts])
+    name = one_line(column)
+    columns = [name, "rows", *(["right"] if is_judged else []), *(f'"{label}"' for label in labels)]
+    return Card([table(columns, rows, stacked=True)], f'Answers by "{name}"', result=False)

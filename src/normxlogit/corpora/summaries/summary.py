@@ -31,6 +31,7 @@ class Summary(RunSummary):
     once.
 
     Attributes:
+        outputs: What the model answers with: a "label", a "value" or a "token".
         layer: The layer whose scores these are: of several the last with scores outside special tokens that can be
             seen; None if layers were not asked for.
         unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
@@ -59,6 +60,7 @@ class Summary(RunSummary):
         text_notes: Notes on the results of these texts, such as that the model does not know some of their words.
     """
 
+    outputs: str
     layer: int | None
     unit: str
     failures: list[RowNote]
@@ -132,6 +134,7 @@ def summarize(
             **run.described(),
             **_described_texts(run, of_words),
             **of_gold,
+            outputs=run.common["outputs"],
             layer=run.common["layers"][layer] if run.common.get("layers") else None,
             unit=run.unit,
             failures=_failures(run, top),
@@ -191,21 +194,31 @@ def _confirmed(units: Sequence[Unit], top: int) -> tuple[list[Unit], list[Unit]]
     untrue: list[Unit] = []
     for label in dict.fromkeys(unit.label for unit in units):
         of_label = [unit for unit in units if unit.label == label]
-        passed = [unit for unit in of_label if unit.fall is None or unit.fall.is_confirmed]
+        passed = [unit for unit in of_label if _may_be_listed(unit)]
         confirmed += passed[:top]
-        untrue += [unit for unit in of_label[:top] if unit not in passed]
+        untrue += [unit for unit in of_label[:top] if not _may_be_listed(unit)]
     return confirmed, untrue
+
+
+def _may_be_listed(unit: Unit) -> bool:
+    """Return whether the answer falls without a unit, as its score says, or whether that could not be tested."""
+    return unit.fall is None or unit.fall.is_confirmed
 
 
 def _described_texts(run: RunTables, of_words: dict[str, Any]) -> dict[str, Any]:
     """Return the fields on words, and the texts of their examples with the notes on them."""
-    rows = sorted({row for units in ("highest", "against") for unit in of_words[units] for row in unit.example_rows})
-    texts, notes = run.ids_and_texts(rows), run.notes_of(rows)
-    kept = [(row, name, text) for row, (name, text) in texts.items() if text is not None]
-    return of_words | {
-        "texts": {name: text for _, name, text in kept},
-        "text_notes": {name: notes[row] for row, name, _ in kept if notes[row]},
-    }
+    units: list[Unit] = [*of_words["highest"], *of_words["against"], *of_words["untrue"]]
+    rows = sorted({row for unit in units for row in unit.example_rows})
+    notes = run.notes_of(rows)
+    texts: dict[str, str] = {}
+    text_notes: dict[str, list[str]] = {}
+    for row, (name, text) in run.ids_and_texts(rows).items():
+        if text is None:
+            continue
+        texts[name] = text
+        if notes[row]:
+            text_notes[name] = notes[row]
+    return of_words | {"texts": texts, "text_notes": text_notes}
 
 
 def _failures(run: RunTables, top: int) -> list[RowNote]:
