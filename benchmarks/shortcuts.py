@@ -133,7 +133,8 @@ def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
     deciding = [reason for reason in summary.reasons if reason.decides]
     lines = [f"{r.name} → {r.label}, {r.turned.part} of {r.turned.texts}" for r in deciding or summary.reasons[:1]]
     is_named = any(_is_plant(plant, reason.label, reason.name) for reason in deciding)
-    return Found(plant.name, rate, "deciding words", min(places, default=None), len(deciding), is_named, "; ".join(lines))
+    place, first = min(places, default=None), "; ".join(lines)
+    return Found(plant.name, rate, "deciding words", place, len(deciding), is_named, first)
 
 
 def _of_words(plant: Plant, rate: str, ranking: str, ranked: Sequence[tuple[str, str]]) -> Found:
