@@ -158,7 +158,15 @@ def attribute(
     text_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
-    settings = Settings(job, columns, text_method, media_method, keep_text, positive_integer(shard_rows, "shard_rows"))
+    settings = Settings(
+        job,
+        columns,
+        text_method,
+        media_method,
+        keep_text,
+        positive_integer(shard_rows, "shard_rows"),
+        {name: names for name, names in source.class_names().items() if name in columns.keep},
+    )
     worker = Worker(model, settings)
     manifest = Manifest(tuple(source.parts), model.name, identity_of(model), check(Any)(settings.described()))
     folder = Folder(output)

@@ -93,6 +93,7 @@ class Attributions(Sequence[R], Exports):
         *,
         label: str | None = None,
         gold: Iterable[Any] | None = None,
+        gold_labels: Any = None,
         correct: bool | None = None,
     ) -> "Self":
         """Return the results that fulfil every condition.
@@ -100,26 +101,33 @@ class Attributions(Sequence[R], Exports):
         Args:
             predicate: A function of one result.
             label: The predicted label.
-            gold: The right label of each text, by name or index: a list or a column of strings, numbers or booleans. A
-                name that exists wins over an index, so that "3" or 3 is the label "3" where labels are called "1" to
-                "5". A text whose label is missing (None, NaN, "") is neither right nor wrong.
+            gold: The right label of each text, by name: a list or a column of strings, booleans or numbers. A number is
+                the label that is called by it, as 3 is "3 stars", or the class of that number in a column of a data
+                set. A text whose label is missing (None, NaN, "") is neither right nor wrong.
+            gold_labels: What other values of `gold` mean: a mapping to labels such as {1: "negative", 5: "positive",
+                3: None}, where None stands for a missing label; the names of whole numbers from 0 on, as in a
+                `ClassLabel`; or "id2label" if numbers count the labels of the model.
             correct: Whether to keep the texts with the right prediction, which is the default, or those with a wrong
                 one; goes with `gold`.
 
         Raises:
-            InputError: If there is not one gold label for each result, `correct` is set without them, or the results
-                are of a regression, which has no labels.
+            InputError: If there is not one gold label for each result, it cannot be told which labels they mean,
+                `correct` or `gold_labels` is set without them, or the results are of a regression, which has no labels.
         """
         if gold is None and correct is not None:
             raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
+        if gold is None and gold_labels is not None:
+            raise InputError("gold_labels= says what the values of gold= mean: give both")
         if isinstance(gold, str | bytes):
             raise InputError("gold= takes one label for each result, such as a list or a column")
         matches = [*self]
         if gold is not None:
-            gold_labels = list(gold)  # of a column in its order, whatever its index
-            if len(gold_labels) != len(self):
-                raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
-            right, keep = named("normxlogit.long_runs.gold:matches_gold")(matches, gold_labels), correct is not False
+            # Of a column in its order, whatever its index; the column of a data set names its classes.
+            values: Any = gold if hasattr(gold, "features") else list(gold)
+            if len(values) != len(self):
+                raise InputError(f"{len(values)} gold labels for {len(self)} results")
+            matches_gold = named("normxlogit.long_runs.gold.reading:matches_gold")
+            right, keep = matches_gold(matches, values, gold_labels), correct is not False
             matches = [result for result, is_right in zip(self, right, strict=True) if is_right is keep]
         if label is not None:
             labels = [str(getattr(prediction_of(result), "label", "")) for result in matches]

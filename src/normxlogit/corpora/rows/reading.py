@@ -15,10 +15,12 @@ from ...inputs.texts import collected, visible_files
 from ...long_runs.tables import (
     BLOCK,
     SUFFIXES,
+    ClassNames,
     Format,
     RowBlock,
     RowSource,
     arrow_module,
+    class_names_of_dataset,
     rows_of_lines,
     source_in_memory,
     source_of_file,
@@ -99,7 +101,7 @@ def _of_dataset(dataset: Any) -> RowSource:
             rows_read += len(table)
             yield RowBlock.of(table, rows_read / total if total else 0.0)
 
-    return RowSource(lambda: list(names or []), blocks, ["a data set"])
+    return RowSource(lambda: list(names or []), blocks, ["a data set"], lambda: class_names_of_dataset(dataset))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -153,15 +155,31 @@ def _suffix(name: str) -> str:
 
 def _of_files(files: Sequence[tuple[RowSource, int]]) -> RowSource:
     """Return the source of files, one after the other; its columns are those of the first, shares those of bytes."""
+    first, _ = files[0]
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         total, bytes_read = max(sum(size for _, size in files), 1), 0
+        class_names = first.class_names()
         for source, size in files:
+            _check_class_names(source, columns, class_names)
             for block in source.blocks(columns):
                 yield replace(block, fraction=(bytes_read + block.fraction * size) / total)
             bytes_read += size
 
-    return RowSource(files[0][0].names, blocks, [part for source, _ in files for part in source.parts])
+    return RowSource(first.names, blocks, [part for source, _ in files for part in source.parts], first.class_names)
+
+
+def _check_class_names(source: RowSource, columns: Sequence[str], expected: ClassNames) -> None:
+    """Refuse a file whose whole numbers stand for other classes than those of the first file."""
+    class_names = source.class_names()
+    for column in columns:
+        names, first_names = (tuple(of_file.get(column, ())) for of_file in (class_names, expected))
+        if names != first_names:
+            shown = ", ".join(names) or "no names"
+            first_shown = ", ".join(first_names) or "no names"
+            raise DataError(
+                f"{source.parts[0]}: the classes of column {column!r} are {shown}, and {first_shown} in the first file"
+            )
 
 
 def _media_files(names: Sequence[str]) -> list[str]:

@@ -167,6 +167,8 @@ def _limits(summary: Summary) -> Card:
     """Return the card on what the figures leave out."""
     notes = [] if summary.complete else ["the run is not finished"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
+    if summary.unlabelled:
+        notes.append(f"rows without a right label, which are neither right nor wrong: {summary.unlabelled:,}")
     if summary.unknown:
         listed = ", ".join(f'"{label}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
         more = ", ..." if len(summary.unknown) > FITTING else ""
