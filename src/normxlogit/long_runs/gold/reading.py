@@ -7,6 +7,7 @@ and models number their labels in different orders.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
 from shlex import quote
 from typing import Any
@@ -48,12 +49,13 @@ def read_gold(
         meaning = order_of_marks(max(map(len, rows)), labels, meaning)
         rows = [places_of_ones(row) for row in rows]
     reader = LabelReader(labels, meaning)
+    read = lru_cache(None, typed=True)(reader.read)
     gold_of_rows = []
     unread = Counter[str]()
     for row, count in zip(rows, counts or repeat(1), strict=False):
         gold_of_row: list[int | str] = []
         for value in row:
-            gold = reader.read(value)
+            gold = read(value)
             if gold is None:
                 unread[reader.name_of(value)] += count
             else:
@@ -132,9 +134,9 @@ def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Se
 
 def _advice(unread: Mapping[str, int], labels: ModelLabels) -> str:
     """Return the error for values of which it cannot be told what they mean, by the numbers of their rows."""
-    counts = [f"{one_line(value)!r} ({count})" for value, count in unread.items()]
+    counts = [f"{one_line(value)!r} ({count})" for value, count in sorted(unread.items())]
     more = f" and {len(counts) - LISTED} others" if len(counts) > LISTED else ""
-    first = quote(one_line(next(iter(unread))))
+    first = quote(one_line(min(unread)))
     has_numbers = any(whole_number_of(value) is not None for value in unread)
     in_order = f", or {ID2LABEL} if whole numbers count the labels of the model from 0" if has_numbers else ""
     return (

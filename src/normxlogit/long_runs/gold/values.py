@@ -4,6 +4,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...inputs.texts import plain_cell
+from ...text.same import comparable
 
 Value = bool | float | str
 """A gold label as a plain value."""
@@ -22,7 +23,7 @@ def value_text(value: Any) -> str:
     value = plain_cell(value)
     number = whole_number_of(value)
     text = str(value) if number is None else str(number)
-    return text.strip().casefold()
+    return comparable(text.strip()).text
 
 
 def whole_number_of(value: Any) -> int | None:
@@ -49,8 +50,7 @@ def _plain_value(value: Any) -> Value | None:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a cell holds no label: None, NaN, pandas' NA or NaT, or blank text."""
+    """Return whether a cell holds no label: None, NaN, pandas' NA or blank text."""
     if isinstance(value, str):
         return not value.strip()
-    is_nan = isinstance(value, float) and value != value
-    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
