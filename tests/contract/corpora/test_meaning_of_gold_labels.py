@@ -107,7 +107,7 @@ def test_names_that_the_model_does_not_have_are_refused(results, tmp_path):
     data = datasets.Dataset.from_dict({"text": TEXTS, "label": [a.prediction.id for a in found]}, features)
     attribute(model, data, tmp_path, keep=["label"])
     refused(DataError, r"\(no, yes\).*'neg' .*'pos' ", lambda: summarize(tmp_path, gold="label"))
-    refused(InputError, r"\(no, yes\).*'pos' ", lambda: found[:1].filter(gold=data["label"][:1], gold_labels=label))
+    refused(InputError, "'pos' ", lambda: found[:1].filter(gold=data["label"][:1], gold_labels=label))
     refused(InputError, "'pos' ", lambda: found.filter(gold=["neg", *["pos"] * (len(found) - 1)]))
     for meaning in ({"neg": "no", "pos": "yes"}, "neg=no pos=yes", '{"neg": "no", "pos": "yes"}', "0=no 1=yes"):
         assert summarize(tmp_path, gold="label", gold_labels=meaning).accuracy == 1

@@ -120,7 +120,7 @@ def test_rows_in_memory_and_labels_by_name():
     for meaning in ("id2label", ["negative", "positive"], "1=positive 0=negative", {0: 0, 1: 1}):
         assert evaluate(explainer, load_examples(numbered, gold_labels=meaning), "random") == by_name
     ambiguous = load_examples(numbered)
-    refused(DataError, r"cannot tell .* '1' \(1\), '0' \(1\)", lambda: evaluate(explainer, ambiguous, "random"))
+    refused(DataError, r"cannot tell .* '0' \(1\), '1' \(1\)", lambda: evaluate(explainer, ambiguous, "random"))
     praise = [Example("fine", "praise")]
     refused(DataError, r"\(negative, positive\) .* 'praise'", lambda: evaluate(explainer, praise, "random"))
     refused(InputError, "load_examples", lambda: evaluate(explainer, rows["text"], "random"))

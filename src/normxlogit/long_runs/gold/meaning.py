@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import InputError
+from ...inputs.label_names import label_names
 from ...inputs.texts import plain_cell
-from ...tasks.classification import label_names
 from .values import value_text, whole_number_of
 
 ID2LABEL = "id2label"
