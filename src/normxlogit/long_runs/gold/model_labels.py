@@ -1,13 +1,12 @@
 """The labels that a model answers with, found by what a column of gold labels calls them."""
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ...results.units.characters import one_line
-from .values import value_text
+from ...text.same import matching_names
 
 LISTED = 5
 """Most labels that an error lists."""
@@ -34,10 +33,9 @@ class ModelLabels:
 
     def called(self, name: str) -> str | None:
         """Return the label of a name: the same name, or the only one that is the same text."""
-        if name in self.names.values():
-            return name
-        same = self._names_by_text.get(value_text(name), [])
-        return same[0] if len(same) == 1 else None
+        names = list(self.names.values())
+        matches = {names[place] for place in matching_names(name, names)}
+        return matches.pop() if len(matches) == 1 else None
 
     def numbered(self, number: int) -> str | None:
         """Return the label whose name holds a number, where all names are told apart by the one number in each."""
@@ -48,13 +46,6 @@ class ModelLabels:
     def are_default_names(self) -> bool:
         """Whether these are the names that transformers gives to labels without names: "LABEL_0", "LABEL_1"."""
         return bool(self.names) and all(name.upper() == f"LABEL_{index}" for index, name in self.names.items())
-
-    @cached_property
-    def _names_by_text(self) -> Mapping[str, list[str]]:
-        names_by_text = defaultdict[str, list[str]](list)
-        for name in self.names.values():
-            names_by_text[value_text(name)].append(name)
-        return names_by_text
 
     @cached_property
     def _names_by_number(self) -> Mapping[int, str]:
