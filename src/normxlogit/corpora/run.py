@@ -155,18 +155,12 @@ def attribute(
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
     columns.check(names, CORPUS[job.kind or model.task.result_kind])
+    of_source = source.class_names()
+    columns = replace(columns, class_names={name: of_source[name] for name in columns.names if name in of_source})
     text_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
-    settings = Settings(
-        job,
-        columns,
-        text_method,
-        media_method,
-        keep_text,
-        positive_integer(shard_rows, "shard_rows"),
-        {name: names for name, names in source.class_names().items() if name in columns.keep},
-    )
+    settings = Settings(job, columns, text_method, media_method, keep_text, positive_integer(shard_rows, "shard_rows"))
     worker = Worker(model, settings)
     manifest = Manifest(tuple(source.parts), model.name, identity_of(model), check(Any)(settings.described()))
     folder = Folder(output)

@@ -1,11 +1,11 @@
 """The worker of a run, which all engines share: it reads, explains and writes shards with one model."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .._version import __version__
-from ..long_runs.tables import ClassNames, arrow_module
+from ..long_runs.tables import arrow_module
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options
@@ -27,7 +27,6 @@ class Settings:
     media_method: Method | None  # of prompts with pictures; None for the same
     keep_text: bool  # whether the texts are written, too
     shard_rows: int
-    class_names: ClassNames = field(default_factory=dict)  # what whole numbers in kept columns mean, in the data set
 
     def options(self) -> Options:
         """Return the options for explaining rows."""
@@ -41,7 +40,7 @@ class Settings:
             **self.job.described(),
             "id_column": self.columns.id,
             "keep": list(self.columns.keep),
-            "classes of kept columns": {column: list(names) for column, names in self.class_names.items()},
+            "classes of columns": {column: list(names) for column, names in self.columns.class_names.items()},
             "keep_text": self.keep_text,
             "method": {"name": self.method.info.name, **self.method.settings},
             "method of pictures": None if media is None else {"name": media.info.name, **media.settings},
@@ -109,7 +108,7 @@ class Worker:
             "format_version": FORMAT_VERSION,
             "kind": kind,
             "version": __version__,
-            "class_names": {column: list(names) for column, names in self.settings.class_names.items()},
+            "class_names": {column: list(names) for column, names in self.settings.columns.class_names.items()},
             "signed": self.settings.method.signed_on(model.task),
             **job.shared(model, results),
             **metadata,

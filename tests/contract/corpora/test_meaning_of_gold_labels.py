@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from normxlogit import Attributions, DataError, Explainer, InputError, attribute, summarize
+from normxlogit import Attributions, DataError, Explainer, InputError, Predictions, attribute, summarize
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.faithfulness import evaluate
 from tests.commands import run
@@ -14,6 +14,7 @@ from tests.contract.compare import refused
 from tests.gold import FEELINGS, TEXTS, UNNAMED, YES, explainer, feelings, results  # noqa: F401  # fixtures
 
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("duckdb")
 
 MODEL = ("contradiction", "entailment", "neutral")
@@ -59,6 +60,13 @@ def test_the_names_of_a_data_set_are_read_in_python_and_evaluations(inference, t
     for source in (data, tmp_path / "data.parquet"):
         (result,) = evaluate(model, load_examples(source), "random")
         assert result.whole_quality == 1
+
+
+def test_the_target_of_each_row_is_read_by_the_names_of_a_data_set(inference, tmp_path):
+    model, _, data = inference
+    attribute(model, data, tmp_path, Predictions(target_column="label"))
+    table = pa.parquet.read_table(tmp_path / "shards" / "00000000.parquet")
+    assert [DATA[number] for number in data["label"]] == [target for (target,) in table["target"].to_pylist()]
 
 
 def test_a_class_of_minus_one_is_missing(inference, tmp_path):

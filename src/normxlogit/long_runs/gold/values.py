@@ -4,7 +4,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...inputs.texts import plain_cell
-from ...text.same import comparable
+from ...text.same import word_key
 
 Value = bool | float | str
 """A gold label as a plain value."""
@@ -23,7 +23,7 @@ def value_text(value: Any) -> str:
     value = plain_cell(value)
     number = whole_number_of(value)
     text = str(value) if number is None else str(number)
-    return comparable(text.strip()).text
+    return word_key(text)
 
 
 def whole_number_of(value: Any) -> int | None:
