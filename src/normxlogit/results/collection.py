@@ -17,7 +17,7 @@ from .base import Exports, Record, record_type
 from .storage.columns import read_parquet
 from .storage.files import read_json
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Columns, Row, concat_tables, text_row
+from .storage.tables import Columns, Row, concat_tables
 from .targets import prediction_of
 from .units.characters import one_line
 
@@ -149,7 +149,7 @@ class Attributions(Sequence[R], Exports):
         texts: defaultdict[str, set[int]] = defaultdict(set)
         spellings: defaultdict[str, list[str]] = defaultdict(list)
         for index, result in enumerate(self):
-            for word in result.words():  # type: ignore[attr-defined]
+            for word in result.words() if result.error is None else ():  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
                     raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
                 if any(c.isalnum() for c in word.text):
@@ -249,17 +249,21 @@ class Attributions(Sequence[R], Exports):
         return self
 
     def __repr__(self) -> str:
-        methods = list(dict.fromkeys(result.scored.method for result in self))
-        return one_line(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
+        explained = [result for result in self if result.error is None]
+        methods = list(dict.fromkeys(result.scored.method for result in explained))
+        by_methods = f" by {', '.join(methods)}" if methods[1:] else ""
+        missing = len(self) - len(explained)
+        not_explained = f", {missing} of them not explained" if missing else ""
+        return one_line(f"Attributions({len(self)} results{by_methods}{not_explained})")
 
     def _text_columns(self) -> Columns:
-        rows = [text_row(result.scored) for result in self]
+        rows = [result._text_row() for result in self]
         return concat_tables([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
         """Return the cells of methods, none if all results have the same method."""
         methods = [_method(result) for result in self]
-        several = len(set(methods)) > 1
+        several = len({*methods} - {""}) > 1
         return [{"method": method} if several else {} for method in methods]
 
     def by_text(self) -> "list[Self]":
@@ -307,7 +311,9 @@ def load(path: str | Path) -> Any:
 
 
 def _method(result: Record) -> str:
-    """Return a result's method with its settings, as it is typed."""
+    """Return a result's method with its settings, as it is typed; "" of an input that was not explained."""
+    if result.error is not None:
+        return ""
     a = result.scored
     settings = ",".join(f"{key}={setting_text(value)}" for key, value in a.settings.items())
     return f"{a.method}:{settings}" if settings else a.method

@@ -102,7 +102,7 @@ def _labels_of_results(results: Sequence[Record]) -> ModelLabels:
     names: dict[int, str] = {}
     kinds = set()
     for result in results:
-        for target in result.scored.targets:
+        for target in result.scored.targets if result.error is None else ():
             kinds.add(target.kind)
             if target.id is not None:
                 names[target.id] = target.name
