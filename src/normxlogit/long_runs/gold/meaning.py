@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,13 +63,12 @@ def meaning_of(gold_labels: Any, class_names: Sequence[str] = ()) -> GoldLabels:
     of_data_set = GoldLabels(names=tuple(class_names), of_data_set=bool(class_names))
     if gold_labels is None:
         return of_data_set
+    if isinstance(gold_labels, str) and gold_labels.strip() == ID2LABEL:
+        return GoldLabels(count_labels=True)
     if isinstance(gold_labels, str):
-        if gold_labels.strip() == ID2LABEL:
-            return GoldLabels(count_labels=True)
-        gold_labels = _pairs_of(gold_labels)
+        return replace(of_data_set, mapping=_mapping_of(_pairs_of(gold_labels)))
     if isinstance(gold_labels, Mapping):
-        mapping = {value_text(value): _checked_label(label) for value, label in gold_labels.items()}
-        return replace(of_data_set, mapping=mapping)
+        return replace(of_data_set, mapping=_mapping_of(gold_labels.items()))
     return GoldLabels(names=label_names(gold_labels))
 
 
@@ -97,18 +96,28 @@ def _usable_names(names: Sequence[Any]) -> tuple[str, ...]:
     return () if are_numbers else tuple(map(str, names))
 
 
-def _pairs_of(text: str) -> Mapping[str, Any]:
-    """Return a mapping that is written as pairs, VALUE=LABEL, or as a JSON object."""
+def _mapping_of(pairs: Iterable[tuple[Any, Any]]) -> dict[str, str | int | None]:
+    """Return the label that each value means, by the value's text, after checking that it means one thing."""
+    mapping: dict[str, str | int | None] = {}
+    for value, label in pairs:
+        text = value_text(value)
+        if text in mapping and mapping[text] != label:
+            raise InputError(f"gold_labels says twice what {value!r} means: {mapping[text]!r} and {label!r}")
+        mapping[text] = _checked_label(label)
+    return mapping
+
+
+def _pairs_of(text: str) -> list[tuple[str, Any]]:
+    """Return the pairs of a mapping that is written as VALUE=LABEL, or as a JSON object."""
     try:
         if text.lstrip().startswith("{"):
-            mapping: Mapping[str, Any] = json.loads(text)
-            return mapping
+            return list(json.loads(text).items())
         pairs = [pair.partition("=") for pair in shlex.split(text)]
     except ValueError:
         raise InputError(f"gold_labels (--gold-labels) cannot be read: expected {PAIRS}") from None
     if not pairs or not all(equals for _, equals, _ in pairs):
         raise InputError(f"gold_labels (--gold-labels) takes {ID2LABEL!r} or {PAIRS}, not {text!r}")
-    return {value: label or None for value, _, label in pairs}
+    return [(value, label or None) for value, _, label in pairs]
 
 
 def _checked_label(label: Any) -> str | int | None:
