@@ -7,6 +7,7 @@ from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
 from ...render.layout import layout
+from ...results.units.characters import one_line
 from ...results.verification import likelihood_text
 from ...text.same import find_text
 from .citations import CitationSummary
@@ -148,7 +149,8 @@ def _words_by_label(summary: Summary) -> list[Card]:
     columns = [heading, "occurrences", "mean score", SIDES, "example" if summary.texts else "examples"]
     cards = []
     for label, units in listed.items():
-        note = MEANS.format(label=label).replace("texts", inputs)
+        name = one_line(label)
+        note = MEANS.format(label=name).replace("texts", inputs)
         by_score = sorted(units.values(), key=lambda unit: -unit.mean)
         bars = _bars([(unit.mean, (unit.low, unit.high)) for unit in by_score])
         scale = max(abs(unit.mean) for unit in by_score)
@@ -158,7 +160,7 @@ def _words_by_label(summary: Summary) -> list[Card]:
             half_width = f" ± {number(u.high - u.mean, scale, signed=False)}" if known else ""
             mean = number(u.mean, scale) + half_width
             rows.append([u.text, f"{u.count:,}", mean, Cell(value=u.mean, bar=bar), _example(u, summary.texts)])
-        title = f'{summary.unit.capitalize()} for and against "{label}"'
+        title = f'{summary.unit.capitalize()} for and against "{name}"'
         cards.append(Card([Paragraph(note), _table(columns, rows)], title, result=False))
     return cards
 
@@ -167,8 +169,10 @@ def _limits(summary: Summary) -> Card:
     """Return the card on what the figures leave out."""
     notes = [] if summary.complete else ["the run is not finished"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
+    if summary.unlabelled:
+        notes.append(f"rows without a right label, which are neither right nor wrong: {summary.unlabelled:,}")
     if summary.unknown:
-        listed = ", ".join(f'"{label}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
+        listed = ", ".join(f'"{one_line(label)}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
         more = ", ..." if len(summary.unknown) > FITTING else ""
         notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
     units = summary.unit

@@ -11,7 +11,10 @@ import numpy as np
 
 from ...errors import DataError, InputError
 from ...inputs.texts import positive_integer
-from ...long_runs.gold import Gold, agrees, read_gold
+from ...long_runs.gold.meaning import meaning_of
+from ...long_runs.gold.model_labels import ModelLabels
+from ...long_runs.gold.reader import Gold
+from ...long_runs.gold.reading import agrees, read_gold
 from ...long_runs.tables import arrow_module
 from ...pipeline.arguments import checked_arguments
 from ...results.attribution import Attribution, last_visible
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from ...explainer import Explainer
 
 EXAMPLES = 3
-
-LISTED = 5
-"""Most labels that an error lists."""
 
 NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 """Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
@@ -52,6 +52,7 @@ class Summary(RunSummary):
         special: Share of the magnitude of all scores that is on special tokens, which are in no list.
         accuracy: Share of right answers, None without a gold column.
         right: For each label the share of its predictions that are right; empty without a gold column.
+        unlabelled: Rows whose right label is missing or left out by `gold_labels`; they are neither right nor wrong.
         unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
         wrong: Rows with a wrong answer, those of the highest probability first.
         reasons: What turns most answers when it is put into texts with another one, the surest first; empty if that was
@@ -72,6 +73,7 @@ class Summary(RunSummary):
     texts: dict[str, str]
     accuracy: float | None = None
     right: dict[str, float] = field(default_factory=dict)
+    unlabelled: int = 0
     unknown: dict[str, int] = field(default_factory=dict)
     wrong: list[WrongAnswer] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
@@ -82,6 +84,7 @@ def summarize(
     folder: str | Path,
     *,
     gold: str | None = None,
+    gold_labels: Any = None,
     top: int = 15,
     min_count: int = 5,
     verify: int | None = None,
@@ -94,7 +97,11 @@ def summarize(
 
     Args:
         folder: The folder that `attribute` wrote.
-        gold: A kept column with the right labels, by name or index.
+        gold: A kept column with the right labels: names of labels, booleans, or numbers that stand in the names of
+            labels (3 is "3 stars") or are classes of a data set.
+        gold_labels: What other values of that column mean: a mapping to labels such as {1: "negative", 5: "positive",
+            3: None}, where None leaves rows out; the names of whole numbers from 0 on, as in a `ClassLabel`; or
+            "id2label" if numbers count the labels of the model.
         top: Units in each list.
         min_count: Leave out units that stand at fewer places.
         verify: Find wrong reasons, and take each out of at most so many of the texts that have it.
@@ -102,10 +109,13 @@ def summarize(
 
     Raises:
         DataError: If there is no such run, a column is missing, or the model is another.
-        InputError: If answers are to be compared with labels, or `verify` has no model or no words.
+        InputError: If answers are to be compared with labels, `gold_labels` cannot be read, or `verify` has no model or
+            no words.
     """
     if (verify is None) != (explainer is None):
         raise InputError("verify= is how often a word is taken out, and explainer= the model that is asked: give both")
+    if gold is None and gold_labels is not None:
+        raise InputError("gold_labels= says what the values of the column gold= mean: give both")
     count = None if verify is None else positive_integer(verify, "verify")
     with closing(RunTables(folder)) as run:
         if run.of_answers:
@@ -115,7 +125,7 @@ def summarize(
                 raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
             return summarize_citations(run, top)
         layer, special = _layer_and_special(run)
-        of_gold = {} if gold is None else _compared_with_gold(run, gold, layer, top)
+        of_gold = {} if gold is None else _compared_with_gold(run, gold, gold_labels, layer, top)
         if explainer is not None and count is not None:
             from .reasons import check_model, find_reasons  # which import torch
 
@@ -154,7 +164,7 @@ def _summary_of_predictions(
     )
 
 
-def _compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
+def _compared_with_gold(run: RunTables, gold: str, gold_labels: Any, layer: int, top: int) -> dict[str, Any]:
     """Return the fields of `Summary` on right and wrong answers."""
     _check_column(run, gold)
     run.register_kept(gold)
@@ -168,14 +178,14 @@ def _compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict
     )
     columns = "any_value(key), any_value(kept_value), any_value(prediction), any_value(prediction_id)"
     pairs = run.ask(f"SELECT pair, count(*), {columns} FROM compared GROUP BY pair")  # noqa: S608  # constant
-    known = run.common.get("labels")  # not a list of a vocabulary
-    known = list(map(str, known)) if isinstance(known, list) else None
-    labels = [*enumerate(known or ()), *((i, name) for *_, name, i in pairs if name is not None and i is not None)]
-    gold_of = _gold_labels(run, gold, {key: value for _, _, key, value, *_ in pairs}, labels, known)
-    names: dict[int | None, str] = {**dict(labels)}
+    labels = _labels_of_model(run, {index: name for *_, name, index in pairs if name is not None and index is not None})
+    counts = Counter[str | None]()
+    for _, count, key, *_ in pairs:
+        counts[key] += count
+    gold_of = _gold_of_values(run, gold, gold_labels, {key: value for _, _, key, value, *_ in pairs}, counts, labels)
     right, judged, labelled, wrong = Counter[str](), Counter[str](), Counter[str](), {}
     for pair, count, key, _, prediction, index in pairs:
-        of_pair = [of if isinstance(of, str) else names.get(of, str(of)) for of in gold_of[key]]
+        of_pair = [of if isinstance(of, str) else labels.names.get(of, str(of)) for of in gold_of[key]]
         labelled.update(dict.fromkeys(of_pair, count))
         is_right = agrees(gold_of[key], prediction, index)
         if is_right is not None:
@@ -183,8 +193,10 @@ def _compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict
             right[prediction] += count * is_right
         if is_right is False:
             wrong[pair] = ", ".join(of_pair)
-    unknown = [(label, count) for label, count in labelled.items() if known is not None and label not in known]
+    known = set(labels.names.values())
+    unknown = [(label, count) for label, count in labelled.items() if labels.complete and label not in known]
     return {
+        "unlabelled": sum(count for key, count in counts.items() if not gold_of[key]),
         "accuracy": right.total() / judged.total() if judged else None,
         "right": {label: right[label] / judged[label] for label in sorted(judged, key=str)},
         "unknown": dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0]))),
@@ -192,18 +204,29 @@ def _compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict
     }
 
 
-def _gold_labels(
-    run: RunTables, gold: str, values: dict[str | None, Any], labels: list[tuple[int, str]], known: list[str] | None
+def _labels_of_model(run: RunTables, predicted: Mapping[int, str]) -> ModelLabels:
+    """Return the labels of the model; of a vocabulary the tokens that were predicted."""
+    known = run.common.get("labels")
+    if isinstance(known, list):
+        return ModelLabels.in_order([str(label) for label in known])
+    return ModelLabels(predicted, complete=False, tokens=run.common["outputs"] == "token")
+
+
+def _gold_of_values(
+    run: RunTables,
+    gold: str,
+    gold_labels: Any,
+    values: Mapping[str | None, Any],
+    counts: Mapping[str | None, int],
+    labels: ModelLabels,
 ) -> dict[str | None, Gold]:
-    """Return the gold labels of each kept value, by its text; `labels` are all, `known` those that the model names."""
+    """Return the gold labels that each value of the column means, by the value's text."""
+    class_names = run.common.get("class_names", {}).get(gold, ())
+    meaning = meaning_of(gold_labels, class_names)
     try:
-        read = read_gold([*values.values()], set(labels), tokens=run.common["outputs"] == "token")
+        read = read_gold([*values.values()], labels, meaning, [counts[key] for key in values])
     except InputError as error:
         raise DataError(f"column {gold!r}: {error}") from None
-    outside = [i for labels_of in read for i in labels_of if isinstance(i, int) and i >= len(known or ())]
-    if known is not None and outside:
-        listed = f"{len(known)} labels, counted from 0: {', '.join(known[:LISTED])}{', ...' * (len(known) > LISTED)}"
-        raise DataError(f"column {gold!r} holds {min(outside)}, and the model has {listed}")
     return dict(zip(values, read, strict=True))
 
 
