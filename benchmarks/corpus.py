@@ -204,7 +204,7 @@ def _summary(options: argparse.Namespace) -> dict[str, Any]:
     else:
         out = options.folder / f"memory-{options.rows}"
     begin = time.perf_counter()
-    summary = summarize(out, gold="label")
+    summary = summarize(out, gold="label", gold_labels="id2label")
     return {"seconds": round(time.perf_counter() - begin, 2), "rows": summary.rows, "cores": os.cpu_count()}
 
 

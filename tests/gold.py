@@ -43,18 +43,24 @@ def right_or_wrong(found, labels):
 
 
 STARS = ("1", "2", "3", "4", "5")
+RATED = ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
 YES = ("no", "yes")
+UNNAMED = ("LABEL_0", "LABEL_1")
 SPELLED = {
     "names": (STARS, lambda i, labels: labels[i]),
     "names in other capitals": (YES, lambda i, labels: f" {labels[i].upper()} "),
     "names that differ in capitals": (("Yes", "yes"), lambda i, labels: labels[i]),
     "names that are numbers": (STARS, lambda i, labels: int(labels[i])),
     "names that are floats": (STARS, lambda i, labels: float(labels[i])),
-    "indices": (YES, lambda i, _: i),
-    "indices in digits": (YES, lambda i, _: str(i)),
-    "floats": (YES, lambda i, _: float(i)),
+    "numbers in names": (RATED, lambda i, labels: int(labels[i][0])),
+    "digits in names": (RATED, lambda i, labels: labels[i][0]),
+    "indices": (UNNAMED, lambda i, _: i),
+    "indices in digits": (UNNAMED, lambda i, _: str(i)),
+    "floats": (UNNAMED, lambda i, _: float(i)),
     "booleans": (YES, lambda i, _: bool(i)),
+    "booleans in another order": (("yes", "no"), lambda i, labels: labels[i] == "yes"),
     "boolean words": (YES, lambda i, _: str(bool(i))),
+    "booleans of labels without names": (UNNAMED, lambda i, _: bool(i)),
     "booleans that are names": (("true", "false"), lambda i, _: i == 0),
     "booleans of names that are numbers": (("1", "0"), lambda i, _: i == 0),
 }
@@ -62,6 +68,7 @@ SPELLED = {
 
 SEVERAL = {
     "names": lambda names: names,
+    "names of other forms": lambda names: [f"\u2060{name.upper()} " for name in names],
     "indices": lambda names: [FEELINGS.index(name) for name in names],
     "an array of indices": lambda names: np.array([FEELINGS.index(name) for name in names]),
     "zeros and ones": lambda names: [int(name in names) for name in FEELINGS],

@@ -17,7 +17,7 @@ import torch
 import transformers
 import typer
 from PIL import Image
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 import normxlogit.explainer
 import paper.cli
@@ -27,6 +27,7 @@ from normxlogit.methods import method_named, registry
 from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny
+from tests.commands import run
 from tests.contract import test_modules_as_people_write_them as written
 from tests.media import audio_lm, vlm
 from tests.media.test_feature_maps import resnet
@@ -161,9 +162,9 @@ def zero_shot():
 
 def reviews():
     body = ["a fine film", "a dull one", "The movie is mediocre, maybe even bad."] * 4
-    stars = ["positive", "negative", "negative"] * 4
-    columns = {"body": body, "stars": stars, "key": list(map(str, range(12)))}
-    parquet.write_table(pa.table(columns), "reviews.parquet")
+    table = pa.table({"body": body, "stars": [5, 1, 3] * 4, "key": list(map(str, range(12)))})
+    parquet.write_table(table, "reviews.parquet")
+    csv.write_csv(table, "reviews.csv")
     return {}
 
 
@@ -243,6 +244,18 @@ def commands(page):
             for words in commands_in(block.mark.text):
                 size = 3 if words[0] == "python" else 1
                 yield " ".join(words[:size]), list(words[size:])
+
+
+@pytest.mark.parametrize("page", ["docs/corpus.md"])
+def test_the_first_commands_run_on_the_file_that_they_name(page, tmp_path, monkeypatch, capsys):
+    """A table of reviews with one to five stars."""
+    monkeypatch.chdir(tmp_path)
+    reviews()
+    first = [words for program, words in commands(page) if program == "normxlogit" and "stars" in words]
+    assert [words[0] for words in first] == ["attribute", "summarize"]
+    for words in first:
+        assert run(capsys, *words)[0] == 0
+    assert "100.0% of the answers are right" in Path("summary.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))])

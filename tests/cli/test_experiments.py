@@ -27,7 +27,7 @@ def reviews(tmp_path):
 def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     out = tmp_path / "out"
     command = ["evaluate", "faithfulness", "--dataset", reviews, "--columns", "text", "--limit", 3]
-    command += ["--methods", "normxlogit random", "--output", out]
+    command += ["--methods", "normxlogit random", "--gold-labels", "id2label", "--output", out]
     code, text, _ = run(capsys, *command)
     assert code == 0
     assert "texts: 3" in text
@@ -40,7 +40,7 @@ def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
 def test_the_frontier_of_ones_own_sentences(capsys, tmp_path, reviews):
     out = tmp_path / "out"
     command = ["evaluate", "frontier", "--dataset", reviews, "--columns", "text", "--limit", 3, "--rounds", 1]
-    command += ["--methods", METHODS, "--output", out]
+    command += ["--methods", METHODS, "--gold-labels", "0=negative 1=positive", "--output", out]
     code, text, err = run(capsys, *command)
     assert code == 0, err
     assert text.startswith("reviews.jsonl, default: texts 3, split validation\n\n| method |")

@@ -35,7 +35,7 @@ def counted(explainer: Explainer, text: str, method: str) -> float:
 
 
 def test_flips_are_counted_with_the_callers_own_model(explainer: Explainer) -> None:
-    examples = [Example(text, 0) for text in TEXTS]
+    examples = [Example(text, "negative") for text in TEXTS]
     results = faithfulness.evaluate(explainer, examples, ["frozen-gradient", "normxlogit"])
     for result in results:
         assert list(result.flips) == [counted(explainer, text, result.method) for text in TEXTS]
@@ -63,7 +63,9 @@ def test_values_fall_by_what_the_callers_own_model_says() -> None:
 
 
 def test_the_best_word_is_found_by_trying_each_with_the_callers_own_model(explainer: Explainer) -> None:
-    results = faithfulness.evaluate(explainer, [Example(text, 0) for text in TEXTS], ["random", "frozen-gradient"])
+    results = faithfulness.evaluate(
+        explainer, [Example(text, "negative") for text in TEXTS], ["random", "frozen-gradient"]
+    )
     changed = []
     for text in TEXTS:
         a = explainer(text)

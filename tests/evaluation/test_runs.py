@@ -48,7 +48,7 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     other = tiny.explainer("bert", seed=1)
     measure(other, EXAMPLES, [Random()], folder=tmp_path)
     named = Explainer(explainer.model, tiny.tokenizer_for("bert"), labels=["no", "yes"])
-    measure(named, EXAMPLES, [Random()], folder=tmp_path)
+    measure(named, [Example(e.text, ("no", "yes")[e.label]) for e in EXAMPLES], [Random()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))
 

@@ -7,9 +7,10 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from ..errors import InputError
+from ..inputs.label_names import label_names
 from ..inputs.texts import read_texts
 from ..tasks.base import summary
-from ..tasks.classification import Classification, label_names
+from ..tasks.classification import Classification
 from .comparing import Alternatives, Comparing
 
 TEMPLATE = "This example is {}."

@@ -10,6 +10,7 @@ import typer
 from ..cli import options
 from ..cli.console import deliver_result, format_for, layers_of, quiet, write
 from ..errors import InputError
+from ..long_runs.console import GoldLabelsOption
 from ..long_runs.tables import Format
 from ..results.units.kinds import PartKind, SourceKind
 
@@ -156,7 +157,8 @@ def attribute(
 
 def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
-    gold: Annotated[str | None, typer.Option(help="A kept column with the right labels, by name or number.")] = None,
+    gold: Annotated[str | None, typer.Option(help="A kept column with the right labels.")] = None,
+    gold_labels: GoldLabelsOption = None,
     top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 15,
     by: Annotated[
         list[str] | None,
@@ -202,7 +204,16 @@ def summarize(
             explainer = options.load(
                 None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
             )
-    summary = run(folder, gold=gold, by=by or (), top=top, min_texts=min_texts, verify=verify, explainer=explainer)
+    summary = run(
+        folder,
+        gold=gold,
+        gold_labels=gold_labels,
+        by=by or (),
+        top=top,
+        min_texts=min_texts,
+        verify=verify,
+        explainer=explainer,
+    )
     blocks: list[Block] = []
     for card in summary_cards(summary):
         blocks += [*([Paragraph(card.heading, heading=True)] if card.heading else []), *card.blocks]

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import DataError, reason_of
 from ..long_runs.identity import Identity
@@ -63,6 +63,13 @@ class Manifest:
                 changes.append(f"of {old}, not {new}")
         if changes:
             raise DataError(f"{folder} was made {changes[0]}; give another --output, or the same as before")
+
+
+class _ShardFile(NamedTuple):
+    """What the file of a shard says of itself."""
+
+    shard: WrittenShard
+    columns: Sequence[str]
 
 
 class Folder:
@@ -176,25 +183,46 @@ class Folder:
         except UNREADABLE as error:
             raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
-    def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, WrittenShard]:
-        """Return the shards that are written, in their order; one that cannot be read does not count, or is refused."""
+    def written(self, manifest: Manifest) -> dict[int, WrittenShard]:
+        """Return the shards that are written, in their order; one that cannot be read does not count."""
+        return {index: file.shard for index, file in self._shard_files(manifest, refuse_broken=False).items()}
 
-        def described(path: str) -> WrittenShard | None:
+    def written_whole(self, manifest: Manifest) -> dict[int, WrittenShard]:
+        """Return the shards that are written, in their order.
+
+        Raises:
+            DataError: If a shard cannot be read, or lacks a column that another has.
+        """
+        files = self._shard_files(manifest, refuse_broken=True)
+        expected = dict.fromkeys(name for file in files.values() for name in file.columns)
+        for index, file in files.items():
+            missing = [name for name in expected if name not in file.columns]
+            if missing:
+                path = self._file(SHARDS, index)
+                raise DataError(f"{path}: no column {missing[0]!r}, which other shards have; {REPAIR}")
+        return {index: file.shard for index, file in files.items()}
+
+    def _shard_files(self, manifest: Manifest, *, refuse_broken: bool) -> dict[int, "_ShardFile"]:
+        """Return what the files of the shards say of themselves, in the order of the shards."""
+
+        def described(path: str) -> _ShardFile | None:
             try:
                 with self._reading(path) as file:
-                    state = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
+                    schema = file.schema_arrow
+                    state = dict(json.loads(schema.metadata[METADATA])["shard"])
                     run, shard = str(state["run"]), check(WrittenShard)(state)
             except DataError:
                 if refuse_broken:
                     raise
                 return None
-            return shard if run == manifest.digest and Path(path).name == _name_of(shard.shard) else None
+            is_of_run = run == manifest.digest and Path(path).name == _name_of(shard.shard)
+            return _ShardFile(shard, schema.names) if is_of_run else None
 
         files = self.system.ls(self._at(SHARDS), detail=False)
         paths = sorted(path for path in files if path.endswith(".parquet") and Path(path).stem.isdecimal())
         with ThreadPoolExecutor(READERS) as readers:  # for object stores
-            shards = [shard for shard in readers.map(described, paths) if shard is not None]
-        return {shard.shard: shard for shard in shards}
+            found = [file for file in readers.map(described, paths) if file is not None]
+        return {file.shard.shard: file for file in found}
 
     def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
         """Yield the number, the id and the reason of each row without a result, in their order."""

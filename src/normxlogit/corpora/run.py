@@ -155,6 +155,8 @@ def attribute(
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
     columns.check(names, CORPUS[job.kind or model.task.result_kind])
+    of_source = source.class_names()
+    columns = replace(columns, class_names={name: of_source[name] for name in columns.names if name in of_source})
     text_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows

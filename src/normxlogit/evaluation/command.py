@@ -8,7 +8,7 @@ import typer
 from ..cli import options
 from ..cli.console import OnceEach, quiet
 from ..errors import InputError
-from ..long_runs.console import ReportFolder, check_folder, progress, write_report
+from ..long_runs.console import GoldLabelsOption, ReportFolder, check_folder, progress, write_report
 from . import options as measures
 
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
@@ -23,6 +23,7 @@ def faithfulness(
     split: measures.Split = "validation",
     columns: measures.Columns = None,
     label_column: measures.LabelColumn = "label",
+    gold_labels: GoldLabelsOption = None,
     limit: measures.Limit = None,
     protocol: Annotated[measures.Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
     seed: measures.Seed = 0,
@@ -45,7 +46,7 @@ def faithfulness(
         chosen_methods = measures.methods_of(methods or "all")
         if RANDOM not in [method.info.name for method in chosen_methods]:
             chosen_methods += measures.methods_of(RANDOM)  # what each method is compared with
-        data_options = _data_options(split, data_dir, columns, label_column, limit)
+        data_options = _data_options(split, data_dir, columns, label_column, gold_labels, limit)
         examples = load_examples(dataset, **data_options)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         if dataset in TASKS:
@@ -76,6 +77,7 @@ def frontier(
     split: measures.Split = "validation",
     columns: measures.Columns = None,
     label_column: measures.LabelColumn = "label",
+    gold_labels: GoldLabelsOption = None,
     limit: measures.Limit = None,
     rounds: measures.Rounds = 9,
     seed: measures.Seed = 0,
@@ -101,7 +103,7 @@ def frontier(
         chosen_methods = [] if methods is None else measures.methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
-        data_options = _data_options(split, data_dir, columns, label_column, limit)
+        data_options = _data_options(split, data_dir, columns, label_column, gold_labels, limit)
         for name, data, source in checkpoints:
             examples = load_examples(data, **data_options)
             explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
@@ -157,11 +159,23 @@ def evidence(
 
 
 def _data_options(
-    split: str, data_dir: Path | None, columns: str | None, label_column: str, limit: int | None
+    split: str,
+    data_dir: Path | None,
+    columns: str | None,
+    label_column: str,
+    gold_labels: str | None,
+    limit: int | None,
 ) -> dict[str, Any]:
     """Return the options of a command as the keywords of `load_examples`."""
     column_names = columns.split(",") if columns else ()
-    return {"split": split, "data_dir": data_dir, "columns": column_names, "label_column": label_column, "limit": limit}
+    return {
+        "split": split,
+        "data_dir": data_dir,
+        "columns": column_names,
+        "label_column": label_column,
+        "gold_labels": gold_labels,
+        "limit": limit,
+    }
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:

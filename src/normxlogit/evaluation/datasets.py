@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import DataError, InputError, reason_of
+from ..long_runs.gold.meaning import GoldLabels, meaning_of
 from ..long_runs.tables import RowSource, source_in_memory, source_of_file
 from ..results.storage.tables import optional_module
 
@@ -50,12 +51,14 @@ class Example:
 
     Attributes:
         text: The text, or two.
-        label: A class by its index or name, a value for regression; a list of classes, or a 0 or a 1 for each, where
+        label: A class by its name or number, a value for regression; a list of classes, or a 0 or a 1 for each, where
             several are true.
+        meaning: What the labels mean that are not names of labels of the model, such as the names of whole numbers.
     """
 
     text: str | tuple[str, str]
     label: GoldLabel
+    meaning: GoldLabels = field(default_factory=GoldLabels)
 
 
 def task_named(name: str) -> GlueTask:
@@ -72,6 +75,7 @@ def load_examples(
     data_dir: str | Path | None = None,
     columns: str | Sequence[str] = (),
     label_column: str = "label",
+    gold_labels: Any = None,
     limit: int | None = None,
 ) -> list[Example]:
     """Read labelled texts.
@@ -82,13 +86,17 @@ def load_examples(
         split: Which split; for a folder the file of this name in it.
         data_dir: Folder that holds `SPLIT.jsonl` (or .parquet, .csv, .tsv), or a folder of this kind for each task.
         columns: The text column, or two for pairs; GLUE's own by default.
-        label_column: The gold labels, as indices, names, booleans or (for regression) values.
+        label_column: The gold labels, as names, booleans, numbers or (for regression) values.
+        gold_labels: What values mean that are not names of labels of the model: a mapping to labels such as
+            {1: "negative", 5: "positive", 3: None}, where None leaves rows out; the names of whole numbers from 0 on,
+            which a data set may have itself; or "id2label" if numbers count the labels of the model.
         limit: Only the first rows.
     """
     name = str(source) if isinstance(source, str | Path) else ""
     if name == SAMPLE and data_dir is None:
         lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
-        return [Example(**json.loads(line)) for line in lines[:limit]]
+        meaning = meaning_of(gold_labels, TASKS["sst2"].labels)
+        return [Example(**json.loads(line), meaning=meaning) for line in lines[:limit]]
     task = TASKS.get(name)
     columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
     table, source_name = _open_source(source, name, task, split, data_dir)
@@ -104,7 +112,9 @@ def load_examples(
         absent = ", ".join(map(repr, missing))
         raise DataError(f"{source_name}: no column {absent}; it has {', '.join(existing)}{advice}")
     rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column])), source_name), limit)
+    meaning = meaning_of(gold_labels, table.class_names().get(label_column, task.labels if task else ()))
     examples = [_example(row, number, columns, label_column, source_name) for number, row in enumerate(rows)]
+    examples = [replace(example, meaning=meaning) for example in examples if not meaning.leaves_out(example.label)]
     if not examples:
         raise DataError(f"{source_name}: empty")
     return examples

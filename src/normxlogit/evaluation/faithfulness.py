@@ -21,12 +21,13 @@ from ..leave_out.answers import TextAnswers
 from ..leave_out.outcomes import Answer
 from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, masks
-from ..long_runs.gold import read_gold
+from ..long_runs.gold.model_labels import ModelLabels
+from ..long_runs.gold.reading import read_gold
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import Number
-from .datasets import Example, GlueTask, GoldLabel
+from .datasets import Example, GlueTask
 from .options import Protocol
 from .runs import OnProgress, Refused, ResultCache
 from .statistics import Interval, mean_interval, student_interval
@@ -135,7 +136,7 @@ def run_methods(
 ) -> Iterator[Faithfulness | Refused]:
     """Yield the result of each method, or its refusal, on the same texts; each distinct perturbed text is run once."""
     labels = checked_labels(explainer.task_model, examples)
-    results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
+    results_depend_on = [[e.text for e in examples], labels, protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
     answers = lru_cache(lambda: Answers.of(explainer, encode(explainer, [e.text for e in examples], protocol)))
 
@@ -447,7 +448,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         if others := [index for index, label in enumerate(labels) if not isinstance(label, int | float)]:
             raise DataError(f"example {others[0]} has label {labels[others[0]]}; the model answers with a value")
         return [float(label) for label in labels if isinstance(label, int | float)]
-    marks = _class_marks(labels, list(outputs.labels))
+    marks = _class_marks(examples, list(outputs.labels))
     if outputs.outcomes == "independent":
         return marks
     if several := [index for index, row in enumerate(marks) if sum(row) != 1]:
@@ -455,21 +456,17 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     return [float(row.index(1)) for row in marks]
 
 
-def _class_marks(labels: Sequence[GoldLabel], class_names: list[str]) -> list[list[float]]:
+def _class_marks(examples: Sequence[Example], class_names: list[str]) -> list[list[float]]:
     """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
-    # A negative number is not an index; it is refused below, as a missing label is.
-    labels_or_none = [None if isinstance(label, int | float) and label < 0 else label for label in labels]
+    meanings = [example.meaning for example in examples]
+    if any(meaning != meanings[0] for meaning in meanings):
+        raise DataError("the examples are of data whose labels have different meanings: measure on each by itself")
     try:
-        gold_labels = read_gold(labels_or_none, enumerate(class_names))
+        gold_labels = read_gold([e.label for e in examples], ModelLabels.in_order(class_names), meanings[0])
     except InputError as error:
         raise DataError(str(error)) from None
-    rows = []
-    for index, gold in enumerate(gold_labels):
-        indices = [class_names.index(of) if of in class_names else of for of in gold]
-        known = [i for i in indices if isinstance(i, int) and i < len(class_names)]
-        may_be_empty = isinstance(labels[index], Sequence) and not isinstance(labels[index], str)
-        if len(known) < len(gold) or not (gold or may_be_empty):
-            label_names = ", ".join(f"{i} {name}" for i, name in enumerate(class_names))
-            raise DataError(f"example {index} has label {labels[index]}; the model knows {label_names}")
-        rows.append([float(i in known) for i in range(len(class_names))])
-    return rows
+    for index, (gold, example) in enumerate(zip(gold_labels, examples, strict=True)):
+        may_be_empty = isinstance(example.label, Sequence) and not isinstance(example.label, str)
+        if not gold and not may_be_empty:
+            raise DataError(f"example {index} has no label; the model knows {', '.join(class_names)}")
+    return [[float(name in gold) for name in class_names] for gold in gold_labels]

@@ -1,7 +1,8 @@
 """The settings of a transformers pipeline, which are respected or refused by name."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
 from ..tasks import Task
-from ..tasks.classification import Problem
+from ..tasks.classification import Problem, configured_labels
 
 PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-label"}
 """Problem types by the function that turns outputs into probabilities; "none" keeps the logits."""
@@ -110,6 +111,7 @@ class PipelineSettings:
     prefix: str = ""
     generation: GenerationOfPipeline = field(default_factory=GenerationOfPipeline)
     chat: Mapping[str, Any] = field(default_factory=dict)
+    ignored: Collection[int] | None = None  # the indices of labels that a pipeline of tags leaves out
 
 
 def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSettings:
@@ -245,3 +247,16 @@ def _cross_encoder_problem(model: Any) -> Problem | None:
     """Return the problem type of a `CrossEncoder` that returns probabilities; None for anything else."""
     activation = getattr(model, "activation_fn", None) or getattr(model, "default_activation_function", None)
     return "multi-label" if callable(getattr(model, "rank", None)) and isinstance(activation, nn.Sigmoid) else None
+
+
+def ignored_labels(pipeline: Any) -> list[int] | None:
+    """Return the indices of labels that a pipeline of tags leaves out of its answers; None where it was not told."""
+    settings = getattr(pipeline, "_postprocess_params", None)
+    if not isinstance(settings, Mapping) or settings.get("ignore_labels") is None:
+        return None
+    ignored = set(settings["ignore_labels"])
+    strategy = settings.get("aggregation_strategy")
+    of_tokens = getattr(strategy, "value", strategy) in (None, "none")
+    labels = configured_labels(pipeline.model.config)
+    names = labels if of_tokens else [re.sub("^[BI]-", "", label) for label in labels]  # of groups of tokens
+    return [index for index, name in enumerate(names) if name in ignored]

@@ -3,6 +3,7 @@
 import copy
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -12,9 +13,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..errors import InputError, UnsupportedModelError
+from ..inputs.label_names import label_names
 from ..tasks import is_bare
-from ..tasks.classification import label_names
-from .pipeline_settings import pipeline_settings
+from .pipeline_settings import ignored_labels, pipeline_settings
 
 REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel)
 """Modules whose forward pass is that of their `module`."""
@@ -52,7 +53,8 @@ def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> d
     """Return the module, tokenizer, labels and pipeline settings of a model or pipeline."""
     module, reader = module_and_reader(model, tokenizer)
     names = None if labels is None else label_names(labels)
-    return {"model": module, "tokenizer": reader, "labels": names, "pipeline": pipeline_settings(model, names)}
+    settings = replace(pipeline_settings(model, names), ignored=ignored_labels(model))
+    return {"model": module, "tokenizer": reader, "labels": names, "pipeline": settings}
 
 
 def _reader_of(pipeline: Any) -> Any:

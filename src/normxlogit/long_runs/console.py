@@ -18,6 +18,15 @@ ReportFolder = Annotated[
     Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
 ]
 
+GoldLabelsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PAIRS",
+        help="What values of the gold column mean that are not names of labels: VALUE=LABEL pairs such as '1=negative "
+        "5=positive 3=', where nothing after = leaves rows out; or id2label if numbers count the labels of the model.",
+    ),
+]
+
 
 def write_report(markdown: str) -> None:
     """Write Markdown to standard output; a terminal shows headings and tables, and underlined parts emphasised."""

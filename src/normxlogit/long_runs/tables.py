@@ -13,12 +13,13 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
 
 from ..errors import DataError, reason_of
 from ..inputs.texts import UTF16, collected, encoding_of, is_column
+from .gold.meaning import class_names_of
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -53,6 +54,9 @@ SUFFIXES: Mapping[str, Format] = {
 }
 """The formats of files by their names; `.json`, too, may hold lines or an array of objects."""
 
+ClassNames = Mapping[str, Sequence[str]]
+"""The names of whole numbers from 0 on, by columns."""
+
 InputRow = Mapping[str, Any] | str
 """The values of a row, or the reason why it cannot be read."""
 
@@ -84,6 +88,7 @@ class RowSource:
     names: Callable[[], list[str]]  # returns the names of the columns; of JSON lines those in the first block
     blocks: Callable[[Sequence[str]], Iterator[RowBlock]]  # reads some columns of all rows, in their order
     parts: Sequence[str] = ("rows in memory",)  # the names of what is read, such as files
+    class_names: Callable[[], ClassNames] = dict  # returns the names of classes by their columns, where it has such
 
 
 def arrow_module() -> Any:
@@ -114,7 +119,11 @@ def source_of_file(open_file: Callable[[], Any], name: str, kind: str, size: int
                 check_columns(table.names(), columns)
             yield from table.blocks(columns)
 
-    return RowSource(names, blocks, [name])
+    def class_names() -> ClassNames:
+        with _opened(open_file, name, kind, size) as table:
+            return table.class_names()
+
+    return RowSource(names, blocks, [name], class_names)
 
 
 @contextmanager
@@ -181,7 +190,28 @@ def _source_of_batches(schema: Any, batches: Callable[[list[str]], Iterator[tupl
             for block in _sliced(table):
                 yield RowBlock.of(block, min(fraction, 1.0))
 
-    return RowSource(lambda: list(schema.names), blocks)
+    return RowSource(lambda: list(schema.names), blocks, class_names=lambda: class_names_in(schema))
+
+
+def class_names_in(schema: Any) -> ClassNames:
+    """Return the names of classes by their columns, as `datasets` writes them into the schema of a file."""
+    metadata = schema.metadata or {}
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+        return _class_names(features)
+    except (ValueError, KeyError, TypeError, AttributeError):  # written by something else
+        return {}
+
+
+def class_names_of_dataset(dataset: Any) -> ClassNames:
+    """Return the names of classes of a data set of `datasets` by their columns; none of anything else."""
+    features = getattr(dataset, "features", None)
+    return _class_names(features) if isinstance(features, Mapping) else {}
+
+
+def _class_names(features: Mapping[str, Any]) -> ClassNames:
+    names = {column: class_names_of(feature) for column, feature in features.items()}
+    return {column: of_column for column, of_column in names.items() if of_column}
 
 
 def _sliced(table: Any) -> Iterator[Any]:
@@ -317,7 +347,7 @@ def source_of_table(table: Any) -> RowSource:
         for number, block in enumerate(_sliced(table.select(list(columns))), 1):
             yield RowBlock.of(block, min(number * BLOCK / len(table), 1.0))
 
-    return RowSource(lambda: list(table.column_names), blocks)
+    return RowSource(lambda: list(table.column_names), blocks, class_names=lambda: class_names_in(table.schema))
 
 
 def source_in_memory(inputs: Any) -> RowSource:
@@ -331,7 +361,7 @@ def source_in_memory(inputs: Any) -> RowSource:
         return _of_frame(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
         raise DataError(f"cannot read rows from a {type(inputs).__name__}; give a table, or {MAPPINGS}")
-    return source_of_rows(map(_mapping, inputs))
+    return replace(source_of_rows(map(_mapping, inputs)), class_names=lambda: class_names_of_dataset(inputs))
 
 
 def _of_frame(table: Any) -> RowSource:

@@ -44,7 +44,7 @@ def read_model(
     """Copy the caller's model as it is now, with task and encoder; the arguments are those of `TaskModel`."""
     caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
-    task = task_of(unwrapped_model, declared, labels, reader, pipeline.question, pipeline.problem)
+    task = task_of(unwrapped_model, declared, labels, reader, pipeline.question, pipeline.problem, pipeline.ignored)
     copy = ModelCopy(caller_model, model)
     config = getattr(copy.module, "config", None)
     copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()

@@ -1,7 +1,7 @@
 """Keyword arguments of the explainer's methods, for `arguments.checked_arguments`; each is None unless it is passed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from ..inputs.encoder import LongText
 from ..leave_out.picking import Verify
@@ -124,6 +124,12 @@ class Explain(FromOutputs, total=False):
     verify: OfVerify
     long_text: OfLongText
     extra_inputs: ExtraInputs
+    on_error: Annotated[
+        Literal["raise", "keep"] | None,
+        'Of several texts of which one cannot be explained "raise", the default, raises its error, and "keep" explains '
+        "the others: in its place stands an `Unexplained`, whose `error` says what is wrong. The error is raised where "
+        "it is of all texts.",
+    ]
     progress: Annotated[
         bool | None, "Whether to show a progress bar on standard error; by default on a terminal, after a second."
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -55,13 +55,14 @@ class Options:
     other_answer: Any = None  # a text or token ids that the whole completion is explained against
     explained: OutputQuantity = "logit"  # of each token of a completion
     extra_inputs: Mapping[str, Any] | None = None
+    on_error: Literal["raise", "keep"] | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
         if self.layers is not None and not self.method.info.per_layer:
             raise MethodError(f"{self.method.info.name} gives no scores for single layers")
-        if self.long_text is not None and self.long_text not in get_args(LongText):
-            raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {self.long_text!r}")
+        _check_choice("long_text", self.long_text, get_args(LongText))
+        _check_choice("on_error", self.on_error, ("raise", "keep"))
         for name in ("token_predictions", "progress"):
             if getattr(self, name) not in (True, False, None):
                 raise InputError(f"{name} must be True, False or None, not {getattr(self, name)!r}")
@@ -111,10 +112,28 @@ class Options:
         """Return the options of one input."""
         return self if self.targets is None else replace(self, target=self.targets[index], targets=None)
 
+    def of_some(self, indices: Sequence[int]) -> "Options":
+        """Return the options of some inputs, of which each may have a target, a position and extra inputs."""
+        some: dict[str, Any] = {}
+        if self.targets is not None:
+            some["targets"] = [self.targets[index] for index in indices]
+        if isinstance(self.position, list) or getattr(self.position, "ndim", 0) > 0:
+            some["position"] = [list(self.position)[index] for index in indices]  # type: ignore[arg-type]
+        if self.extra_inputs:
+            values = {name: list(of_texts) for name, of_texts in self.extra_inputs.items()}
+            some["extra_inputs"] = {name: [of[index] for index in indices] for name, of in values.items()}
+        return replace(self, **some)
+
     def check_count(self, inputs: int) -> None:
         """Refuse a list of targets that does not fit the inputs."""
         if self.targets is not None and len(self.targets) != inputs:
             raise TargetError(f"{len(self.targets)} targets for {inputs} inputs; targets= takes one for each")
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse a setting that is neither None nor one of its choices."""
+    if value is not None and value not in choices:
+        raise InputError(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
 
 
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:

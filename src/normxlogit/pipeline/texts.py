@@ -27,6 +27,7 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, is_choice, resolve
+from .by_halves import explain_each
 from .completions.sources import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
 from .options import Options, Results, progress_bar, provenance, with_extra_inputs
@@ -53,12 +54,16 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
         raise MethodError("; ".join((str(error), *notes))) from None
     if isinstance(results, Attribution):
         return replace(results, notes=(*results.notes, *notes))
-    return Attributions(replace(result, notes=(*result.notes, *notes)) for result in results)
+    explained = [result for result in results if result.error is None]
+    with_notes = iter([replace(result, notes=(*result.notes, *notes)) for result in explained])
+    return Attributions(next(with_notes) if result.error is None else result for result in results)
 
 
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
     """Explain inputs of any kind that the model's task reads: one, or several in their order."""
+    if options.on_error == "keep":
+        return explain_each(model, inputs, options, partial(explain_inputs, model))
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
     of_several_passes: Results | None = model.task.explain(model, inputs, options)

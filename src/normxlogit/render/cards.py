@@ -55,7 +55,7 @@ def _title(results: Attributions[Any]) -> str:
     """Return the heading of a page."""
     if len(results) > 1 and len(results.drawn_together()) == 1:
         return f"{len(results)} methods on one text"
-    titles = {result.scored.title for result in results}
+    titles = {result.scored.title for result in results if result.error is None}
     return titles.pop() if len(titles) == 1 else "Results"
 
 

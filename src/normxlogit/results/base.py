@@ -10,7 +10,7 @@ from ..errors import DataError, InputError
 from ..extending import named, registered
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
-from .storage.tables import Columns, to_csv, to_pandas, unit_columns
+from .storage.tables import Columns, Row, text_row, to_csv, to_pandas, unit_columns
 from .units.characters import one_line
 
 if TYPE_CHECKING:
@@ -160,6 +160,11 @@ class Record(Exports):
     format_version: int = FORMAT_VERSION
 
     @property
+    def error(self) -> str | None:
+        """Why the input was not explained; None of an explained one."""
+        return None
+
+    @property
     @abstractmethod
     def scored(self) -> "Attribution":
         """The attribution that the result is, or holds."""
@@ -175,6 +180,10 @@ class Record(Exports):
     @abstractmethod
     def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         """Return the blocks that it is drawn of; `words` as in `cards`."""
+
+    def _text_row(self) -> Row:
+        """Return its row in a table of texts."""
+        return text_row(self.scored)
 
     def _row(self) -> dict[str, Any]:
         """Return the values of its `columns`, which go before the attribution's."""
@@ -242,5 +251,6 @@ def record_type(kind: Any) -> "type[Record]":
     if kind in [*registered("results")]:  # a damaged file may have anything there
         return registered("results")[kind]  # type: ignore[no-any-return]
     from .attribution import Attribution
+    from .unexplained import Unexplained
 
-    return Attribution
+    return Unexplained if kind == Unexplained.kind else Attribution

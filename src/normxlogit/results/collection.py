@@ -17,7 +17,7 @@ from .base import Exports, Record, record_type
 from .storage.columns import read_parquet
 from .storage.files import read_json
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Columns, Row, concat_tables, text_row
+from .storage.tables import Columns, Row, concat_tables
 from .targets import prediction_of
 from .units.characters import one_line
 from .units.units import UnitScore
@@ -94,6 +94,7 @@ class Attributions(Sequence[R], Exports):
         *,
         label: str | None = None,
         gold: Iterable[Any] | None = None,
+        gold_labels: Any = None,
         correct: bool | None = None,
     ) -> "Self":
         """Return the results that fulfil every condition.
@@ -101,26 +102,33 @@ class Attributions(Sequence[R], Exports):
         Args:
             predicate: A function of one result.
             label: The predicted label.
-            gold: The right label of each text, by name or index: a list or a column of strings, numbers or booleans. A
-                name that exists wins over an index, so that "3" or 3 is the label "3" where labels are called "1" to
-                "5". A text whose label is missing (None, NaN, "") is neither right nor wrong.
+            gold: The right label of each text, by name: a list or a column of strings, booleans or numbers. A number is
+                the label that is called by it, as 3 is "3 stars", or the class of that number in a column of a data
+                set. A text whose label is missing (None, NaN, "") is neither right nor wrong.
+            gold_labels: What other values of `gold` mean: a mapping to labels such as {1: "negative", 5: "positive",
+                3: None}, where None stands for a missing label; the names of whole numbers from 0 on, as in a
+                `ClassLabel`; or "id2label" if numbers count the labels of the model.
             correct: Whether to keep the texts with the right prediction, which is the default, or those with a wrong
                 one; goes with `gold`.
 
         Raises:
-            InputError: If there is not one gold label for each result, `correct` is set without them, or the results
-                are of a regression, which has no labels.
+            InputError: If there is not one gold label for each result, it cannot be told which labels they mean,
+                `correct` or `gold_labels` is set without them, or the results are of a regression, which has no labels.
         """
         if gold is None and correct is not None:
             raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
+        if gold is None and gold_labels is not None:
+            raise InputError("gold_labels= says what the values of gold= mean: give both")
         if isinstance(gold, str | bytes):
             raise InputError("gold= takes one label for each result, such as a list or a column")
         matches = [*self]
         if gold is not None:
-            gold_labels = list(gold)  # of a column in its order, whatever its index
-            if len(gold_labels) != len(self):
-                raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
-            right, keep = named("normxlogit.long_runs.gold:matches_gold")(matches, gold_labels), correct is not False
+            # Of a column in its order, whatever its index; the column of a data set names its classes.
+            values: Any = gold if hasattr(gold, "features") else list(gold)
+            if len(values) != len(self):
+                raise InputError(f"{len(values)} gold labels for {len(self)} results")
+            matches_gold = named("normxlogit.long_runs.gold.reading:matches_gold")
+            right, keep = matches_gold(matches, values, gold_labels), correct is not False
             matches = [result for result, is_right in zip(self, right, strict=True) if is_right is keep]
         if label is not None:
             labels = [str(getattr(prediction_of(result), "label", "")) for result in matches]
@@ -238,17 +246,21 @@ class Attributions(Sequence[R], Exports):
         return self
 
     def __repr__(self) -> str:
-        methods = list(dict.fromkeys(result.scored.method for result in self))
-        return one_line(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
+        explained = [result for result in self if result.error is None]
+        methods = list(dict.fromkeys(result.scored.method for result in explained))
+        by_methods = f" by {', '.join(methods)}" if methods[1:] else ""
+        missing = len(self) - len(explained)
+        not_explained = f", {missing} of them not explained" if missing else ""
+        return one_line(f"Attributions({len(self)} results{by_methods}{not_explained})")
 
     def _text_columns(self) -> Columns:
-        rows = [text_row(result.scored) for result in self]
+        rows = [result._text_row() for result in self]
         return concat_tables([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
         """Return the cells of methods, none if all results have the same method."""
         methods = [_method(result) for result in self]
-        several = len(set(methods)) > 1
+        several = len({*methods} - {""}) > 1
         return [{"method": method} if several else {} for method in methods]
 
     def by_text(self) -> "list[Self]":
@@ -296,9 +308,9 @@ def load(path: str | Path) -> Any:
 
 
 def _words_by_key(result: Any) -> dict[str, list[UnitScore]]:
-    """Return the words of a result by what they are compared by, without punctuation."""
+    """Return the words of a result by what they are compared by; none of punctuation, or where it was not explained."""
     words: defaultdict[str, list[UnitScore]] = defaultdict(list)
-    for word in result.words():
+    for word in result.words() if result.error is None else ():
         if isinstance(word.score, np.ndarray):
             raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
         if any(c.isalnum() for c in word.text):
@@ -307,7 +319,9 @@ def _words_by_key(result: Any) -> dict[str, list[UnitScore]]:
 
 
 def _method(result: Record) -> str:
-    """Return a result's method with its settings, as it is typed."""
+    """Return a result's method with its settings, as it is typed; "" of an input that was not explained."""
+    if result.error is not None:
+        return ""
     a = result.scored
     settings = ",".join(f"{key}={setting_text(value)}" for key, value in a.settings.items())
     return f"{a.method}:{settings}" if settings else a.method

@@ -1,6 +1,6 @@
 """Tasks, one file each: everything that differs by task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from .classification import Classification, Labels, Problem
 from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
 from .seq2seq import Seq2Seq
-from .tagging import TokenClassification
+from .tagging import AtTaggedToken, TokenClassification
 
 __all__ = [
     "all_tasks",
@@ -72,11 +72,14 @@ def task_of(
     tokenizer: Any = None,
     question: Callable[[Any], Task] | None = None,
     problem: Problem | None = None,
+    ignored_labels: Collection[int] | None = None,
 ) -> Task:
     """Return the task of a model with the names of its outputs; see `PipelineSettings`."""
     chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
     if problem is not None and isinstance(chosen, Classification):
         chosen.outputs = Labels(chosen.outputs.labels, problem)
+    if ignored_labels is not None and isinstance(chosen, TokenClassification):
+        chosen.position = AtTaggedToken(lambda: ignored_labels)
     return chosen if question is None else question(chosen)
 
 

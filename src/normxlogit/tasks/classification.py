@@ -1,6 +1,6 @@
 """Classification of texts and of pairs of texts: one label of several, several labels at once, or a value."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor
@@ -8,6 +8,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import AnswerForm
 from ..errors import InputError, UnsupportedModelError
+from ..inputs.label_names import label_names
 from .answers import Outputs
 from .base import ModelClasses, Task, TaskName
 
@@ -32,7 +33,7 @@ class Labels(Outputs):
         """Return the labels of a model, by its configuration; those of a plain module are known when it was called."""
         if not isinstance(model, PreTrainedModel):
             return cls(label_names(labels), problem or "single-label")
-        defaults = _configured_labels(model.config)
+        defaults = configured_labels(model.config)
         names = _checked_label_names(labels, len(defaults), type(model).__name__) or defaults
         return cls(names, problem or _configured_problem(model.config, len(defaults)))
 
@@ -69,21 +70,6 @@ class Classification(Task):
         self.outputs: Outputs = Labels.of(model, labels)
 
 
-def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the label names that a caller gave: in order, as `id2label` or `label2id`, or as a data set's feature."""
-    labels = getattr(labels, "names", labels) if hasattr(labels, "int2str") else labels
-    if isinstance(labels, Mapping):
-        is_id2label = all(isinstance(name, str) for name in labels.values())
-        pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
-        by_index: Any = {str(index): name for index, name in pairs}
-        labels = [by_index.get(str(index)) for index in range(len(by_index) or 1)]  # None if not counted from 0
-    is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)
-    names = () if labels is None or not is_ordered else tuple(labels)
-    if not is_ordered or not all(isinstance(name, str) for name in names):
-        raise InputError("labels are a list of names in the order of the outputs, such as labels=['no', 'yes']")
-    return tuple(map(str, names))
-
-
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
     """Return the caller's labels, after checking that there are `count`; `name` is the model's, for the error."""
     names = label_names(labels)
@@ -99,9 +85,11 @@ def _configured_problem(config: PretrainedConfig, outputs: int) -> Problem:
     return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
 
 
-def _configured_labels(config: PretrainedConfig) -> tuple[str, ...]:
+def configured_labels(config: PretrainedConfig) -> tuple[str, ...]:
     """Return the label names in the order of the outputs."""
-    names = {str(index): label for index, label in (config.id2label or {}).items()}
+    id2label: Any = config.id2label or {}
+    pairs = id2label.items() if isinstance(id2label, Mapping) else enumerate(id2label)  # a list, set by hand
+    names = {str(index): label for index, label in pairs}
     labels = [names.get(str(index)) for index in range(len(names))]
     if not labels or None in labels:
         raise UnsupportedModelError(

@@ -1,6 +1,7 @@
 """Token classification: a label for each token."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.units import word_groups
+from ..text.same import same_text
 from .answers import AnswerPosition, with_chosen_positions
 from .base import ModelClasses, Task
 from .classification import Classification, Labels
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""
 
+OF_ENTITY = re.compile(r"[BIELMSU][-_].")
+"""How labels of entities begin in these schemes: with the token's place in its entity, as "B-PER" and "I-PER"."""
+
 
 class TokenClassification(Classification):
-    """Classification of tokens; without a position, the first token with a label other than "O" is explained."""
+    """Classification of tokens; without a position, the first token that belongs to an entity is explained."""
 
     name = "token-classification"
     models = ModelClasses(
@@ -33,7 +38,18 @@ class TokenClassification(Classification):
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         Task.__init__(self, model, tokenizer)
         self.outputs = Labels.of(model, labels, problem="single-label")  # each token has one of several labels
-        self.position = AtTaggedToken(lambda: self.outputs.labels)
+        self.position = AtTaggedToken(lambda: outside_labels(self.outputs.labels))
+
+
+def outside_labels(labels: Sequence[str]) -> list[int]:
+    """Return the indices of labels of tokens outside every entity: "O", or the only one that is of no entity.
+
+    Args:
+        labels: The names of all labels.
+    """
+    named_so = [index for index, label in enumerate(labels) if same_text(label, OUTSIDE)]
+    others = [index for index, label in enumerate(labels) if not OF_ENTITY.match(label)]
+    return named_so or (others if len(others) == 1 else [])
 
 
 class AtTaggedToken(AnswerPosition):
@@ -42,14 +58,8 @@ class AtTaggedToken(AnswerPosition):
     at = "token"
     can_choose = True
 
-    def __init__(self, labels: Callable[[], Sequence[str]]) -> None:
-        self._labels = labels
-
-    @property
-    def _outside(self) -> int | None:
-        """The index of the label of tokens outside every entity; None if no label is called so."""
-        labels = self._labels()
-        return labels.index(OUTSIDE) if OUTSIDE in labels else None
+    def __init__(self, outside: Callable[[], Collection[int]]) -> None:
+        self._outside = outside  # returns the indices of labels outside every entity
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the first token of every word, which carries its label by the convention of data sets for tagging."""
@@ -69,12 +79,12 @@ class AtTaggedToken(AnswerPosition):
         is_word = torch.zeros_like(batch.mask)  # (B, T)
         for row, encoding in enumerate(batch.encodings):
             is_word[row, batch.mask[row]] = ~torch.tensor(encoding.special, device=is_word.device)
-        is_explained = is_word
-        if self._outside is not None:
-            is_explained = is_word & (logits.argmax(-1) != self._outside)  # (B, T)
+        outside = torch.tensor(list(self._outside()), dtype=torch.long, device=logits.device)
+        is_explained = is_word & ~torch.isin(logits.argmax(-1), outside)  # (B, T)
         is_explained = torch.where(is_explained.any(-1, keepdim=True), is_explained, is_word)  # (B, T)
         return with_chosen_positions(batch, is_explained.int().argmax(-1))  # (B,)
 
     def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
         """Return the first window with an entity."""
-        return next((index for index, run in enumerate(runs) if int(run.logits.argmax()) != self._outside), 0)
+        outside = self._outside()
+        return next((index for index, run in enumerate(runs) if int(run.logits.argmax()) not in outside), 0)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from normxlogit import DataError, Explainer, InputError, MethodError, UnsupportedModelError
 from normxlogit.evaluation import faithfulness
-from normxlogit.evaluation.datasets import Example, task_named
+from normxlogit.evaluation.datasets import Example, load_examples, task_named
 from normxlogit.evaluation.faithfulness import evaluate, run_methods
 from normxlogit.evaluation.report import write_faithfulness
 from normxlogit.methods import LogAt, method_named
@@ -207,10 +207,11 @@ def test_the_published_protocol_reads_ninety_tokens():
 def test_labels_and_models_that_do_not_fit():
     explainer = tiny.explainer("bert")
     for labels, message in (
-        ([0, 2], "example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"),
+        ([0, 2], r"of the model \(LABEL_0, LABEL_1\) these gold labels mean .*: '2' "),
         ([], "no examples"),
-        ([-1, 1], "example 0 has label -1;"),
-        ([0.5, 1], "gold label 0.5 is neither"),
+        ([-1, 1], "'-1' "),
+        ([0.5, 1], "'0.5' "),
+        ([None, 1], "example 0 has no label"),
         ([[0, 1], [1]], r"example 0 has labels \[0, 1\]; the model answers with one label"),
     ):
         examples = [Example("fine", label) for label in labels]
@@ -246,7 +247,8 @@ def test_the_accuracy_of_several_labels_is_the_share_of_answers_among_them(spell
     answers = [result.prediction.label for result in explainer(tiny.TEXTS)]
     others = [[name for name in FEELINGS if name != label] for label in answers]
     gold = [[others[i][0], label] if i % 2 else others[i] for i, label in enumerate(answers)]
-    examples = [Example(text, SPELLED[spelled](names)) for text, names in zip(tiny.TEXTS, gold, strict=True)]
+    rows = [{"text": text, "label": SPELLED[spelled](names)} for text, names in zip(tiny.TEXTS, gold, strict=True)]
+    examples = load_examples(rows, gold_labels=FEELINGS)
     (result,) = evaluate(explainer, examples, "input-norm")
     assert result.whole_quality == pytest.approx(np.mean([i % 2 for i in range(len(gold))]))
     with pytest.raises(DataError, match="answers with one label"):

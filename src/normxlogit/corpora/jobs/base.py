@@ -1,16 +1,16 @@
 """A job: what is called for each row of a corpus, the columns that it reads, and those that come out."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
+from ...errors import DataError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.chat import ChatTemplateError
 from ...methods import Method
 from ...methods.registry import completion_methods
 from ...model.task_model import TaskModel
+from ...pipeline.by_halves import outcomes, reason_alone
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...tasks.targets import All
@@ -70,24 +70,23 @@ class StepRun:
             self._call(rows[start : start + at_once], values, problems)
 
     def _call(self, rows: list[int], values: dict[int, Any], problems: dict[int, str]) -> None:
-        try:
-            values.update(zip(rows, list(self.step.call([values[row] for row in rows])), strict=True))
-            self._done += len(rows)
-        except (HeadMismatchError, UnsupportedModelError):
-            raise
-        except NormXLogitError as error:
-            if len(rows) > 1:
-                middle = (len(rows) + 1) // 2
-                self._call(rows[:middle], values, problems)
-                self._call(rows[middle:], values, problems)
-                return
-            if not isinstance(error, self.step.row_errors) or isinstance(error, ChatTemplateError):  # of the model
-                self._failed += 1
-                if not self._done and self._failed >= GIVE_UP:
-                    raise
-            del values[rows[0]]
-            without_place = re.sub(r"^input 0(,[^:]*)?: ", "", str(error))  # of each call that is the only input
-            problems[rows[0]] = without_place.replace("input 0 ", "the input ")
+        inputs = [values[row] for row in rows]
+        for row, outcome in zip(rows, outcomes(self.step.call, inputs, UnsupportedModelError), strict=True):
+            if not isinstance(outcome, NormXLogitError):
+                values[row] = outcome
+                self._done += 1
+                continue
+            self._check_failure(outcome)
+            del values[row]
+            problems[row] = reason_alone(outcome)
+
+    def _check_failure(self, error: NormXLogitError) -> None:
+        """Raise an error that is of the model or the settings: where nothing but failures was seen."""
+        if isinstance(error, self.step.row_errors) and not isinstance(error, ChatTemplateError):
+            return
+        self._failed += 1
+        if not self._done and self._failed >= GIVE_UP:
+            raise error
 
 
 class Job(ABC):

@@ -7,6 +7,7 @@ from ...render.charts import Legend
 from ...render.describe import shortened
 from ...render.html import page as drawn_page
 from ...render.layout import layout
+from ...results.units.characters import one_line
 from ..summaries.citations import CitationSummary
 from ..summaries.summary import Summary
 from ..summaries.units import WrongAnswer
@@ -99,8 +100,10 @@ def _limit_notes(summary: Summary) -> list[str]:
     units = summary.unit
     notes = [] if summary.complete else ["the run is not finished"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
+    if summary.unlabelled:
+        notes.append(f"rows without a right label, which are neither right nor wrong: {summary.unlabelled:,}")
     if summary.unknown:
-        listed = ", ".join(f'"{label}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
+        listed = ", ".join(f'"{one_line(label)}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
         more = ", ..." if len(summary.unknown) > FITTING else ""
         notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
     if summary.rare:

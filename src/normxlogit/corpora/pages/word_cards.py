@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...render.blocks import Block, Card, Cell, Fold, Paragraph, Table
 from ...render.charts import number
 from ...render.describe import shortened
+from ...results.units.characters import one_line
 from ...text.same import find_text
 from ..summaries.summary import Summary
 from ..summaries.units import NAMES, Reason, Unit
@@ -99,13 +100,14 @@ def _label_card(summary: Summary, label: str, units: Sequence[Unit]) -> Card:
     """Return the card of a label."""
     inputs = NAMES[summary.unit][1]
     untrue = _of_label(summary.untrue, label)
-    note = MEANS.format(label=label).replace("texts", inputs) + (TESTED if summary.tested else UNTESTED)
+    name = one_line(label)
+    note = MEANS.format(label=name).replace("texts", inputs) + (TESTED if summary.tested else UNTESTED)
     blocks: list[Block] = [Paragraph(note)]
     blocks += [_unit_table(summary, units)] if units else [Paragraph("None passed this test.")]
     if untrue:
         names = shortened(", ".join(f'"{unit.text}"' for unit in untrue), 2 * EXAMPLE)
         blocks.append(Fold(UNTRUE.format(names=names), [_unit_table(summary, untrue)]))
-    title = f'{summary.unit.capitalize()} for and against "{label}"'
+    title = f'{summary.unit.capitalize()} for and against "{name}"'
     return Card(blocks, title, result=False)
 
 

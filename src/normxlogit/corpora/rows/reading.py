@@ -8,23 +8,26 @@ from contextlib import closing
 from dataclasses import replace
 from glob import iglob
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from ...errors import DataError, reason_of
 from ...inputs.texts import collected, visible_files
 from ...long_runs.tables import (
     BLOCK,
     SUFFIXES,
+    ClassNames,
     Format,
     RowBlock,
     RowSource,
     arrow_module,
+    class_names_of_dataset,
     rows_of_lines,
     source_in_memory,
     source_of_file,
     source_of_rows,
     source_of_table,
 )
+from .partitions import partition_values, with_partition
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -99,14 +102,22 @@ def _of_dataset(dataset: Any) -> RowSource:
             rows_read += len(table)
             yield RowBlock.of(table, rows_read / total if total else 0.0)
 
-    return RowSource(lambda: list(names or []), blocks, ["a data set"])
+    return RowSource(lambda: list(names or []), blocks, ["a data set"], lambda: class_names_of_dataset(dataset))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _files(name: str, kind: str | None) -> list[tuple[RowSource, int]]:
-    """Return the sources of the files of a path, a pattern, a folder or a URL, each with its size in bytes."""
+class _InputFile(NamedTuple):
+    """A file of rows."""
+
+    source: RowSource
+    path: str  # where it is, in its file system
+    size: int  # in bytes
+
+
+def _files(name: str, kind: str | None) -> list[_InputFile]:
+    """Return the files of a path, a pattern, a folder or a URL."""
     import fsspec
 
     try:
@@ -127,8 +138,8 @@ def _files(name: str, kind: str | None) -> list[tuple[RowSource, int]]:
     return files
 
 
-def _file(system: Any, path: str, name: str, kind: str | None) -> tuple[RowSource, int]:
-    """Return the source of a file, which the user calls `name`, and its size."""
+def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
+    """Return a file, which the user calls `name`."""
     from fsspec.core import OpenFile
     from fsspec.utils import infer_compression
 
@@ -143,7 +154,7 @@ def _file(system: Any, path: str, name: str, kind: str | None) -> tuple[RowSourc
     if compression is None and Path(path).suffix in PACKED:
         raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
     packed = OpenFile(system, path, "rb", compression=compression)
-    return source_of_file(packed.open, name, kind, 0 if compression else size), size
+    return _InputFile(source_of_file(packed.open, name, kind, 0 if compression else size), path, size)
 
 
 def _suffix(name: str) -> str:
@@ -151,17 +162,36 @@ def _suffix(name: str) -> str:
     return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
 
 
-def _of_files(files: Sequence[tuple[RowSource, int]]) -> RowSource:
+def _of_files(files: Sequence[_InputFile]) -> RowSource:
     """Return the source of files, one after the other; its columns are those of the first, shares those of bytes."""
+    in_paths = partition_values([file.path for file in files])
+    sources = [with_partition(file.source, values) for file, values in zip(files, in_paths, strict=True)]
+    sizes = [file.size for file in files]
+    first = sources[0]
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        total, bytes_read = max(sum(size for _, size in files), 1), 0
-        for source, size in files:
+        total, bytes_read = max(sum(sizes), 1), 0
+        class_names = first.class_names()
+        for source, size in zip(sources, sizes, strict=True):
+            _check_class_names(source, columns, class_names)
             for block in source.blocks(columns):
                 yield replace(block, fraction=(bytes_read + block.fraction * size) / total)
             bytes_read += size
 
-    return RowSource(files[0][0].names, blocks, [part for source, _ in files for part in source.parts])
+    return RowSource(first.names, blocks, [part for source in sources for part in source.parts], first.class_names)
+
+
+def _check_class_names(source: RowSource, columns: Sequence[str], expected: ClassNames) -> None:
+    """Refuse a file whose whole numbers stand for other classes than those of the first file."""
+    class_names = source.class_names()
+    for column in columns:
+        names, first_names = (tuple(of_file.get(column, ())) for of_file in (class_names, expected))
+        if names != first_names:
+            shown = ", ".join(names) or "no names"
+            first_shown = ", ".join(first_names) or "no names"
+            raise DataError(
+                f"{source.parts[0]}: the classes of column {column!r} are {shown}, and {first_shown} in the first file"
+            )
 
 
 def _media_files(names: Sequence[str]) -> list[str]:

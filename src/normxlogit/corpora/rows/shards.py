@@ -5,14 +5,14 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import DataError
-from ...long_runs.tables import RowBlock, RowSource, arrow_module, check_columns
+from ...long_runs.tables import ClassNames, RowBlock, RowSource, arrow_module, check_columns
 from ...results.storage.schema import Index
 
 
@@ -24,6 +24,7 @@ class InputColumns:
     media: Sequence[str] = ()  # the roles of those that hold pictures or sounds
     id: str | None = None  # names of the rows; None for their numbers, or the paths of pictures and sounds
     keep: tuple[str, ...] = ()  # columns that are copied to the results
+    class_names: ClassNames = field(default_factory=dict)  # what the whole numbers of columns stand for, in a data set
 
     @property
     def names(self) -> list[str]:
@@ -140,7 +141,7 @@ def _digestible(value: Any) -> Any:
 
 def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[str | None]) -> Iterator[Row]:
     """Yield the rows of a block; `problems` says why some cannot be read, and `first` is the number of the first."""
-    cells = {role: list(map(_without_nulls, block.cells(name))) for role, name in columns.cells.items()}
+    cells = {role: _cells(block, name, columns.class_names.get(name, ())) for role, name in columns.cells.items()}
     ids = [None] * len(problems) if columns.id is None else block.cells(columns.id)
     for place, problem in enumerate(problems):
         row = {role: of_role[place] for role, of_role in cells.items()}
@@ -153,6 +154,15 @@ def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[
         # Not its number alone where there are ids: another row may have the id "7".
         number = str(first + place) if columns.id is None else f"row {first + place}"
         yield Row(first + place, number if name is None else name, row, stamps, problem)
+
+
+def _cells(block: RowBlock, name: str, class_names: Sequence[str]) -> list[Any]:
+    """Return the cells of a column, classes of a data set by their names."""
+    cells = list(map(_without_nulls, block.cells(name)))
+    if not class_names:
+        return cells
+    numbers = range(len(class_names))
+    return [class_names[cell] if isinstance(cell, int) and cell in numbers else cell for cell in cells]
 
 
 def _path_of(cell: Any) -> str | None:

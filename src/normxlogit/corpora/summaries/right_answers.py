@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import DataError, InputError
-from ...long_runs.gold import Gold, agrees, read_gold
+from ...long_runs.gold.meaning import meaning_of
+from ...long_runs.gold.model_labels import ModelLabels
+from ...long_runs.gold.reader import Gold
+from ...long_runs.gold.reading import agrees, read_gold
 from ...long_runs.tables import arrow_module
 from ...results.attribution import Attribution
 from ...results.storage.columns import result_states
 from ..columns import CORPUS
 from .run_tables import RunTables
 from .units import SIGNALS, LabelAnswers, Share, WrongAnswer, share
-
-LISTED = 5
-"""Most labels that an error lists."""
 
 
 class _Pair(NamedTuple):
@@ -29,7 +29,7 @@ class _Pair(NamedTuple):
     is_right: bool | None = None  # None without a right label
 
 
-def compare_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
+def compare_with_gold(run: RunTables, gold: str, gold_labels: Any, layer: int, top: int) -> dict[str, Any]:
     """Return the fields of `Summary` on right and wrong answers, and make the table `judged`: which rows are right.
 
     Raises:
@@ -45,9 +45,7 @@ def compare_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[s
         FROM shards JOIN kept USING (row)
         """
     )
-    names = run.common.get("labels")  # not a list of a vocabulary
-    known = list(map(str, names)) if isinstance(names, list) else None
-    pairs = _judged_pairs(run, gold, known)
+    pairs, labels = _judged_pairs(run, gold, gold_labels)
     judged = [pair for pair in pairs if pair.is_right is not None]
     _write_judged(run, judged)
     right = _right(judged)
@@ -55,13 +53,14 @@ def compare_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[s
         "accuracy": None if right is None else right.value,
         "right": right,
         "matrix": _matrix(judged),
-        "unknown": _unknown_labels(pairs, known),
+        "unlabelled": sum(pair.rows for pair in pairs if not pair.gold),
+        "unknown": _unknown_labels(pairs, labels),
         "wrong": _wrong_answers(run, judged, layer, top),
     }
 
 
-def _judged_pairs(run: RunTables, gold: str, known: list[str] | None) -> list[_Pair]:
-    """Return the pairs of right label and prediction, with whether the prediction is right."""
+def _judged_pairs(run: RunTables, gold: str, gold_labels: Any) -> tuple[list[_Pair], ModelLabels]:
+    """Return the pairs of right label and prediction, with whether the prediction is right; and the model's labels."""
     rows = run.ask(
         """
         SELECT pair, count(*), any_value(gold_text), any_value(prediction), any_value(prediction_id),
@@ -70,31 +69,55 @@ def _judged_pairs(run: RunTables, gold: str, known: list[str] | None) -> list[_P
         """
     )
     pairs = [_Pair(*row) for *row, _ in rows]
-    predicted = [(pair.prediction_id, pair.prediction) for pair in pairs]
-    labels = [*enumerate(known or ()), *((i, name) for i, name in predicted if name is not None and i is not None)]
-    gold_by_value = _gold_labels(run, gold, {row[2]: row[-1] for row in rows}, labels, known)
-    names: Mapping[int | None, str] = {**dict(labels)}
+    labels = _labels_of_model(run, pairs)
+    gold_by_value = _gold_of_values(run, gold, gold_labels, {row[2]: row[-1] for row in rows}, _counts(pairs), labels)
     judged = []
     for pair in pairs:
         of_pair = gold_by_value[pair.value]
-        gold_names = tuple(label if isinstance(label, str) else names.get(label, str(label)) for label in of_pair)
+        gold_names = tuple(_name(label, labels) for label in of_pair)
         is_right = agrees(of_pair, pair.prediction, pair.prediction_id)
         judged.append(pair._replace(gold=gold_names, is_right=is_right))
-    return judged
+    return judged, labels
 
 
-def _gold_labels(
-    run: RunTables, gold: str, values: dict[str | None, Any], labels: list[tuple[int, str]], known: list[str] | None
+def _name(label: int | str, labels: ModelLabels) -> str:
+    """Return the name of a gold label."""
+    return label if isinstance(label, str) else labels.names.get(label, str(label))
+
+
+def _counts(pairs: Sequence[_Pair]) -> Mapping[str | None, int]:
+    """Return for how many rows each value of the gold column stands."""
+    counts = Counter[str | None]()
+    for pair in pairs:
+        counts[pair.value] += pair.rows
+    return counts
+
+
+def _labels_of_model(run: RunTables, pairs: Sequence[_Pair]) -> ModelLabels:
+    """Return the labels of the model; of a vocabulary the tokens that were predicted."""
+    known = run.common.get("labels")
+    if isinstance(known, list):
+        return ModelLabels.in_order([str(label) for label in known])
+    named = [pair for pair in pairs if pair.prediction is not None and pair.prediction_id is not None]
+    predicted = {pair.prediction_id: pair.prediction for pair in named}
+    return ModelLabels(predicted, complete=False, tokens=run.common["outputs"] == "token")
+
+
+def _gold_of_values(
+    run: RunTables,
+    gold: str,
+    gold_labels: Any,
+    values: Mapping[str | None, Any],
+    counts: Mapping[str | None, int],
+    labels: ModelLabels,
 ) -> dict[str | None, Gold]:
-    """Return the gold labels of each kept value, by its text; `labels` are all, `known` those that the model names."""
+    """Return the gold labels that each value of the column means, by the value's text."""
+    class_names = run.common.get("class_names", {}).get(gold, ())
+    meaning = meaning_of(gold_labels, class_names)
     try:
-        read = read_gold([*values.values()], set(labels), tokens=run.common["outputs"] == "token")
+        read = read_gold([*values.values()], labels, meaning, [counts[key] for key in values])
     except InputError as error:
         raise DataError(f"column {gold!r}: {error}") from None
-    outside = [i for labels_of in read for i in labels_of if isinstance(i, int) and i >= len(known or ())]
-    if known is not None and outside:
-        listed = f"{len(known)} labels, counted from 0: {', '.join(known[:LISTED])}{', ...' * (len(known) > LISTED)}"
-        raise DataError(f"column {gold!r} holds {min(outside)}, and the model has {listed}")
     return dict(zip(values, read, strict=True))
 
 
@@ -146,12 +169,13 @@ def _matrix(judged: Sequence[_Pair]) -> list[LabelAnswers]:
     return sorted(labels, key=lambda answers: (-answers.texts, answers.label))
 
 
-def _unknown_labels(pairs: Sequence[_Pair], known: Sequence[str] | None) -> dict[str, int]:
+def _unknown_labels(pairs: Sequence[_Pair], labels: ModelLabels) -> dict[str, int]:
     """Return the right labels that the model does not have, with their rows, the most frequent first."""
     rows = Counter[str]()
     for pair in pairs:
         rows.update(dict.fromkeys(pair.gold, pair.rows))
-    unknown = [(label, count) for label, count in rows.items() if known is not None and label not in known]
+    known = set(labels.names.values())
+    unknown = [(label, count) for label, count in rows.items() if labels.complete and label not in known]
     return dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0])))
 
 

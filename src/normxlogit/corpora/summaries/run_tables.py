@@ -14,6 +14,11 @@ from ..columns import CORPUS
 from ..folder import MANIFEST, REPAIR, Folder
 from .units import SIGNALS
 
+OF_ALL = ("row", "id", "model", "method", "notes")
+OF_PREDICTIONS = ("prediction", "prediction_id", "probability", "target", "units", "scores", "sequence_ids")
+OF_ANSWERS = ("completion", "sentence_verdicts")
+"""Columns that summaries ask for."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
@@ -49,7 +54,7 @@ class RunTables:
         if manifest is None:
             raise DataError(f"{folder}: no corpus run there; make one with `normxlogit attribute`")
         self.manifest = manifest
-        self.written = self.folder.written(manifest, refuse_broken=True)
+        self.written = self.folder.written_whole(manifest)
         self._files = self.folder.shard_files(self.written)
         if not self._files:
             why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
@@ -70,10 +75,18 @@ class RunTables:
         with self._naming_damage():
             schema = self._dataset().schema
             self.kinds = dict(zip(schema.names, schema.types, strict=True))  # the Arrow types of the columns
+            self._check_columns()
             query_columns = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
             # Names of kept columns may be those of queries, and DuckDB may not know their types.
             self._connection.register("shards", self._dataset(arrow_module().schema(query_columns)))
         self.unit = SIGNALS.get(self.kind, "words" if "words" in self.kinds else "tokens")
+
+    def _check_columns(self) -> None:
+        """Refuse a run whose shards all lack a column that its summary asks for."""
+        needed = [*OF_ALL, *(OF_ANSWERS if self.of_answers else OF_PREDICTIONS)]
+        for name in needed:
+            if name not in self.kinds:
+                raise DataError(f"{self._files[0]}: no column {name!r}, which a run of predictions or answers has")
 
     def described(self) -> dict[str, Any]:
         """Return the fields of `RunSummary`."""

@@ -51,6 +51,7 @@ class Summary(RunSummary):
         right: The same share with how many answers it is of, and its 95% interval.
         matrix: The answers by right label: how many texts of each label get which prediction; empty without a gold
             column, or where a text has several right labels.
+        unlabelled: Rows whose right label is missing or left out by `gold_labels`; they are neither right nor wrong.
         unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
         wrong: Rows with a wrong answer, those of the highest probability first.
         slices: The rows by the values of the columns that `by` names.
@@ -78,6 +79,7 @@ class Summary(RunSummary):
     accuracy: float | None = None
     right: Share | None = None
     matrix: list[LabelAnswers] = field(default_factory=list)
+    unlabelled: int = 0
     unknown: dict[str, int] = field(default_factory=dict)
     wrong: list[WrongAnswer] = field(default_factory=list)
     slices: list[Slice] = field(default_factory=list)
@@ -89,6 +91,7 @@ def summarize(
     folder: str | Path,
     *,
     gold: str | None = None,
+    gold_labels: Any = None,
     by: str | Sequence[str] = (),
     top: int = 15,
     min_texts: int = 5,
@@ -102,7 +105,11 @@ def summarize(
 
     Args:
         folder: The folder that `attribute` wrote.
-        gold: A kept column with the right labels, by name or index.
+        gold: A kept column with the right labels: names of labels, booleans, or numbers that stand in the names of
+            labels (3 is "3 stars") or are classes of a data set.
+        gold_labels: What other values of that column mean: a mapping to labels such as {1: "negative", 5: "positive",
+            3: None}, where None leaves rows out; the names of whole numbers from 0 on, as in a `ClassLabel`; or
+            "id2label" if numbers count the labels of the model.
         by: Kept columns by whose values answers are counted, such as a language; "length" is that of the texts.
         top: Units in each list.
         min_texts: Leave out units that stand in fewer texts.
@@ -112,10 +119,13 @@ def summarize(
 
     Raises:
         DataError: If there is no such run, a column is missing, or the model is another.
-        InputError: If answers are to be compared with labels, or `verify` has no model or no words.
+        InputError: If answers are to be compared with labels, `gold_labels` cannot be read, or `verify` has no model or
+            no words.
     """
     if (verify is None) != (explainer is None):
         raise InputError("verify= is how often a word is taken out, and explainer= the model that is asked: give both")
+    if gold is None and gold_labels is not None:
+        raise InputError("gold_labels= says what the values of the column gold= mean: give both")
     count = None if verify is None else positive_integer(verify, "verify")
     columns = [by] if isinstance(by, str) else list(by)
     with closing(RunTables(folder)) as run:
@@ -125,7 +135,7 @@ def summarize(
         run.make_distinct_texts()
         layer, special = layer_and_special(run)
         sum_up_units(run, layer)
-        of_gold = {} if gold is None else compare_with_gold(run, gold, layer, top)
+        of_gold = {} if gold is None else compare_with_gold(run, gold, gold_labels, layer, top)
         if explainer is None or count is None:
             of_words = _words(run, top, min_texts)
         else:

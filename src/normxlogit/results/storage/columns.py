@@ -142,6 +142,8 @@ def _arrow_type(type_: Any) -> Any:
 
 def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
     """Return a result as a row with some columns, without `row` and `id`; its state has what is in none of them."""
+    if result.error is not None:
+        raise DataError("inputs that were not explained have no columns: save .json, or those whose error is None")
     a = result.scored
     chosen = {name: column.value for name, column in COLUMNS.items() if name in columns}
     values = {name: attrgetter(of)(a) if isinstance(of, str) else of(a) for name, of in chosen.items()}

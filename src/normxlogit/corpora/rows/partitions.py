@@ -1,0 +1,64 @@
+"""Columns that stand in the paths of files: of `data/lang=de/part.parquet`, as Spark writes it, the column `lang`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...errors import DataError, reason_of
+from ...long_runs.tables import RowBlock, RowSource, arrow_module
+from ...results.storage.tables import optional_module
+
+
+def partition_values(paths: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the columns in the paths of files, as pyarrow reads them.
+
+    Args:
+        paths: The paths of all files, whose values tell the type of a column: numbers where all are whole numbers.
+
+    Returns:
+        For each file the values of its columns as Arrow scalars.
+
+    Raises:
+        DataError: If a path cannot be read as one of a partitioned data set.
+    """
+    arrow, dataset = arrow_module(), optional_module("pyarrow.dataset", "")
+    filesystem = optional_module("pyarrow.fs", "").LocalFileSystem()  # which is not asked: paths alone are read
+    partitioning = dataset.HivePartitioning.discover(infer_dictionary=False)
+    options = dataset.FileSystemFactoryOptions(partitioning=partitioning)
+    factory = dataset.FileSystemDatasetFactory(filesystem, list(paths), dataset.ParquetFileFormat(), options)
+    try:
+        schema = factory.inspect(fragments=0)
+        fragments = list(factory.finish(schema).get_fragments())
+    except arrow.ArrowException as error:
+        raise DataError(f"the columns in the paths cannot be read: {reason_of(error)}") from None
+    values = {}
+    for fragment in fragments:
+        keys = dataset.get_partition_keys(fragment.partition_expression)
+        values[fragment.path] = {name: arrow.scalar(keys[name], schema.field(name).type) for name in keys if name}
+    return [values[path] for path in paths]
+
+
+def with_partition(source: RowSource, values: Mapping[str, Any]) -> RowSource:
+    """Return the source of a file with the columns in its path, unless the file has such a column itself.
+
+    Args:
+        source: The rows of the file.
+        values: The values of the columns in its path, as Arrow scalars.
+    """
+    if not values:
+        return source
+
+    def names() -> list[str]:
+        in_file = source.names()
+        return [*in_file, *(name for name in values if name not in in_file)]
+
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        in_file = source.names()
+        in_path = [name for name in columns if name in values and name not in in_file]
+        read = [name for name in columns if name not in in_path]
+        for block in source.blocks(read or in_file[:1]):
+            count = len(block.problems)
+            repeated = {name: arrow_module().repeat(values[name], count) for name in in_path}
+            yield replace(block, columns={**block.columns, **repeated})
+
+    return replace(source, names=names, blocks=blocks)

@@ -1,0 +1,128 @@
+"""What the values of a column of gold labels mean, as far as the caller or the data set says it."""
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...errors import InputError
+from ...inputs.label_names import label_names
+from ...inputs.texts import plain_cell
+from .values import value_text, whole_number_of
+
+ID2LABEL = "id2label"
+"""What a caller writes where whole numbers count the labels of the model, as its configuration's `id2label` does."""
+
+PAIRS = "pairs such as '1=negative 5=positive', where '3=' leaves rows out and quotes hold what has spaces"
+
+
+@dataclass(frozen=True)
+class GoldLabels:
+    """What the values of a column of gold labels mean.
+
+    Attributes:
+        mapping: The label that each value means, by the value's text; None for values whose rows are left out.
+        names: The names of whole numbers, counted from 0, as in a `ClassLabel` of `datasets`.
+        of_data_set: Whether the data set has these names, so that numbers in lists are always classes.
+        count_labels: Whether whole numbers count the labels of the model.
+    """
+
+    mapping: Mapping[str, str | int | None] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    of_data_set: bool = False
+    count_labels: bool = False
+
+    def name_of(self, number: int | None) -> str | None:
+        """Return the name of a whole number; None if it has none."""
+        if number is None or not 0 <= number < len(self.names):
+            return None
+        return self.names[number]
+
+    def leaves_out(self, value: Any) -> bool:
+        """Return whether the caller's mapping leaves out the rows with a value."""
+        keys = (value_text(value), value_text(self.name_of(whole_number_of(value))))
+        return any(self.mapping.get(key, "") is None for key in keys)
+
+
+def meaning_of(gold_labels: Any, class_names: Sequence[str] = ()) -> GoldLabels:
+    """Return what the values of a column mean.
+
+    Args:
+        gold_labels: What the caller says: a mapping of values to labels of the model (names, indices, or None for rows
+            that are left out), the same as text, a list with the names of whole numbers counted from 0, a `ClassLabel`,
+            "id2label" where they count the labels of the model, or None.
+        class_names: The names that the data set has for whole numbers.
+
+    Raises:
+        InputError: If `gold_labels` is none of these.
+    """
+    if isinstance(gold_labels, GoldLabels):
+        return gold_labels
+    of_data_set = GoldLabels(names=tuple(class_names), of_data_set=bool(class_names))
+    if gold_labels is None:
+        return of_data_set
+    if isinstance(gold_labels, str) and gold_labels.strip() == ID2LABEL:
+        return GoldLabels(count_labels=True)
+    if isinstance(gold_labels, str):
+        return replace(of_data_set, mapping=_mapping_of(_pairs_of(gold_labels)))
+    if isinstance(gold_labels, Mapping):
+        return replace(of_data_set, mapping=_mapping_of(gold_labels.items()))
+    return GoldLabels(names=label_names(gold_labels))
+
+
+def class_names_of(feature: Any) -> tuple[str, ...]:
+    """Return the names of the classes of a column, or of the entries of its lists, none if it has no names.
+
+    Args:
+        feature: A feature of `datasets`, or the same as JSON, as the schema of a file holds it.
+    """
+    if dataclasses.is_dataclass(feature):
+        feature = {"_type": type(feature).__name__, **vars(feature)}
+    while isinstance(feature, list) and len(feature) == 1:  # how older versions write lists
+        feature = feature[0]
+    if not isinstance(feature, Mapping):
+        return ()
+    if "feature" in feature:  # of a list
+        return class_names_of(feature["feature"])
+    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+    return _usable_names(names) if isinstance(names, list | tuple) else ()
+
+
+def _usable_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """Return names of classes; none where they are their numbers, which say nothing."""
+    are_numbers = all(str(name).strip() == str(number) for number, name in enumerate(names))
+    return () if are_numbers else tuple(map(str, names))
+
+
+def _mapping_of(pairs: Iterable[tuple[Any, Any]]) -> dict[str, str | int | None]:
+    """Return the label that each value means, by the value's text, after checking that it means one thing."""
+    mapping: dict[str, str | int | None] = {}
+    for value, label in pairs:
+        text = value_text(value)
+        if text in mapping and mapping[text] != label:
+            raise InputError(f"gold_labels says twice what {value!r} means: {mapping[text]!r} and {label!r}")
+        mapping[text] = _checked_label(label)
+    return mapping
+
+
+def _pairs_of(text: str) -> list[tuple[str, Any]]:
+    """Return the pairs of a mapping that is written as VALUE=LABEL, or as a JSON object."""
+    try:
+        if text.lstrip().startswith("{"):
+            return list(json.loads(text).items())
+        pairs = [pair.partition("=") for pair in shlex.split(text)]
+    except ValueError:
+        raise InputError(f"gold_labels (--gold-labels) cannot be read: expected {PAIRS}") from None
+    if not pairs or not all(equals for _, equals, _ in pairs):
+        raise InputError(f"gold_labels (--gold-labels) takes {ID2LABEL!r} or {PAIRS}, not {text!r}")
+    return [(value, label or None) for value, _, label in pairs]
+
+
+def _checked_label(label: Any) -> str | int | None:
+    """Return the label that a value means, after checking that it is a name, an index or None."""
+    label = plain_cell(label)
+    if isinstance(label, bool) or not isinstance(label, str | int | None):
+        raise InputError(f"gold_labels: a value means the name of a label, its index or None, not {label!r}")
+    return label

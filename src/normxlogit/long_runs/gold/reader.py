@@ -1,0 +1,119 @@
+"""One value of a column, read as a label of a model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...errors import InputError
+from ...results.units.characters import one_line
+from .meaning import GoldLabels
+from .model_labels import ModelLabels
+from .values import Value, value_text, whole_number_of
+
+Gold = tuple[int | str, ...]
+"""The gold labels of a text, by index or name: none if they are missing, several where several are true."""
+
+WORDS_OF_TRUTH: Mapping[str, Sequence[str]] = {"true": ("true", "yes"), "false": ("false", "no")}
+"""The names of labels that a boolean means."""
+
+MISSING_CLASS = -1
+"""What data sets with names of classes write for a class that is not told, as GLUE's test data do."""
+
+
+@dataclass(frozen=True)
+class LabelReader:
+    """Reads values as labels of a model.
+
+    Each method returns the label that a value means, as a tuple: an empty one if its rows are left out, and None if it
+    cannot be told which label it means.
+    """
+
+    labels: ModelLabels
+    meaning: GoldLabels
+
+    def read(self, value: Value) -> Gold | None:
+        """Read a value: as the caller's mapping says, else as the data set says, else as what it is called."""
+        if self.labels.tokens:
+            return self._token(value)
+        number = whole_number_of(value)
+        class_name = self.meaning.name_of(number)
+        if self.meaning.mapping:
+            return self._mapped(value, class_name)
+        if number is not None and class_name is not None:
+            return self._class(number, class_name)
+        if number == MISSING_CLASS and self.meaning.of_data_set:
+            return ()
+        return self._boolean(value) if value_text(value) in WORDS_OF_TRUTH else self._plain(value)
+
+    def name_of(self, value: Value) -> str:
+        """Return what a value is called: its class in the data set, or what it is."""
+        return self.meaning.name_of(whole_number_of(value)) or str(value)
+
+    def _token(self, value: Value) -> Gold | None:
+        """Read a token: a string is its text, a number its id."""
+        if isinstance(value, str):
+            return (value,)
+        number = whole_number_of(value)
+        return None if number is None or number < 0 else (number,)
+
+    def _mapped(self, value: Value, class_name: str | None) -> Gold | None:
+        """Read a value by the caller's mapping; one that is not in it by its name alone."""
+        name = str(value) if class_name is None else class_name
+        keys = [key for key in (value_text(value), value_text(name)) if key in self.meaning.mapping]
+        if keys:
+            return self._mapped_label(keys[0])
+        is_number = class_name is None and whole_number_of(value) is not None
+        return self._label(self.labels.called(name)) if is_number else self._named(name)
+
+    def _mapped_label(self, key: str) -> Gold:
+        """Read the label that the mapping has for a value."""
+        label = self.meaning.mapping[key]
+        if label is None:
+            return ()
+        is_counted_as_wrong = value_text(label) == key
+        gold = self._index(label) if isinstance(label, int) else self._named(label)
+        if gold is None and not is_counted_as_wrong:
+            raise InputError(f"gold_labels: the model has no label {one_line(str(label))!r}, only {self.labels}")
+        return (label,) if gold is None else gold
+
+    def _class(self, number: int, name: str) -> Gold | None:
+        """Read a class of the data set: by its name, or by its number where the model's labels have no names."""
+        if not self.labels.are_default_names or self.labels.called(name) is not None:
+            return self._named(name)
+        has_as_many = len(self.labels.names) == len(self.meaning.names)
+        return self._index(number) if has_as_many or not self.labels.complete else None
+
+    def _boolean(self, value: Value) -> Gold | None:
+        """Read true or false: the label that says so ("yes"), else as 1 or 0."""
+        text = value_text(value)
+        labels = {self.labels.called(name) for name in (str(value), *WORDS_OF_TRUTH[text])} - {None}
+        if len(labels) == 1 and not self.meaning.count_labels:
+            return self._label(labels.pop())
+        return self._plain(int(text == "true"))
+
+    def _plain(self, value: Value) -> Gold | None:
+        """Read a name, or a number of which nothing is said but that it counts the labels, if it does."""
+        number = whole_number_of(value)
+        if number is None:
+            return self._named(str(value))
+        if self.meaning.count_labels:
+            return self._index(number)
+        label = self.labels.called(str(value)) or self.labels.called(str(number))
+        if label is None and self.labels.are_default_names:
+            return self._index(number)
+        return self._label(label or self.labels.numbered(number))
+
+    def _index(self, index: int) -> Gold | None:
+        """Read an index of the model's labels."""
+        if index in self.labels.names:
+            return self._label(self.labels.names[index])
+        return None if index < 0 or self.labels.complete else (index,)
+
+    def _named(self, name: str) -> Gold | None:
+        """Read the name of a label; results alone may not show the label."""
+        label = self.labels.called(name)
+        if label is None and name.lstrip().startswith("["):
+            raise InputError(f"gold label {one_line(name)} is a list as text: pass map(json.loads, labels)")
+        return (name,) if label is None and not self.labels.complete else self._label(label)
+
+    def _label(self, label: str | None) -> Gold | None:
+        return None if label is None else (label,)

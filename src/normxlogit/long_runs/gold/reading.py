@@ -1,0 +1,146 @@
+"""Gold labels of texts, and whether predictions are among them.
+
+Names come first. A whole number means what the caller or the data set says; without either it is read only where the
+names of the model's labels are told apart by numbers ("LABEL_0", "3 stars"). Everything else is refused, because data
+and models number their labels in different orders.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
+from shlex import quote
+from typing import Any
+
+from ...errors import InputError
+from ...results.base import Record
+from ...results.targets import prediction_of
+from ...results.units.characters import one_line
+from .marks import are_marks, order_of_marks, places_of_ones
+from .meaning import ID2LABEL, GoldLabels, class_names_of, meaning_of
+from .model_labels import LISTED, ModelLabels
+from .reader import Gold, LabelReader
+from .values import entries_of, whole_number_of
+
+
+def read_gold(
+    values: Sequence[Any],
+    labels: ModelLabels,
+    meaning: GoldLabels | None = None,
+    counts: Sequence[int] | None = None,
+) -> list[Gold]:
+    """Read gold labels: strings, numbers, booleans, or lists of these; None, NaN and "" are missing ones.
+
+    A list holds the labels that are true of a text, or a 0 or a 1 for each label.
+
+    Args:
+        values: The gold labels of each text.
+        labels: The labels of the model.
+        meaning: What the caller or the data set says of the values.
+        counts: For how many rows each value stands, one by default; for the error.
+
+    Raises:
+        InputError: If it cannot be told which labels some values mean.
+    """
+    meaning = meaning or GoldLabels()
+    rows = [entries_of(value) for value in values]
+    may_be_marks = not labels.tokens and not meaning.of_data_set
+    if may_be_marks and are_marks(rows, len(meaning.names or labels.names)):
+        meaning = order_of_marks(max(map(len, rows)), labels, meaning)
+        rows = [places_of_ones(row) for row in rows]
+    reader = LabelReader(labels, meaning)
+    read = lru_cache(None, typed=True)(reader.read)
+    gold_of_rows = []
+    unread = Counter[str]()
+    for row, count in zip(rows, counts or repeat(1), strict=False):
+        gold_of_row: list[int | str] = []
+        for value in row:
+            gold = read(value)
+            if gold is None:
+                unread[reader.name_of(value)] += count
+            else:
+                gold_of_row += gold
+        gold_of_rows.append(tuple(gold_of_row))
+    if unread:
+        raise InputError(_advice(unread, labels))
+    return gold_of_rows
+
+
+def agrees(gold: Gold, name: str, id_: int) -> bool | None:
+    """Return whether a predicted label is among the gold labels, None if they are missing."""
+    if not gold:
+        return None
+    return any(label == (name if isinstance(label, str) else id_) for label in gold)
+
+
+def matches_gold(results: Sequence[Record], gold: Any, gold_labels: Any = None) -> list[bool | None]:
+    """Return whether each result's prediction is its gold label; None without a prediction or gold label.
+
+    Args:
+        results: The results.
+        gold: A gold label for each of them: a list, or a column, whose data set may name its classes.
+        gold_labels: What the caller says of their values, see `meaning_of`.
+
+    Raises:
+        InputError: If the results have no labels, or it cannot be told which labels some values mean.
+    """
+    labels = _labels_of_results(results)
+    class_names = class_names_of(getattr(gold, "features", None))  # of a column of a data set
+    meaning = meaning_of(gold_labels, class_names)
+    gold_of_results = read_gold(list(gold), labels, meaning)
+    if not meaning.mapping and not meaning.count_labels:
+        _check_same_names(gold_of_results, labels, meaning.names)
+    are_right = []
+    for result, right in zip(results, gold_of_results, strict=True):
+        prediction = prediction_of(result)
+        are_right.append(None if prediction is None else agrees(right, prediction.label, prediction.id))
+    return are_right
+
+
+def _labels_of_results(results: Sequence[Record]) -> ModelLabels:
+    """Return the labels that results predict or explain, which need not be all of the model's."""
+    names: dict[int, str] = {}
+    kinds = set()
+    for result in results:
+        for target in result.scored.targets if result.error is None else ():
+            kinds.add(target.kind)
+            if target.id is not None:
+                names[target.id] = target.name
+        prediction = prediction_of(result)
+        if prediction is not None:
+            names[prediction.id] = prediction.label
+    if kinds & {"value", "cosine"}:
+        raise InputError("a regression has no right and wrong labels: filter by a function of the results")
+    return ModelLabels(names, complete=False, tokens="token" in kinds)
+
+
+def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Sequence[str]) -> None:
+    """Refuse gold labels whose names are others than those of the model, as far as results show these.
+
+    With the names of all classes every label of the model is among them. Without, several gold labels and several
+    labels of the model have at least one name in common.
+    """
+    gold_names = Counter(label for row in gold for label in row if isinstance(label, str))
+    if labels.tokens or labels.are_default_names or not gold_names:
+        return
+    shared = {labels.called(name) for name in class_names or gold_names} - {None}
+    if class_names:
+        are_same = len(shared) == len(set(labels.names.values()))
+    else:
+        are_same = bool(shared) or len(gold_names) == 1 or len(labels.names) == 1
+    if not are_same:
+        raise InputError(_advice(gold_names, labels))
+
+
+def _advice(unread: Mapping[str, int], labels: ModelLabels) -> str:
+    """Return the error for values of which it cannot be told what they mean, by the numbers of their rows."""
+    counts = [f"{one_line(value)!r} ({count})" for value, count in sorted(unread.items())]
+    more = f" and {len(counts) - LISTED} others" if len(counts) > LISTED else ""
+    first = quote(one_line(min(unread)))
+    has_numbers = any(whole_number_of(value) is not None for value in unread)
+    in_order = f", or {ID2LABEL} if whole numbers count the labels of the model from 0" if has_numbers else ""
+    return (
+        f"cannot tell which labels of the model ({labels}) these gold labels mean (number of rows): "
+        f"{', '.join(counts[:LISTED])}{more}; gold_labels (--gold-labels) says it by pairs: {first}=LABEL, "
+        f"{first}= to leave these rows out, {first}={first} to count them as wrong{in_order}"
+    )

@@ -1,0 +1,113 @@
+"""A call with several inputs of which some are wrong: all others have their results."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ..errors import InputError, NormXLogitError, UnsupportedModelError
+from ..inputs.texts import arrow_value, text_column
+from ..model.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.unexplained import Unexplained
+from .options import Options, Results
+
+Input = TypeVar("Input")
+Result = TypeVar("Result")
+
+
+def outcomes(
+    call: Callable[[list[Input]], Iterable[Result]],
+    inputs: list[Input],
+    raised: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = (),
+) -> Iterator[Result | NormXLogitError]:
+    """Call a function with inputs together, and with each half where that fails, until those that fail stand alone.
+
+    Args:
+        call: What is called with some of the inputs; it returns a result for each.
+        inputs: The inputs.
+        raised: Errors that are not of a single input, which are raised.
+
+    Yields:
+        For each input, in their order, its result, or the error of the call with this input alone.
+    """
+    if not inputs:
+        return
+    try:
+        results = list(call(inputs))
+    except raised:
+        raise
+    except NormXLogitError as error:
+        if len(inputs) == 1:
+            yield error
+            return
+        middle = (len(inputs) + 1) // 2
+        yield from outcomes(call, inputs[:middle], raised)
+        yield from outcomes(call, inputs[middle:], raised)
+    else:
+        yield from results
+
+
+def reason_alone(error: NormXLogitError) -> str:
+    """Return what an error says of an input that was the only one, without its number."""
+    without_place = re.sub(r"^input 0(,[^:]*)?: ", "", str(error))
+    return without_place.replace("input 0 ", "the input ")
+
+
+def explain_each(
+    model: TaskModel, inputs: Any, options: Options, explain: Callable[[Any, Options], Results]
+) -> Results:
+    """Explain several texts, and say of those that cannot be explained what is wrong with them.
+
+    Args:
+        model: The model.
+        inputs: What the caller gave.
+        options: The options of the call.
+        explain: Explains inputs under options; a single one, or several.
+
+    Raises:
+        InputError: If these are not texts.
+        NormXLogitError: If none of them can be explained, the error of the first.
+    """
+    texts = _several_texts(model, inputs)
+    options = replace(options, on_error=None)
+    if texts is None:
+        return explain(inputs, options)
+    options.check_count(len(texts))
+
+    def explain_some(indices: list[int]) -> Iterable[Attribution]:
+        explained = explain([texts[index] for index in indices], options.of_some(indices))
+        return [explained] if isinstance(explained, Attribution) else explained
+
+    of_texts = list(outcomes(explain_some, list(range(len(texts))), UnsupportedModelError))
+    errors = [outcome for outcome in of_texts if isinstance(outcome, NormXLogitError)]
+    if errors and len(errors) == len(texts):
+        raise errors[0]
+    results: list[Any] = []
+    for text, outcome in zip(texts, of_texts, strict=True):
+        results.append(_unexplained(text, outcome) if isinstance(outcome, NormXLogitError) else outcome)
+    return Attributions(results)
+
+
+def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
+    """Return the texts or pairs that a caller gave; None for a single one."""
+    if model.task.reads != "text":
+        raise InputError(f"on_error='keep' is for texts, not for what {model.name} reads")
+    inputs = arrow_value(text_column(inputs))
+    if isinstance(inputs, str | tuple | bytes | Mapping) or not isinstance(inputs, Iterable):
+        return None
+    texts = list(inputs)
+    if any(isinstance(text, Mapping) for text in texts):
+        raise InputError("on_error='keep' is for a list of texts or pairs, not of messages")
+    return texts
+
+
+def _unexplained(text: Any, error: NormXLogitError) -> Unexplained:
+    """Return what stands in the place of the result of a text."""
+    first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
+    return Unexplained(
+        reason=reason_alone(error),
+        text=first if isinstance(first, str) else None,
+        text_pair=second if isinstance(second, str) else None,
+    )
