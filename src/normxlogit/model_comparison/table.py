@@ -68,7 +68,7 @@ class Summary:
         changes = [[cell(change), cell(str(count), count)] for change, count in self.changes.most_common()]
         words = []
         for (key, answers), count in self.carried.items():
-            scores, word = self.scores[key, answers], common_spelling(self.spellings[key].elements())
+            scores, word = self.scores[key, answers], common_spelling(self.spellings[key])
             words.append((word, answers, count, len(scores), sum(scores) / len(scores)))
         rows = [
             [cell(word), cell(answers), *(cell(f"{number:.4g}", number) for number in numbers)]

@@ -1,6 +1,6 @@
 """`Attributions`: a sequence of results with slices, drawings, files, tables and comparisons of methods."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from pathlib import Path
@@ -149,11 +149,11 @@ class Attributions(Sequence[R], Exports):
                 of each first.
         """
         means: defaultdict[str, list[float]] = defaultdict(list)  # of each word, in each text that has it
-        spellings: defaultdict[str, list[str]] = defaultdict(list)
+        spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for result in self:
             for key, words in _words_by_key(result).items():
                 means[key].append(float(np.mean([word.score for word in words])))
-                spellings[key] += [word.text for word in words]
+                spellings[key].update(word.text for word in words)
         totals = [
             WordTotal(common_spelling(spellings[key]), float(np.mean(of_word)), len(of_word))
             for key, of_word in means.items()

@@ -19,7 +19,7 @@ other words are other texts.
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal
@@ -200,13 +200,15 @@ def unicode_forms(text: str) -> list[str]:
     return list(dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in forms)]))
 
 
-def common_spelling(spellings: Iterable[str]) -> str:
+def common_spelling(spellings: Mapping[str, int]) -> str:
     """Return how lists write a word: the most frequent of its spellings, in small letters; of several the first.
 
     Args:
-        spellings: The word as it stands in texts, again for each place.
+        spellings: How often the word stands in texts in each way.
     """
-    counts = Counter(unicodedata.normalize("NFC", spelling.strip()).lower() for spelling in spellings)
+    counts = Counter[str]()
+    for spelling, count in spellings.items():
+        counts[unicodedata.normalize("NFC", spelling.strip()).lower()] += count
     return max(sorted(counts), key=counts.__getitem__)
 
 

@@ -186,3 +186,16 @@ def test_the_page_says_it_in_short_and_folds_what_is_long(tmp_path, capsys):
     wrong = rest[rest.index("Wrong answers") :]
     folded = wrong.index("<details>")
     assert "<summary>" in wrong[folded : folded + 40], "a long text is folded"
+
+
+def test_a_word_is_one_in_whatever_way_it_is_written(tmp_path):
+    explainer = Explainer.from_pretrained()
+    ways = ["wonderful", "Wonderful", "wonder\u00adful", "ＷＯＮＤＥＲＦＵＬ"] * 3
+    ways += ["don’t", "don't", "Ko\u0308ln", "köln"] * 3
+    texts = [f"a film {number} {way}" for number, way in enumerate(ways)]
+    attribute(explainer, [{"text": text} for text in texts], tmp_path / "run", Predictions(target="positive"))
+    summary = summarize(tmp_path / "run", top=50, min_texts=1)
+    units = {unit.text: unit.texts for unit in (*summary.highest, *summary.against) if unit.label == "positive"}
+    assert set(units) <= {"a", "film", "wonderful", "don't", "köln", *map(str, range(len(texts)))}
+    assert all(units.get(text, count) == count for text, count in {"wonderful": 12, "don't": 6, "köln": 6}.items())
+    assert {"wonderful", "don't"} & set(units)

@@ -13,6 +13,7 @@ from ...leave_out.outcomes import Outcomes, in_batches
 from ...long_runs.model_identity import identity_of
 from ...model.task_model import TaskModel
 from ...results.units.units import word_groups
+from ...text.same import word_key
 from .run_tables import RunTables
 
 Words = tuple[str, ...]
@@ -56,8 +57,9 @@ class Phrase:
 
     def _places(self, words: Words) -> list[int]:
         """Return the words of a text at which it begins."""
-        names, count = [word.strip().lower() for word in words], self.words
-        return [i for i in range(len(names) - count + 1) if " ".join(names[i : i + count]) == self.name]
+        key = " ".join(map(word_key, self.name.split(" ")))
+        keys, count = [word_key(word.strip()) for word in words], self.words
+        return [i for i in range(len(keys) - count + 1) if " ".join(keys[i : i + count]) == key]
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:

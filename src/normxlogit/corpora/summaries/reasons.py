@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...model.task_model import TaskModel
 from .changed_texts import Parts, Phrase, joined, logits_of, parts_of_rows, whole_texts
-from .run_tables import RunTables
+from .run_tables import LISTED_WORD, RunTables
 from .units import Reason, Share, Z, share_of
 
 SAMPLE = 400
@@ -109,6 +109,8 @@ def _changed(label: str, changes: Changes, answers: Mapping[Parts, str]) -> Shar
 
 def _phrases(run: RunTables, where: str, layer: int, top: int, min_texts: int, count: int) -> list[Candidate]:
     """Return the words and pairs of words that are most surely connected with a prediction, punctuation too."""
+    word = LISTED_WORD.format(table="of_word", unit="flat.word")
+    next_word = LISTED_WORD.format(table="of_next", unit="flat.next")
     run.ask(
         f"""
         CREATE TEMP TABLE phrases AS
@@ -121,11 +123,15 @@ def _phrases(run: RunTables, where: str, layer: int, top: int, min_texts: int, c
                    unnest(scores) AS score, unnest(list_append(scores[2:], 0)) AS next_score,
                    list_sum(list_transform(scores, lambda x: abs(x))) AS total
             FROM scored
+        ), named AS (
+            SELECT flat.*, {word} AS name, {next_word} AS next_name
+            FROM flat LEFT JOIN spellings AS of_word ON flat.word = of_word.spelling
+            LEFT JOIN spellings AS of_next ON flat.next = of_next.spelling
         ), each AS (
-            SELECT row, prediction, 1 AS size, lower(trim(word)) AS name, score / total AS share FROM flat
+            SELECT row, prediction, 1 AS size, name, score / total AS share FROM named
             UNION ALL
-            SELECT row, prediction, 2, lower(trim(word)) || ' ' || lower(trim(next)), (score + next_score) / total
-            FROM flat WHERE next IS NOT NULL
+            SELECT row, prediction, 2, name || ' ' || next_name, (score + next_score) / total
+            FROM named WHERE next IS NOT NULL
         )
         SELECT row, prediction, size, name, avg(share) AS share FROM each GROUP BY ALL
         """  # noqa: S608  # numbers

@@ -1,5 +1,6 @@
 """The shards of a corpus run as a table that DuckDB queries."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from ...errors import DataError, reason_of
 from ...long_runs.tables import arrow_module
 from ...results.storage.schema import plain
 from ...results.storage.tables import optional_module
+from ...text.same import common_spelling, word_key
 from ..columns import CORPUS
 from ..folder import MANIFEST, REPAIR, Folder
 from .units import SIGNALS
@@ -42,6 +44,15 @@ class RunSummary:
         """Return everything as plain values."""
         state: dict[str, Any] = plain(self)
         return state
+
+
+LISTED_WORD = "coalesce({table}.word, lower(trim({unit})))"
+"""The word that lists have for a unit as it stands in texts, where its spelling was joined from `spellings`."""
+
+
+def _listed_word(key: str, spellings: Counter[str]) -> str:
+    """Return how lists write a word with some spellings: as its form of ASCII letters and digits if it has one."""
+    return key if key.isascii() and key.isalnum() else common_spelling(spellings)
 
 
 class RunTables:
@@ -121,6 +132,33 @@ class RunTables:
             """  # noqa: S608  # a column's name
         )
         self.ask("CREATE TEMP VIEW distinct_texts AS SELECT * FROM shards WHERE row IN (SELECT row FROM first_rows)")
+
+    def make_spellings(self) -> None:
+        """Make `spellings`: for each word as it stands in texts the `word` of which it is a spelling.
+
+        Words that differ in Unicode's forms, typography or Markdown count as one, as everywhere (`text.same`). A word
+        of ASCII letters and digits is not in the table: it is itself in small letters, see `LISTED_WORD`.
+        """
+        units = "words" if self.unit == "words" else "units"
+        counts = self.ask(
+            f"""
+            WITH flat AS (SELECT unnest({units}) AS spelling FROM shards)
+            SELECT spelling, count(*) FROM flat
+            WHERE NOT regexp_matches(spelling, '^ *[A-Za-z0-9]+ *$') GROUP BY spelling
+            """  # noqa: S608  # a column's name
+        )
+        by_key: dict[str, Counter[str]] = {}
+        for spelling, count in counts:
+            by_key.setdefault(word_key(spelling), Counter())[spelling] += count
+        words = {key: _listed_word(key, spellings) for key, spellings in by_key.items()}
+        columns = {
+            "spelling": [spelling for spelling, _ in counts],
+            "word": [words[word_key(spelling)] for spelling, _ in counts],
+        }
+        arrow = arrow_module()
+        schema = arrow.schema({"spelling": arrow.string(), "word": arrow.string()})
+        self._connection.register("listed_spellings", arrow.table(columns, schema=schema))
+        self.ask("CREATE TEMP TABLE spellings AS SELECT * FROM listed_spellings")
 
     def notes_of(self, rows: Sequence[int]) -> dict[int, list[str]]:
         """Return the notes on the results of some rows, such as that the model does not know their words."""

@@ -133,6 +133,7 @@ def summarize(
             _check_for_answers(gold, columns, count)
             return summarize_citations(run, top)
         run.make_distinct_texts()
+        run.make_spellings()
         layer, special = layer_and_special(run)
         sum_up_units(run, layer)
         of_gold = {} if gold is None else compare_with_gold(run, gold, gold_labels, layer, top)

@@ -11,7 +11,7 @@ from ...model.task_model import TaskModel
 from ...results.storage.tables import optional_module
 from ...tasks.targets import index_of
 from .changed_texts import Parts, Phrase, logits_of, parts_of_rows, whole_texts
-from .run_tables import RunTables
+from .run_tables import LISTED_WORD, RunTables
 from .units import Fall, Unit
 
 LEAST_TEXTS = 2
@@ -56,14 +56,14 @@ def _rows_by_unit(
 
     `where` is the condition for the texts.
     """
+    word = LISTED_WORD.format(table="spellings", unit="unit")
     listed = sorted({(unit.label, unit.text) for unit in units})
     rows = run.ask(
         f"""
         WITH listed AS (SELECT unnest(?::VARCHAR[]) AS label, unnest(?::VARCHAR[]) AS text),
+        units AS (SELECT row, prediction, target, unnest(words) AS unit FROM distinct_texts WHERE {where}),
         words AS (
-            SELECT row, prediction, target,
-                   unnest(list_distinct(list_transform(words, lambda word: lower(trim(word))))) AS text
-            FROM distinct_texts WHERE {where}
+            SELECT DISTINCT row, prediction, target, {word} AS text FROM units LEFT JOIN spellings ON unit = spelling
         ), labelled AS (SELECT row, prediction, text, unnest(target) AS label FROM words)
         SELECT label, text, arg_min(row, hash(row), ?) FROM labelled JOIN listed USING (label, text)
         WHERE label = prediction OR NOT {predicted} GROUP BY label, text

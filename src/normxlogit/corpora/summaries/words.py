@@ -6,7 +6,7 @@ import numpy as np
 
 from ...results.attribution import last_visible
 from ...results.storage.tables import optional_module
-from .run_tables import RunTables
+from .run_tables import LISTED_WORD, RunTables
 from .units import Unit
 
 EXAMPLES = 3
@@ -62,6 +62,7 @@ def sum_up_units(run: RunTables, layer: int) -> None:
         )
         """
     )
+    word = LISTED_WORD.format(table="spellings", unit="unit")
     for first, last in _row_ranges(run):
         run.ask(
             f"""
@@ -76,9 +77,9 @@ def sum_up_units(run: RunTables, layer: int) -> None:
                        unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
                 FROM label
             ), in_text AS (
-                SELECT row, label, label = prediction AS predicted, lower(trim(unit)) AS text,
-                       avg(score::DOUBLE) AS score
-                FROM flat WHERE sequence IS NOT NULL AND regexp_matches(unit, '{NO_PUNCTUATION}') GROUP BY ALL
+                SELECT row, label, label = prediction AS predicted, {word} AS text, avg(score::DOUBLE) AS score
+                FROM flat LEFT JOIN spellings ON unit = spelling
+                WHERE sequence IS NOT NULL AND regexp_matches(unit, '{NO_PUNCTUATION}') GROUP BY ALL
             )
             SELECT label, predicted, text, count(*), sum(score), sum(score * score),
                    list_zip(arg_max(score, score, {EXAMPLES}), arg_max(row, score, {EXAMPLES})),
