@@ -75,7 +75,7 @@ def dense(model):
 
 
 def hook(model):
-    model.bert.encoder.layer[1].register_forward_hook(lambda _, __, output: output * 1.5)
+    model.bert.encoder.layer[1].output.register_forward_hook(lambda _, __, output: output * 1.5)
 
 
 def head_replaced(model):
@@ -88,9 +88,9 @@ def assigned(model):
     model.load_state_dict({k: v + 0.1 * torch.randn_like(v) for k, v in model.state_dict().items()}, assign=True)
 
 
-def attention_changed(model):
+def number_changed(model):
     for layer in model.bert.encoder.layer:
-        layer.attention.self.scaling = layer.attention.self.scaling * 3
+        layer.output.LayerNorm.eps = 0.5
 
 
 def forward_replaced(model):
@@ -119,11 +119,11 @@ CHANGES = {
     "no adapter": (adapted, lambda model: model.base_model.disable_adapter_layers()),
     "transformers' own adapter": (own_adapter, lambda model: model.disable_adapters()),
     "a hook": (bert, hook),
-    "a hook less": (lambda: bert(hook), lambda model: model.bert.encoder.layer[1]._forward_hooks.clear()),
+    "a hook less": (lambda: bert(hook), lambda model: model.bert.encoder.layer[1].output._forward_hooks.clear()),
     "another head": (bert, head_replaced),
     "another bias": (bert, lambda m: setattr(m.classifier, "bias", nn.Parameter(m.classifier.bias + 1))),
     "other tensors": (bert, assigned),
-    "a number of a module": (bert, attention_changed),
+    "a number of a module": (bert, number_changed),
     "another forward": (bert, forward_replaced),
     "another class": (bert, class_replaced),
     "weights in place": (bert, in_place),

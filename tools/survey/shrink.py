@@ -6,6 +6,7 @@ set. A few families have numbers that hang together in other ways; they stand in
 """
 
 import dataclasses
+import inspect
 import re
 from typing import Any
 
@@ -118,18 +119,19 @@ def shrink(
     """Shrink one configuration and those inside it, which the outer one may have made other than by their defaults."""
     kind = type(config)
     settings: dict[str, Any] = {}
-    names = {field.name for field in dataclasses.fields(kind)}
-    for field in dataclasses.fields(kind):
+    defaults = _defaults(kind)
+    names = set(defaults)
+    for name, default in defaults.items():
         try:
-            value = getattr(config, field.name, None)
+            value = getattr(config, name, None)
         except (AttributeError, RuntimeError):  # one that differs by layer
-            value = field.default
+            value = default
         if isinstance(value, PretrainedConfig):
-            settings[field.name] = shrink(value, nested=True)
-        elif field.default is not None:  # a number that the configuration works out itself follows the others
-            small = _small(field.name, value)
-            if small != value or (nested and isinstance(value, int | float | str) and value != field.default):
-                settings[field.name] = small
+            settings[name] = shrink(value, nested=True)
+        elif default is not None:  # a number that the configuration works out itself follows the others
+            small = _small(name, value)
+            if small != value or (nested and isinstance(value, int | float | str) and value != default):
+                settings[name] = small
     kinds = getattr(config, "layer_types", None)
     if (
         "layer_types" in names
@@ -147,6 +149,18 @@ def shrink(
     result = kind(**settings | PARTICULARS.get(kind.model_type, {}) | (options or {}))
     vars(result).update(FORCED.get(kind.model_type, {}))
     return result
+
+
+def _defaults(kind: type[PretrainedConfig]) -> dict[str, Any]:
+    """Return the settings of a class of configurations with their defaults.
+
+    Configurations are data classes since transformers 5.4; before, the settings are the arguments of the constructor.
+    """
+    if dataclasses.is_dataclass(kind):
+        return {field.name: field.default for field in dataclasses.fields(kind)}
+    parameters = inspect.signature(kind).parameters.values()
+    named = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return {each.name: each.default for each in named}
 
 
 def _small(name: str, value: Any) -> Any:

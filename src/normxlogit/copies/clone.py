@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
-from transformers.utils import output_capturing
 
+from ..compat import RECORDER_CLASSES, RECORDING_MARK, RECORDING_MODULE
 from ..errors import UnsupportedModelError
-from .snapshot import INSTALLED_MARK, RECORDING, TABLES
+from .snapshot import TABLES
 
 MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
 """Containers that a forward pass may change; a copy has its own."""
@@ -227,10 +227,9 @@ def _rebind_container(value: Any, copies: dict[int, Any]) -> Any:
 
 def register_recorders(model: nn.Module) -> None:
     """Register the classes of an unpickled model in transformers' registry of what returns hidden states."""
-    registry: dict[str, Any] = getattr(output_capturing, "_CAN_RECORD_REGISTRY", {})
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
-            dict.setdefault(registry, str(type(module)), getattr(module, "_can_record_outputs", None))
+            dict.setdefault(RECORDER_CLASSES, str(type(module)), getattr(module, "_can_record_outputs", None))
 
 
 def without_recording_hooks(model: nn.Module) -> nn.Module:
@@ -241,10 +240,11 @@ def without_recording_hooks(model: nn.Module) -> nn.Module:
     for module in copied.modules():
         for number in _recording_hooks(module):
             del module._forward_hooks[number]
-        module.__dict__.pop(INSTALLED_MARK, None)
+        module.__dict__.pop(RECORDING_MARK, None)
     return copied.train(model.training)
 
 
 def _recording_hooks(module: nn.Module) -> list[int]:
     """Return the ids of transformers' recording hooks."""
-    return [number for number, hook in module._forward_hooks.items() if getattr(hook, "__module__", "") == RECORDING]
+    hooks = module._forward_hooks.items()
+    return [number for number, hook in hooks if getattr(hook, "__module__", "") == RECORDING_MODULE]

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-RECORDING = "transformers.utils.output_capturing"
-"""The module of the hooks that transformers adds for `output_hidden_states` and leaves on the model."""
-INSTALLED_MARK = "_output_capturing_hooks_installed"
+from ..compat import RECORDING_MARK, RECORDING_MODULE
 
 TABLES = frozenset(nn.Module().__dict__)
 """Names of torch's own attributes of a module: its parameters, children and hooks."""
@@ -103,9 +101,9 @@ def _without_harmless(container: Any) -> Any:
     """Return a table without modes and recording hooks, and placeholders of offloaded weights as their kinds."""
     if not isinstance(container, dict):
         return container
-    left_out = (INSTALLED_MARK, "training") if "_parameters" in container else ()
+    left_out = (RECORDING_MARK, "training") if "_parameters" in container else ()
     return {
         name: (value.shape, value.dtype) if isinstance(value, Tensor) and value.is_meta else value  # renewed
         for name, value in container.items()
-        if name not in left_out and getattr(value, "__module__", "") != RECORDING
+        if name not in left_out and getattr(value, "__module__", "") != RECORDING_MODULE
     }

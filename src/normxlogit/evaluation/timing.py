@@ -11,6 +11,7 @@ import torch
 import transformers
 
 from .._version import __version__
+from ..compat import synchronise
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,6 @@ class Timing:
     def median(self) -> float:
         """The median of the rounds, in seconds."""
         return statistics.median(self.seconds)
-
-
-def synchronise() -> None:
-    """Wait until the device has finished its work."""
-    if torch.accelerator.is_available():
-        torch.accelerator.synchronize()
 
 
 def in_turn(

@@ -174,7 +174,7 @@ class Encoder:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
         first, second = pair_of(text)
         extra = ("special_tokens_mask", "attention_mask")
-        inputs = {name: list(rows[row]) for name, rows in encoded.items() if name not in extra}
+        inputs = {name: list(rows[row]) for name, rows in encoded.items() if name not in extra and self._reads(name)}
         offsets: Spans | None
         if self.tokenizer.is_fast:
             backend = encoded.encodings[row]  # type: ignore[index]
@@ -195,6 +195,10 @@ class Encoder:
         return Encoding(
             inputs, tokens, offsets, words, sequences, special, str(first), None if second is None else str(second)
         )
+
+    def _reads(self, name: str) -> bool:
+        """Return whether the model takes an input of the tokenizer: DistilBERT takes no types of tokens."""
+        return self.names is None or name == "input_ids" or name in self.names
 
     def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[tuple[int | None, ...], list[int | None]]:
         """Return which text, and which of its words, each token of a slow tokenizer is of, by counting their tokens."""

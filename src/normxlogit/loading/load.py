@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
+from ..compat import accelerator, auto_class
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.texts import is_existing_path
@@ -82,7 +82,7 @@ def load(
     if adapter is not None:
         load_options |= adapter.head_options(options)
     with _one_line_error(base, "the model"):
-        loader = getattr(transformers, head_task.models.auto_class)
+        loader = auto_class(head_task.models.auto_class)
         model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
     if not allow_missing_weights:
         _check_weights(base, model, info, () if adapter is None else adapter.shapes)
@@ -270,8 +270,7 @@ AUTO = "auto"
 def device_named(device: torch.device | str) -> torch.device:
     """Return the device with a name, if the machine has it."""
     if device == AUTO:
-        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return accelerator or torch.device("cpu")
+        return accelerator() or torch.device("cpu")
     try:
         requested = torch.device(device)
         torch.empty(0, device=requested)

@@ -10,9 +10,9 @@ from transformers import GenerationConfig
 from ..copies.arithmetic import full_float32
 from ..copies.memory import result_or_none
 from ..copies.run import private_clone
-from ..errors import InputError
+from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..parts.proofs import prompts_are_continued_as_alone
+from ..parts.proofs import cache_changes_nothing, prompts_are_continued_as_alone
 from .batch_attempts import batch_attempts, lengths_to_try
 from .model_copy import input_errors
 from .task_model import TaskModel
@@ -30,6 +30,7 @@ NEUTRAL_AT_ONE = {
 """Settings that have no effect at 1; all others have none if they are unset, false or 0."""
 
 TRIAL_STEPS = 2  # tokens that a trial generates: one after the prompt, and one with the cache
+TRIAL_PROMPT = 4  # tokens of a prompt in the trial of the cache: too few for a rotary embedding to stretch
 
 
 def generated_ids(
@@ -144,10 +145,39 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
 @full_float32()
 def _same_beside_longer(model: TaskModel, ids: list[int], length: int) -> bool:
     """Return whether a prompt's next logits are the same alone and in a batch with a text of `length` tokens."""
-    steps = {"max_new_tokens": TRIAL_STEPS, "min_new_tokens": TRIAL_STEPS, "do_sample": False}
-    config = GenerationConfig(**steps, pad_token_id=model.pad_id, output_logits=True, return_dict_in_generate=True)
     alone, batched = (
-        torch.stack([logits[0] for logits in _call_generate(model, texts, config, {}).logits])  # (2, V)
+        _trial_logits(model, texts)  # (2, V)
         for texts in ([ids], [ids, [model.filler] * length])
     )
     return prompts_are_continued_as_alone(alone, batched)
+
+
+def _trial_logits(model: TaskModel, texts: Sequence[list[int]], **settings: Any) -> Tensor:
+    """Return the logits of the next two tokens after the first of some prompts, (2, V)."""
+    steps = {"max_new_tokens": TRIAL_STEPS, "min_new_tokens": TRIAL_STEPS, "do_sample": False, **settings}
+    config = GenerationConfig(**steps, pad_token_id=model.pad_id, output_logits=True, return_dict_in_generate=True)
+    return torch.stack([logits[0] for logits in _call_generate(model, texts, config, {}).logits])
+
+
+@torch.inference_mode()
+def check_cache(model: TaskModel, prompt: Encoding) -> None:
+    """Refuse a model that answers a text otherwise with the cache of `generate` than in a pass over all of it.
+
+    Raises:
+        UnsupportedModelError: If the second token of a short generation has other logits with the cache.
+    """
+    generates = hasattr(model.copy.unmodified, "generate") and not prompt.media and prompt.source is None
+    if model.copy.cache_proved or not generates:
+        return
+    ids = prompt.ids[:TRIAL_PROMPT]
+    try:
+        with full_float32():
+            cached, anew = (_trial_logits(model, [ids], use_cache=use_cache) for use_cache in (True, False))
+    except InputError:  # it does not continue so short a prompt
+        return
+    if not cache_changes_nothing(cached, anew):
+        raise UnsupportedModelError(
+            f"{model.name} reads the beginning of a text otherwise once more follows, and `generate` keeps what it "
+            "read at first: a pass over prompt and answer is not what generated it, and cannot explain it"
+        )
+    model.copy.cache_proved = True

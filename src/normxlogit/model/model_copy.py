@@ -59,6 +59,7 @@ class ModelCopy:
         self.generates_batched = ProvedLengths()  # of prompts that are continued in one batch as alone, padded
         self.causal = ProvedLengths()  # of texts whose later tokens leave the states of earlier ones alone
         self.causal_with_media = ProvedLengths()
+        self.cache_proved = False  # whether `generate` answers with its cache as without
         self.lock = threading.RLock()
 
     @property

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
-from transformers.models.auto import modeling_auto as auto
 
+from ..compat import classes_in
 from ..copies.run import Pool
 from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
@@ -75,7 +75,7 @@ class ModelClasses:
         if by_ending:
             ending = self.auto_class.removeprefix("AutoModel")
             return bool(ending) and class_name.endswith(ending)
-        return bool(self.mapping) and class_name in getattr(auto, self.mapping).values()
+        return bool(self.mapping) and class_name in classes_in(self.mapping)
 
 
 class Task:

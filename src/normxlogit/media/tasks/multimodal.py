@@ -13,12 +13,14 @@ from torch import Tensor
 from transformers import AutoProcessor
 from transformers.utils.generic import ModelOutput
 
+from ...copies.arithmetic import full_float32
 from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
+from ...parts.proofs import later_tokens_change_nothing
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.base import ModelClasses, Region, TaskName, of_prompt
 from ...tasks.language import CausalLM
@@ -50,6 +52,7 @@ class MultimodalLM(CausalLM):
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
         self._boxes = PictureBoxes(partial(self._alone, "image"))
         self._spectra: dict[int, Spectrum] = {}
+        self._keeping: dict[tuple[Any, ...], bool] = {}  # by what was told of the prompt's last token and the next
 
     def check_generates(self, model: TaskModel) -> None:
         """Refuse encoder-decoder models: only their encoder reads the picture."""
@@ -142,23 +145,68 @@ class MultimodalLM(CausalLM):
         return self.appended(model, before, ids), len(before)
 
     def appended(self, model: TaskModel, before: Encoding, ids: list[int]) -> Encoding:
-        """Return a prompt with tokens appended, and the inputs that the model's `generate` adds for each.
+        """Return a prompt with tokens appended, and what the model's `generate` tells it of each.
 
         PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
+
+        Raises:
+            UnsupportedModelError: If the model reads the prompt otherwise once tokens follow it.
         """
         appended = super().appended(model, before, ids)
+        of_tokens = self._inputs_of_generated(model, before, appended)
+        if not of_tokens:
+            return appended
+        told_by_generate = replace(appended, inputs={**appended.inputs, **of_tokens})
+        if not self._keeps_prompt(model, before, told_by_generate):
+            return self._told_otherwise(model, before, told_by_generate, of_tokens)
+        return told_by_generate
+
+    def _inputs_of_generated(self, model: TaskModel, before: Encoding, appended: Encoding) -> dict[str, list[int]]:
+        """Return the inputs along the tokens, as `generate` continues those of the prompt; none without media."""
         generation_inputs = {
             name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"
         }
-        for _ in ids if before.media and generation_inputs else ():
+        if not before.media or not generation_inputs:
+            return {}
+        for _ in range(len(appended) - len(before)):
             generation_inputs = cast(Any, model.unmodified)._update_model_kwargs_for_generation(
                 ModelOutput(), generation_inputs
             )
         updated = {name: values[0].tolist() for name, values in generation_inputs.items() if isinstance(values, Tensor)}
-        of_tokens = {
+        return {
             name: values for name, values in updated.items() if name in appended.inputs and len(values) == len(appended)
         }
-        return replace(appended, inputs={**appended.inputs, **of_tokens})
+
+    def _keeps_prompt(self, model: TaskModel, before: Encoding, followed: Encoding) -> bool:
+        """Return whether a prompt has the same states alone, which `generate` keeps, as with tokens that follow it.
+
+        What `generate` tells of generated tokens holds for its passes over one token each. Transformers 5.5 tells
+        PaliGemma that they are of the prompt: in a pass over both, the prompt would read the answer.
+        """
+        told = tuple((name, *values[len(before) - 1 : len(before) + 1]) for name, values in followed.inputs.items())
+        told = tuple(each for each in told if each[0] != "input_ids")
+        if told not in self._keeping:
+            with torch.inference_mode(), full_float32():
+                alone, both = (
+                    model.run(model.batch([encoding], [0]), predict=False).hidden[0] for encoding in (before, followed)
+                )
+            self._keeping[told] = later_tokens_change_nothing(alone, both[: len(before)])
+        return self._keeping[told]
+
+    def _told_otherwise(
+        self, model: TaskModel, before: Encoding, followed: Encoding, of_tokens: Mapping[str, list[int]]
+    ) -> Encoding:
+        """Return a prompt and the tokens that follow it, told as the other of two types, if the prompt is kept so."""
+        for name, values in of_tokens.items():
+            generated = values[len(before) :]
+            others = [*values[: len(before)], *(int(value == 0) for value in generated)]
+            encoding = replace(followed, inputs={**followed.inputs, name: others})
+            if self._keeps_prompt(model, before, encoding):
+                return encoding
+        raise UnsupportedModelError(
+            f"{model.name} reads a prompt otherwise once an answer follows it, and `generate` does not: what it was "
+            f"told of generated tokens ({', '.join(of_tokens)}) does not say that they come after the prompt"
+        )
 
     def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
         """Return a batch of one text with its pictures and sounds."""

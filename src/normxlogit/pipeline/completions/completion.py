@@ -15,6 +15,7 @@ from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
 from ...model.batch_attempts import batch_attempts, is_causal
+from ...model.generation import check_cache
 from ...model.task_model import ForwardPass, TaskModel, to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
@@ -123,7 +124,10 @@ def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int 
     encodings = [completion.context for completion in batch for _ in range(copies)]
     contexts = model.batch(encodings, list(range(len(encodings))), encode_sources=not scores_source)
     run = method.forward(model, contexts, options.layers, predict=False)
-    return run if is_causal(model, run, min(completion.start for completion in batch)) else None
+    if is_causal(model, run, min(completion.start for completion in batch)):
+        return run
+    check_cache(model, first)
+    return None
 
 
 def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int:

@@ -1,0 +1,61 @@
+"""What differs between the versions of transformers and torch: the only file that may depend on one.
+
+Each entry says which versions have which form. It asks for the form that is there, not for a number. Where behaviour
+differs and a score could be wrong, a proof of `parts/proofs.py` decides, not an entry here.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import torch
+import transformers
+from transformers.models.auto import modeling_auto
+
+try:  # transformers 5.5 and later
+    from transformers.utils import output_capturing as _recording
+except ImportError:  # 5.0 and before
+    from transformers.utils import generic as _recording
+
+# --- how transformers records hidden states for `output_hidden_states` ------------------------------------------------
+
+RECORDER_CLASSES: dict[str, Any] = getattr(_recording, "_CAN_RECORD_REGISTRY", {})
+"""The registry of classes that record them: 4.51 has none, 4.57 and 5.0 that of `generic`."""
+
+RECORDING_MODULE = "transformers.utils.output_capturing"
+"""The module of the hooks that transformers 5.5 and later add and leave on the model; 5.0 and before add none."""
+
+RECORDING_MARK = "_output_capturing_hooks_installed"
+"""The attribute of a model that has such hooks."""
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+AUTO_CLASS_BEFORE = {"AutoModelForMultimodalLM": "AutoModelForSeq2SeqLM"}
+"""Auto classes of transformers 5.0 and later, and the one that loaded their models before."""
+
+
+def auto_class(name: str) -> Any:
+    """Return the auto class of transformers with a name, or the one that loads the same models in older versions."""
+    return getattr(transformers, name, None) or getattr(transformers, AUTO_CLASS_BEFORE[name])
+
+
+def classes_in(mapping: str) -> Collection[Any]:
+    """Return the names of the classes in one of transformers' mappings; none where an older version lacks it."""
+    return getattr(modeling_auto, mapping, {}).values()
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------
+
+
+def accelerator() -> torch.device | None:
+    """Return the accelerator of the machine, None if there is none; torch before 2.6 has no name for it."""
+    if hasattr(torch, "accelerator"):
+        return torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else None
+    return None if kind is None else torch.device(kind)
+
+
+def synchronise() -> None:
+    """Wait for what the accelerator of the machine was given to do."""
+    device = accelerator()
+    if device is not None:
+        getattr(torch, device.type).synchronize()

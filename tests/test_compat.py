@@ -1,0 +1,60 @@
+"""What differs between versions of transformers and torch stands in one file, and works in the older form, too."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers
+from transformers.models.auto import modeling_auto
+
+from normxlogit import Explainer, compat
+from tests import tiny
+
+SOURCE = Path(compat.__file__).parent
+ASKS = re.compile(
+    r"is_(?:torch|transformers)\w*_version|packaging|\bVersion\(|hasattr\((?:torch|transformers)\b|"
+    r"(?:torch|transformers)\.__version__ *[<>=!]|except (?:Import|Attribute)Error.*transformers"
+)
+
+
+def test_nothing_else_asks_for_a_version():
+    files = [path for path in SOURCE.rglob("*.py") if path != Path(compat.__file__)]
+    assert [str(path) for path in files if ASKS.search(path.read_text())] == []
+
+
+def test_an_auto_class_that_an_older_transformers_lacks_is_the_one_before(monkeypatch):
+    older = SimpleNamespace(AutoModelForSeq2SeqLM=transformers.AutoModelForSeq2SeqLM)
+    with monkeypatch.context() as patched:
+        patched.setattr(compat, "transformers", older)
+        assert compat.auto_class("AutoModelForMultimodalLM") is transformers.AutoModelForSeq2SeqLM
+    assert compat.auto_class("AutoModelForCausalLM") is transformers.AutoModelForCausalLM
+
+
+def test_a_mapping_that_an_older_transformers_lacks_holds_no_classes(monkeypatch):
+    monkeypatch.delattr(modeling_auto, "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES", raising=False)
+    assert not compat.classes_in("MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
+    assert "LlamaForCausalLM" in compat.classes_in("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES")
+
+
+@pytest.mark.parametrize("kind", [None, "cuda", "mps"])
+def test_a_torch_without_a_name_for_accelerators_has_those_of_its_back_ends(monkeypatch, kind):
+    monkeypatch.delattr(torch, "accelerator", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: kind == "cuda")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: kind == "mps")
+    assert compat.accelerator() == (None if kind is None else torch.device(kind))
+
+
+def test_a_model_that_was_asked_for_hidden_states_is_explained_and_pickled_alike():
+    explainer = tiny.explainer("llama", "CausalLM")
+    before = explainer.generate("the movie is", max_new_tokens=2).scores
+    explainer.model(torch.tensor([[5, 6, 7]]), output_hidden_states=True)
+    assert (explainer.generate("the movie is", max_new_tokens=2).scores == before).all()
+
+
+def test_types_of_tokens_are_for_models_that_take_them():
+    """DistilBERT takes none; with 4.57 its own forward refuses them, with 5.5 it ignores them."""
+    model, text = tiny.model("distilbert"), "the movie is not good"
+    with_types = Explainer(model, tiny.tokenizer_for("bert"))
+    assert (with_types(text).scores == Explainer(model, tiny.tokenizer_for("distilbert"))(text).scores).all()
