@@ -58,3 +58,22 @@ def test_types_of_tokens_are_for_models_that_take_them():
     model, text = tiny.model("distilbert"), "the movie is not good"
     with_types = Explainer(model, tiny.tokenizer_for("bert"))
     assert (with_types(text).scores == Explainer(model, tiny.tokenizer_for("distilbert"))(text).scores).all()
+
+
+def test_weights_of_other_shapes_are_named_as_old_and_new_versions_list_them():
+    assert compat.other_shapes({"mismatched_keys": ["head.weight"]}) == {"head.weight": "head.weight"}
+    shapes = [("head.weight", (3, 4), (2, 4))]
+    assert compat.other_shapes({"mismatched_keys": shapes}) == {"head.weight": "head.weight (3, 4) for (2, 4)"}
+
+
+def test_a_response_template_is_read_where_the_tokenizer_can():
+    declares = {"response_template": {"fields": {}}}
+    assert not compat.parses_responses(SimpleNamespace(**declares))
+    assert compat.parses_responses(SimpleNamespace(**declares, parse_response=print))
+    assert not compat.parses_responses(SimpleNamespace(response_template=None, parse_response=print))
+
+
+def test_weights_are_loaded_in_the_type_that_was_asked_for(tmp_path):
+    tiny.save(tmp_path, "distilbert")
+    explainer = Explainer.from_pretrained(tmp_path, dtype=torch.float64, device="cpu")
+    assert explainer.model.dtype == torch.float64

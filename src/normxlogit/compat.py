@@ -4,7 +4,7 @@ Each entry says which versions have which form. It asks for the form that is the
 differs and a score could be wrong, a proof of `parts/proofs.py` decides, not an entry here.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -41,6 +41,28 @@ def auto_class(name: str) -> Any:
 def classes_in(mapping: str) -> Collection[Any]:
     """Return the names of the classes in one of transformers' mappings; none where an older version lacks it."""
     return getattr(modeling_auto, mapping, {}).values()
+
+
+DTYPE = "dtype" if hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
+"""What `from_pretrained` and configurations call the type of the weights: `torch_dtype` in 4.51, `dtype` in 4.57."""
+
+
+def parses_responses(tokenizer: Any) -> bool:
+    """Return whether a tokenizer declares a response template and reads it, which 4.57 does not: marks say it there."""
+    return bool(getattr(tokenizer, "response_template", None)) and hasattr(tokenizer, "parse_response")
+
+
+def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
+    """Return the weights of a checkpoint with other shapes than the model's, each with what is known of its shapes.
+
+    Args:
+        info: What `from_pretrained` says of loading: names alone in 4.57, names with both shapes in 5.5.
+    """
+    listed = [(each, None, None) if isinstance(each, str) else each for each in info["mismatched_keys"]]
+    return {
+        name: name if saved is None else f"{name} {tuple(saved)} for {tuple(expected)}"
+        for name, saved, expected in listed
+    }
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------

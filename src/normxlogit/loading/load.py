@@ -15,7 +15,7 @@ from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
-from ..compat import accelerator, auto_class
+from ..compat import DTYPE, accelerator, auto_class, other_shapes
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.texts import is_existing_path
@@ -29,6 +29,10 @@ TOKENIZER = "its tokenizer"
 GGUF = ".gguf"
 CONFIGURATIONS = ("config.json", "adapter_config.json")
 """Files that describe the model in a folder."""
+NO_TOKENIZER = (
+    "{} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be unknown. Save the "
+    "tokenizer beside the model: tokenizer.save_pretrained(folder)"
+)
 NO_FILE = "does not appear to have a file named"
 """The message of transformers for a repository on the hub that lacks a file."""
 
@@ -76,14 +80,15 @@ def load(
     head_task = all_tasks()[task_of_head]
     if dtype is None:
         on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
-        dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
+        dtype = torch.float32 if on_cpu and getattr(config, DTYPE, None) == torch.float16 else "auto"
     load_options = {} if allow_pickle or is_gguf else {"use_safetensors": True}
     load_options |= base_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
     if adapter is not None:
         load_options |= adapter.head_options(options)
     with _one_line_error(base, "the model"):
         loader = auto_class(head_task.models.auto_class)
-        model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
+        load_options |= {DTYPE: dtype, "trust_remote_code": trust_remote_code}
+        model, info = loader.from_pretrained(base, **load_options)
     if not allow_missing_weights:
         _check_weights(base, model, info, () if adapter is None else adapter.shapes)
     if adapter is not None:
@@ -166,10 +171,14 @@ def _cause(error: Exception, source: str, part: str) -> str:
     line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
+    if isinstance(error, NameError) and "init_empty_weights" in str(error):  # of transformers 4.51
+        return "this transformers loads models by accelerate, which is not installed; run: pip install accelerate"
     if "custom code" in str(error) or "trust_remote_code" in str(error):
         return "its repository has code of its own: read it, and give trust_remote_code=True (--trust-remote-code)"
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
         return "its pickled weights are broken, or hold more than numbers"
+    if part == TOKENIZER and isinstance(error, TypeError) and "NoneType" in str(error):  # of 4.57, for no file at all
+        return NO_TOKENIZER.format(source)
     if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
         return f"{part} cannot be read: {remedy}"
     if "safetensors" in line and (not Path(source).is_dir() or any(Path(source).glob("*.bin"))):
@@ -210,9 +219,7 @@ def _check_weights(
     keys_by_problem = {
         "lacks": [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights],
         "has other shapes of": [
-            f"{key} {tuple(saved)} for {tuple(expected)}"
-            for key, saved, expected in info["mismatched_keys"]
-            if key not in adapter_weights
+            described for key, described in other_shapes(info).items() if key not in adapter_weights
         ],
         "cannot give": {str(e) for name in ("error_msgs", "conversion_errors") for e in info.get(name) or ()},
     }
@@ -228,10 +235,7 @@ def _check_weights(
 def _check_tokenizer(source: str, tokenizer: Any) -> None:
     """Refuse the empty tokenizer that transformers builds when the files are missing."""
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise InputError(
-            f"{source} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be "
-            "unknown. Save the tokenizer beside the model: tokenizer.save_pretrained(folder)"
-        )
+        raise InputError(NO_TOKENIZER.format(source))
 
 
 def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:

@@ -11,6 +11,7 @@ import torch
 from jinja2 import TemplateError
 from transformers import GenerationConfig
 
+from ...compat import parses_responses
 from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, read_prompt
@@ -40,7 +41,7 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Reason
     """
     given = tuple(map(str.strip, cast(Any, spec))) if are_marks(spec) else None
     opening, ending = marks = cast(tuple[str, str], given) or reasoning_marks(model.reader)
-    declared = spec is None and getattr(model.tokenizer, "response_template", None)
+    declared = spec is None and parses_responses(model.tokenizer)
     if spec is not None and not are_marks(spec):
         spans = _checked(spec, completion)
     elif declared and (thought := _parsed(model.tokenizer, completion, prompt)) in completion and thought:
