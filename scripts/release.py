@@ -28,7 +28,7 @@ NEEDED = (
 LEFT_OUT = (".ci/", ".gitignore", ".pre-commit-config.yaml", "site/")
 """What is in a checkout and in no sdist."""
 
-METADATA = ("License-Expression: Apache-2.0", "Requires-Python: <3.14,>=3.10", "Provides-Extra: eval")
+METADATA = ("License-Expression: Apache-2.0", "Requires-Python: <3.15,>=3.10", "Provides-Extra: eval")
 
 
 def checkout() -> set[str]:

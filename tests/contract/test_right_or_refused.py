@@ -61,7 +61,7 @@ def test_a_configuration_of_a_larger_model_has_no_weights_here(folder):
 
 def test_weights_of_other_shapes_would_be_random(folder):
     configure(folder, id2label={str(i): f"L{i}" for i in range(5)}, label2id={f"L{i}": i for i in range(5)})
-    refuse(folder, r"has other shapes of classifier.bias \(2,\) for \(5,\), classifier.weight")
+    refuse(folder, r"has other shapes of classifier.bias.*, classifier.weight")
     allowed = Explainer.from_pretrained(folder, allow_missing_weights=True)
     assert [target.name for target in allowed("the cat", target=ALL).targets] == ["L0", "L1", "L2", "L3", "L4"]
 

@@ -76,7 +76,7 @@ class Recording(TorchFunctionMode):
         if (x is not None or proof is not None) and isinstance(result, Tensor) and result.grad_fn is not None:
             node: Any = result.grad_fn
             if x is not None:
-                node.metadata[INPUT] = x.grad_fn
+                node.metadata[INPUT] = x  # and not its node, which torch 2.6 and before empties once no tensor has it
             if proof is not None:
                 proof.note(node, result)
         return result

@@ -21,7 +21,7 @@ Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None] | None
 Slope = Callable[[Any, Tensor, Gradients, Constant], Tensor | Gradients]
 
-INPUT = "normxlogit_input"  # key in a node's `metadata` for a node that saves its input, if torch saves only its output
+INPUT = "normxlogit_input"  # key in a node's `metadata` for a tensor whose node saves its input, if torch saves only its output
 VALUE = "normxlogit_value"  # key in a node's `metadata` for its held output, in a pass that is proved
 
 ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
@@ -180,7 +180,7 @@ def gated_linear_unit(node: Any, gradient: Tensor, inputs: Gradients, constant: 
 def noted_input(node: Any) -> Tensor | None:
     """Return the input of an operation that saves only its output; None if it was not noted."""
     saved = node.metadata.get(INPUT)
-    return None if saved is None else saved.saved_tensors[0].detach()
+    return None if saved is None else saved.grad_fn.saved_tensors[0].detach()
 
 
 def _input_of(node: Any, name: str) -> Tensor:
