@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
+from normxlogit.compat import synchronise
 from normxlogit.copies.memory import out_of_memory
 from normxlogit.errors import DataError, InputError
-from normxlogit.evaluation.timing import synchronise
 from normxlogit.explainer import Explainer
 from normxlogit.loading.load import AUTO, device_named
 

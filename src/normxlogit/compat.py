@@ -14,7 +14,7 @@ from transformers.models.auto import modeling_auto
 try:  # transformers 5.5 and later
     from transformers.utils import output_capturing as _recording
 except ImportError:  # 5.0 and before
-    from transformers.utils import generic as _recording
+    from transformers.utils import generic as _recording  # type: ignore[no-redef]
 
 # --- how transformers records hidden states for `output_hidden_states` ------------------------------------------------
 
@@ -58,7 +58,7 @@ def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
     Args:
         info: What `from_pretrained` says of loading: names alone in 4.57, names with both shapes in 5.5.
     """
-    listed = [(each, None, None) if isinstance(each, str) else each for each in info["mismatched_keys"]]
+    listed: list[Any] = [(each, None, None) if isinstance(each, str) else each for each in info["mismatched_keys"]]
     return {
         name: name if saved is None else f"{name} {tuple(saved)} for {tuple(expected)}"
         for name, saved, expected in listed

@@ -248,7 +248,7 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
             continue
         parts = {name: call.layer.get_submodule(getattr(paths, name)) for name in names}
         recorded = _record_parts(call, {name: getattr(paths, name) for name in names})
-        attention = recorded["attention"][1][1].float()  # (B, heads, T, T)
+        attention = _probabilities(recorded["attention"][1], type(model.module).__name__)  # (B, heads, T, T)
         value = recorded["value"][1].float()  # (B, T, H)
         pre_activation, activated = recorded["up"][1].float(), recorded["down"][0].float()  # (B, T, F) both
         yield EncoderLayer(
@@ -271,3 +271,14 @@ def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any
     sites = {name: (Site(path, is_input=True), Site(path)) for name, path in paths.items()}
     recorded = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.call_again).recorded
     return {name: (recorded.get(site_in), recorded[site_out]) for name, (site_in, site_out) in sites.items()}
+
+
+def _probabilities(returned: Any, name: str) -> Tensor:
+    """Return the probabilities that an attention returned; with transformers 4.51 it returns its output alone."""
+    if len(returned) < 2 or returned[1] is None:
+        raise UnsupportedModelError(
+            f"the attention of {name} returns no probabilities in this version of transformers, and the method needs "
+            "them: use a newer one, or frozen-gradient"
+        )
+    probabilities: Tensor = returned[1]
+    return probabilities.float()

@@ -81,7 +81,7 @@ def load(
     if dtype is None:
         on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
         dtype = torch.float32 if on_cpu and getattr(config, DTYPE, None) == torch.float16 else "auto"
-    load_options = {} if allow_pickle or is_gguf else {"use_safetensors": True}
+    load_options: dict[str, Any] = {} if allow_pickle or is_gguf else {"use_safetensors": True}
     load_options |= base_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
     if adapter is not None:
         load_options |= adapter.head_options(options)
