@@ -102,7 +102,7 @@ def cite(
             cited = explainer.cite(question, texts, **keywords)
     deliver_result(cited, kind, output)
     if verbose and (output is not None or kind not in ("html", "json")):
-        write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support))
+        write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support) + "\n")
 
 
 def _written_answer(text_or_file: str | None) -> str | None:

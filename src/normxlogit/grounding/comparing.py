@@ -1,0 +1,93 @@
+"""A sentence of an answer beside the source that it is compared with, and the words in which the two differ."""
+
+import math
+from collections import defaultdict
+from typing import NamedTuple
+
+from ..results.storage.schema import Index
+from ..text.boundaries import Span
+from .facts import ComparedText, Facts, StatedWord, all_words
+
+Places = tuple[tuple[Index, Index], ...]
+"""Spans of characters in the text of prompt and answer."""
+
+
+class Comparison(NamedTuple):
+    """A sentence beside a source.
+
+    Attributes:
+        source: The place of the source among all.
+        words: The words of the sentence that the source does not have.
+        source_words: The words of the source that the sentence does not have.
+    """
+
+    source: Index
+    words: Places
+    source_words: Places
+
+
+def compared(text: str, sentence: Span, source: int, span: Span) -> Comparison:
+    """Return a sentence beside a source, with the words in which they differ.
+
+    Args:
+        text: The prompt with the answer.
+        sentence: The sentence, in characters of it.
+        source: The place of the source among all.
+        span: The source, in characters of the text.
+    """
+    return Comparison(source, _only_in(text, sentence, span), _only_in(text, span, sentence))
+
+
+def _only_in(text: str, span: Span, other: Span) -> Places:
+    """Return the words of a part of a text that another part does not have."""
+    first, end = span
+    other_text, own = ComparedText(text[slice(*other)]), text[first:end]
+    differing = [(a, b) for a, b, kind in all_words(own) if not other_text.has(own[a:b], kind)]
+    return tuple((first + a, first + b) for a, b in differing)
+
+
+def nearest_source(facts: Facts, count: int) -> int | None:
+    """Return the place of the source that has most of a sentence's words; None if none has any.
+
+    A word counts by how few of the sources have it: log((1 + n) / how many). Numbers count only in a sentence without
+    other words: a source that says the same of something else may have the number.
+
+    Args:
+        facts: The facts of the sentence.
+        count: How many sources there are, n.
+    """
+    words = [word for word in facts.words if word.kind != "number" and word.sources] or facts.words
+    weights = defaultdict[int, float](float)
+    for word in words:
+        for source in word.sources:
+            weights[source] += math.log((1 + count) / len(word.sources))
+    return min(weights, key=lambda source: (-weights[source], source), default=None)
+
+
+def stating_sources(facts: Facts, count: int) -> tuple[int, ...] | None:
+    """Return the sources that have what a sentence states, the nearest one first; None if they lack a number or a name.
+
+    A number stands in the nearest source, or in one that has a word of the sentence which the nearest source lacks; a
+    name stands in any source. Numbers and names of the question are no statements.
+
+    Args:
+        facts: The facts of the sentence.
+        count: How many sources there are.
+    """
+    nearest = nearest_source(facts, count)
+    if nearest is None:
+        return None
+    stating = [nearest]
+    adding = {source for word in facts.words if nearest not in word.sources for source in _sources_of_word(word)}
+    for word in facts.words:
+        if word.kind == "word" or word.elsewhere or set(word.sources) & set(stating):
+            continue
+        having = [source for source in word.sources if word.kind == "name" or source in adding]
+        if not having:
+            return None
+        stating.append(having[0])
+    return tuple(stating)
+
+
+def _sources_of_word(word: StatedWord) -> tuple[int, ...]:
+    return () if word.kind == "number" else word.sources
