@@ -54,8 +54,8 @@ def cite(
         str,
         typer.Option(
             metavar="N|NAMES",
-            help='Leave this many of the first sources out, one by one, and edit words, to test the answer; "auto" '
-            "goes on until no other can come first, 0 tests nothing. Or each sentence, paragraph or message (a "
+            help='Leave this many of the first sources out, one by one, to test the answer; "auto" '
+            "goes on until no other can come first, 0 leaves none out. Or each sentence, paragraph or message (a "
             "document), each sentence of the answer's reasoning (reasoning), or names of sources and documents, "
             "separated by commas.",
         ),

@@ -26,7 +26,7 @@ from .base import Job, Step, check_choice, column, text_of
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
 
-TEXTS_OF_SOURCES = ("text", "units", "target", "question", "result_json")
+TEXTS_OF_SOURCES = ("text", "units", "target", "question", "sentence_missing", "result_json")
 """Columns of results that hold text of the input."""
 
 
