@@ -4,6 +4,7 @@ A word stands in a source if the source has it in any form that a reader takes f
 if the source has its value. Both are taken generously: a word that is said to stand in no source has no form there.
 """
 
+import calendar
 import unicodedata
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -67,7 +68,7 @@ class ComparedText:
 
     def __init__(self, text: str) -> None:
         self.form = comparable(text)
-        self.words = set(map(folded, _LETTERS.findall(text))) | set(_LETTERS.findall(self.form.text))
+        self.words = set(map(folded, _LETTERS.findall(text))) | set(_LETTERS.findall(self.form.text)) | _months(text)
         self.stems = {word[:STEM] for word in self.words if len(word) >= STEM}
         self.numbers = {value for number in _NUMBER.findall(text) for value in _values_in(number)}
 
@@ -75,8 +76,9 @@ class ComparedText:
         """Return whether a word, or each part of it, stands in the text."""
         if kind == "number":
             return self._has_number(word)
-        parts = _LETTERS.findall(word)
-        return self._has_form(folded(word), kind) or all(self._has_form(folded(part), kind) for part in parts)
+        parts = [part for part in _LETTERS.findall(word) if len(part) > 1]  # not the first letter of "o'clock"
+        has_parts = bool(parts) and all(self._has_form(folded(part), kind) for part in parts)
+        return has_parts or self._has_form(folded(word), kind)
 
     def _has_number(self, number: str) -> bool:
         parts = [number_values(digits) for digits in _DIGITS.findall(number)]
@@ -181,6 +183,13 @@ def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
     return "name" if word[0].isupper() and len(word) > 1 and not begins else "word"
 
 
+def _months(text: str) -> set[str]:
+    """Return the names of the months of a text's dates in digits, "2026-05-09", in the language of the process."""
+    numbers = {int(month) for month in _ISO_MONTH.findall(text)}
+    names = [name for number in numbers for name in (calendar.month_name[number], calendar.month_abbr[number])]
+    return set(map(folded, names))
+
+
 def folded(word: str) -> str:
     """Return a word in the form in which words are compared."""
     return comparable(word).text
@@ -216,4 +225,5 @@ _NUMBER = regex.compile(_NUMBER_PATTERN)
 _LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
 _LETTERS = regex.compile(_LETTERS_PATTERN)
 _STATED = regex.compile(rf"{_NUMBER_PATTERN}|{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
+_ISO_MONTH = regex.compile(r"\b\d{4}-(0[1-9]|1[0-2])-\d{2}(?!\d)")
 _UNSPACED = regex.compile(f"[{UNSPACED}]")

@@ -128,7 +128,8 @@ def summary_line(judgements: Iterable[Judgement], origin: Origin) -> str:
     counts = Counter(judgements)
     total, supported = counts.total(), sum(counts[judgement] for judgement in GOOD)
     noun = "sentence" if total == 1 else "sentences"
-    parts = [f"{supported} of {total} {noun} {_be(supported)} supported"]
+    verb = _be(1 if total == 1 else supported)
+    parts = [f"{supported} of {total} {noun} {verb} supported"]
     for judgement, words in SAID.items():
         if count := counts[judgement]:
             parts.append(f"{count} {words.format(be=_be(count), s='s' if count == 1 else '', origin=origin)}")
