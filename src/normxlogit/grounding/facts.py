@@ -179,8 +179,9 @@ def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
     word = match.group()
     if word[0].isdecimal():
         return "number"
-    begins = not any(map(str.isalnum, sentence[: match.start()]))
-    return "name" if word[0].isupper() and len(word) > 1 and not begins else "word"
+    before = sentence[: match.start()].rstrip()[-1:]
+    is_inside = before.isalnum() or before in _INSIDE
+    return "name" if word[0].isupper() and len(word) > 1 and is_inside and before else "word"
 
 
 def _months(text: str) -> set[str]:
@@ -217,6 +218,9 @@ MINUTES = 2
 
 MOST_GROUPS = 2
 """Groups of digits of a number with decimals; more are a date or thousands."""
+
+_INSIDE = ",-'’"
+"""Signs after which a sentence goes on; a capital after another one may begin a sentence, a title or an entry."""
 
 _ENDING = ".!?…。！？:;,"
 _DIGITS = regex.compile(r"\d+")

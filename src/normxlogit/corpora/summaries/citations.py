@@ -95,7 +95,9 @@ def wilson_interval(rate: float, count: int) -> tuple[float, float]:
     shrunk = 1 + NORMAL**2 / count
     center = (rate + NORMAL**2 / (2 * count)) / shrunk
     half_width = NORMAL / shrunk * math.sqrt(rate * (1 - rate) / count + NORMAL**2 / (4 * count**2))
-    return max(0.0, center - half_width), min(1.0, center + half_width)
+    low = 0.0 if rate == 0 else center - half_width
+    high = 1.0 if rate == 1 else center + half_width
+    return low, high
 
 
 NORMAL = 1.959964

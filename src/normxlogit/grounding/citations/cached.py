@@ -89,7 +89,7 @@ class CachedText:
         if encoding.source is not None or encoding.media:
             return None
         try:
-            cache: Any = DynamicCache(config=self.model.unmodified.config)
+            cache: Any = DynamicCache()  # of whole layers, also where attention has a window: they can be cut
             hidden = self._run(inputs, cache)
             self._cache = cache if cache.get_seq_length() == len(encoding) else None
         except Exception as error:  # whatever a model with another cache raises
@@ -101,12 +101,12 @@ class CachedText:
         """Return the log-probabilities of the answer's tokens, (G,), read from a place on."""
         whole, cache = self.completed.encoding.ids, copy.deepcopy(self._cache)
         probed = whole[start : start + PROBED + 1]
-        cache.crop(start)
+        cache.crop(start - len(whole))
         nats = self._nats(self._after(cache, start, probed[:-1]), probed[1:])
         expected = self._nats(self._states[start : start + len(probed) - 1], probed[1:])
         if np.abs(nats - expected).max(initial=0.0) > TOLERANCE:
             return None
-        cache.crop(start)
+        cache.crop(1 - len(probed))
         states = self._after(cache, start, ids[start:-1])
         return self._nats(states[-self.count :], ids[-self.count :])
 

@@ -108,8 +108,10 @@ def _support_of(
     reading = cited.readings[k] if cited.readings else None
     nearest, stating = nearest_source(facts, len(cited.sources)), stating_sources(facts, len(cited.sources))
     judgement = _judgement(cited, k, facts, reading, stating, check)
-    sources = _shown_sources(judgement, facts, stating or (), measured, check)
-    beside = next((source for source in (*sources, nearest) if source is not None and judgement != "quoted"), None)
+    compared_with = tuple(dict.fromkeys([*measured, *([] if nearest is None else [nearest])]))
+    sources = _shown_sources(judgement, facts, stating or (), compared_with, check)
+    beside = sources[0] if judgement == "contradicts" or (nearest is None and sources) else nearest
+    beside = None if judgement == "quoted" else beside
     against = accused_words(facts, reading) if reading is not None and judgement == "partly" else []
     return Support(
         text=cited.sentences[k],
