@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..cli import options
-from ..cli.console import check_output, deliver_result, format_for, quiet, status, write
+from ..cli.console import check_output, deliver_result, format_for, quiet, write
 from ..errors import DataError, InputError
 from ..inputs.texts import decoded, is_existing_path
 from ..results.units.characters import one_line
@@ -98,8 +98,7 @@ def cite(
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
-        with status("answering, and testing the answer" if answer is None else "reading the documents and the answer"):
-            cited = explainer.cite(question, texts, **keywords)
+        cited = explainer.cite(question, texts, progress=True, **keywords)
     deliver_result(cited, kind, output)
     if verbose and (output is not None or kind not in ("html", "json")):
         write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support) + "\n")

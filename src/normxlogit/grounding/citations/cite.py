@@ -1,11 +1,14 @@
 """Find the sources of each sentence of an answer, and say what is known of it."""
 
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ...errors import InputError
-from ...leave_out.search import Progress, Together, Verify
+from ...leave_out.search import Together, Verify
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
@@ -17,9 +20,12 @@ from ..checking import checker_of
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
 from .reading import AnswerReading, answer_sentences
-from .removals import tested
+from .removals import VERIFIED_AT_ONCE, tested
 from .supporting import SourceTexts, with_support
 from .windows import read_in_windows
+
+Update = Callable[..., None]
+"""Shows progress: `completed=` and `advance=` are shares of the work, `description=` what is done."""
 
 UNTESTED_MEDIA = (
     "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
@@ -35,6 +41,7 @@ def cite(
     method: Method,
     verify: Verify = 0,
     checker: Any = None,
+    progress: bool | None = None,
     **arguments: Any,
 ) -> Citations:
     """Find the sources of each sentence of an answer.
@@ -46,15 +53,18 @@ def cite(
         method: What scores the sources.
         verify: Which sources are left out.
         checker: A second opinion.
+        progress: Whether to show it, see `progress_bar`.
         **arguments: Other arguments of `Explainer.cite`.
     """
     checking = None if checker is None else checker_of(checker)
-    answered = read_answered(model, question, documents, **arguments)
-    return cite_answered(model, answered, Options(method=method, verify=verify), checking)
+    options = Options(method=method, verify=verify)
+    with progress_bar(None, progress, "answering") as update:
+        answered = read_answered(model, question, documents, **arguments)
+        return cite_answered(model, answered, options, checking, update)
 
 
 def cite_answered(
-    model: TaskModel, answered: Answered, options: Options, checker: Any = None, progress: Progress | None = None
+    model: TaskModel, answered: Answered, options: Options, checker: Any = None, update: Update = lambda **_: None
 ) -> Citations:
     """Find the sources that each sentence of an answer rests on, and leave some of them out if the options ask for it.
 
@@ -63,9 +73,9 @@ def cite_answered(
         answered: The question with its sources and the answer.
         options: The method, and which sources are left out.
         checker: The explainer of a second opinion.
-        progress: Shows how many texts are read.
+        update: Shows the share of the work that is completed, and what is done next.
     """
-    progress = progress or partial(progress_bar, show=None, description="leaving out sources")
+    update(description="reading the answer")
     completed = _fitting(model, answered, options)
     reading = AnswerReading(model, completed)
     cited = _explained(model, answered, completed, options, reading)
@@ -78,7 +88,7 @@ def cite_answered(
         reading, is_read = AnswerReading(model, concluded), True
     if is_read and not completed.encoding.media:  # a picture's share of a sentence says little, see docs/grounding.md
         cited = replace(cited, readings=reading.readings())
-    cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, progress))
+    cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
     return with_support(cited, SourceTexts(answered), answer_sentences(concluded), checker)
 
 
@@ -112,14 +122,37 @@ def _explained(
 
 
 def _verified(
-    model: TaskModel, completed: Completed, cited: Citations, verify: Verify, reading: AnswerReading, progress: Progress
+    model: TaskModel, completed: Completed, cited: Citations, verify: Verify, reading: AnswerReading, update: Update
 ) -> Attribution:
     """Return the attribution of an answer with what the answer loses without the sources that are to be left out."""
     attribution = cited.attribution
     if verify == "reasoning":
         return with_completion_verification(model, completed, attribution, "reasoning")
     if verify is not None:
+        most = _most_removals(verify, len(cited.sources), len(cited.concluding))
+        update(completed=READING / (READING + most))
+        progress = partial(_removals, most, update, itertools.count(1))
         return replace(attribution, verified=tested(reading, cited.evidence, cited.documents, verify, progress))
     if completed.encoding.media:
         return replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return attribution
+
+
+def _most_removals(verify: Verify, sources: int, sentences: int) -> int:
+    """Return how many sources are left out one at a time at most."""
+    most = sentences + VERIFIED_AT_ONCE if verify == "auto" else verify if isinstance(verify, int) else sources
+    return min(most, sources)
+
+
+@contextmanager
+def _removals(most: int, update: Update, numbers: Iterator[int], _: int) -> Iterator[Callable[[float], None]]:
+    """Yield a function that shows that another source was left out."""
+
+    def left_out(steps: float) -> None:
+        update(advance=steps / (READING + most), description=f"left out {next(numbers)} sources of at most {most}")
+
+    yield left_out
+
+
+READING = 3
+"""Reading the answer with the sources and without, and scoring them, takes about as long as so many removals."""
