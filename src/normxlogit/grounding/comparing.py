@@ -64,20 +64,26 @@ def nearest_source(facts: Facts, count: int) -> int | None:
     return min(weights, key=lambda source: (-weights[source], source), default=None)
 
 
-def stating_sources(facts: Facts, count: int) -> tuple[int, ...] | None:
+def stating_sources(facts: Facts, count: int, first: int | None = None) -> tuple[int, ...] | None:
     """Return the sources that have what a sentence states, the nearest one first; None if they lack a number or a name.
 
-    A number stands in the nearest source, or in one that has a word of the sentence which the nearest source lacks; a
-    name stands in any source. Numbers and names of the question are no statements.
+    Where the nearest source lacks a number that the source has on which the sentence rests most, that one takes its
+    place. Another number stands in a source that has a word of the sentence which the first one lacks; a name stands in
+    any source. Numbers and names of the question are no statements.
 
     Args:
         facts: The facts of the sentence.
         count: How many sources there are.
+        first: The source on which the sentence rests most, as it was measured.
     """
     nearest = nearest_source(facts, count)
     if nearest is None:
         return None
-    stating = [nearest]
+    numbers = [word for word in facts.words if word.kind == "number" and not word.elsewhere]
+    lacking = [word for word in numbers if nearest not in word.sources]
+    if first is not None and lacking and all(first in word.sources for word in lacking):
+        nearest = first
+    stating: list[int] = [nearest]
     adding = {source for word in facts.words if nearest not in word.sources for source in _sources_of_word(word)}
     for word in facts.words:
         if word.kind == "word" or word.elsewhere or set(word.sources) & set(stating):
@@ -90,4 +96,5 @@ def stating_sources(facts: Facts, count: int) -> tuple[int, ...] | None:
 
 
 def _sources_of_word(word: StatedWord) -> tuple[int, ...]:
+    """Return the sources in which a word stands that is not a number."""
     return () if word.kind == "number" else word.sources

@@ -67,7 +67,7 @@ def _comparison_table(cited: Citations) -> list[Table]:
             source = _marked_words(cited.text, cited.spans[beside.source], beside.source_words)
             rows.append([Cell(_marked_words(cited.text, span, beside.words)), Cell(source)])
     columns = [Column("sentence"), Column("source")]
-    caption = "Beside the source that has most of its words; *in stars*: words that the other does not have"
+    caption = "Beside the source that it is compared with; *in stars*: words that the other does not have"
     return [Table(columns, rows, caption, stacked=True)] if rows else []
 
 

@@ -130,7 +130,7 @@ def _verified(
         return with_completion_verification(model, completed, attribution, "reasoning")
     if verify is not None:
         most = _most_removals(verify, len(cited.sources), len(cited.concluding))
-        update(completed=READING / (READING + most))
+        update(completed=READING / (READING + most), description=f"leaving out {most} sources at most")
         progress = partial(_removals, most, update, itertools.count(1))
         return replace(attribution, verified=tested(reading, cited.evidence, cited.documents, verify, progress))
     if completed.encoding.media:

@@ -106,12 +106,12 @@ def _support_of(
 ) -> Support:
     """Return what is said of a sentence, without the numbers of its citations."""
     reading = cited.readings[k] if cited.readings else None
-    nearest, stating = nearest_source(facts, len(cited.sources)), stating_sources(facts, len(cited.sources))
+    nearest = nearest_source(facts, len(cited.sources))
+    stating = stating_sources(facts, len(cited.sources), next(iter(measured), None))
     judgement = _judgement(cited, k, facts, reading, stating, check)
     compared_with = tuple(dict.fromkeys([*measured, *([] if nearest is None else [nearest])]))
     sources = _shown_sources(judgement, facts, stating or (), compared_with, check)
-    beside = sources[0] if judgement == "contradicts" or (nearest is None and sources) else nearest
-    beside = None if judgement == "quoted" else beside
+    beside = _source_beside(judgement, sources, nearest)
     against = accused_words(facts, reading) if reading is not None and judgement == "partly" else []
     return Support(
         text=cited.sentences[k],
@@ -127,6 +127,14 @@ def _support_of(
         compared=None if beside is None else compared(cited.text, span, beside, cited.spans[beside]),
         check=check,
     )
+
+
+def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | None) -> int | None:
+    """Return the source that a sentence is compared with; None of a quotation, and where no source has its words."""
+    if judgement == "quoted":
+        return None
+    is_cited = judgement in ("supported", "contradicts") or nearest is None
+    return sources[0] if is_cited and sources else nearest
 
 
 def _judgement(
