@@ -24,6 +24,8 @@ ORDER = ("Memory: order 538 ships on 2 May.", '"ships": "9 May"', '"order": 538'
     ],
 )
 def test_the_sources_that_have_the_numbers_and_names(sources, sentence, first, nearest, stating):
-    facts = facts_of(sentence, (0, len(sentence)), [ComparedText(text) for text in sources], ComparedText("When does 538 ship?"))
+    facts = facts_of(
+        sentence, (0, len(sentence)), [ComparedText(text) for text in sources], ComparedText("When does 538 ship?")
+    )
     assert nearest_source(facts, len(sources)) == nearest
     assert stating_sources(facts, len(sources), first) == stating

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..results.storage.schema import Index
@@ -76,25 +77,31 @@ def stating_sources(facts: Facts, count: int, first: int | None = None) -> tuple
         count: How many sources there are.
         first: The source on which the sentence rests most, as it was measured.
     """
-    nearest = nearest_source(facts, count)
-    if nearest is None:
+    stated = [word for word in facts.words if word.kind != "word" and not word.elsewhere]
+    base = _base_source(facts, [word for word in stated if word.kind == "number"], count, first)
+    if base is None:
         return None
-    numbers = [word for word in facts.words if word.kind == "number" and not word.elsewhere]
+    stating, adding = [base], _adding_sources(facts, base)
+    for word in stated:
+        if not set(word.sources) & set(stating):
+            having = [source for source in word.sources if word.kind == "name" or source in adding]
+            stating += having[:1] or [ABSENT]
+    return None if ABSENT in stating else tuple(stating)
+
+
+ABSENT = -1
+"""The place of a source that is not there."""
+
+
+def _base_source(facts: Facts, numbers: Sequence[StatedWord], count: int, first: int | None) -> int | None:
+    """Return the nearest source, or the one that a sentence rests on most where it has the numbers that this lacks."""
+    nearest = nearest_source(facts, count)
     lacking = [word for word in numbers if nearest not in word.sources]
-    if first is not None and lacking and all(first in word.sources for word in lacking):
-        nearest = first
-    stating: list[int] = [nearest]
-    adding = {source for word in facts.words if nearest not in word.sources for source in _sources_of_word(word)}
-    for word in facts.words:
-        if word.kind == "word" or word.elsewhere or set(word.sources) & set(stating):
-            continue
-        having = [source for source in word.sources if word.kind == "name" or source in adding]
-        if not having:
-            return None
-        stating.append(having[0])
-    return tuple(stating)
+    has_them = bool(lacking) and all(first in word.sources for word in lacking)
+    return first if nearest is not None and has_them else nearest
 
 
-def _sources_of_word(word: StatedWord) -> tuple[int, ...]:
-    """Return the sources in which a word stands that is not a number."""
-    return () if word.kind == "number" else word.sources
+def _adding_sources(facts: Facts, base: int) -> set[int]:
+    """Return the sources that have a word of a sentence, and not only a number, which a source lacks."""
+    words = [word for word in facts.words if word.kind != "number" and base not in word.sources]
+    return {source for word in words for source in word.sources}

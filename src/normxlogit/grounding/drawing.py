@@ -6,11 +6,14 @@ import numpy as np
 
 from ..render.blocks import Block, Cell, Chat, Column, Fold, Header, Paragraph, Piece, Table, Turn, cell
 from ..render.charts import Legend
+from ..render.cutting import answer_pieces, cut
 from ..render.describe import removals_table
-from ..render.layout import answer_pieces, cut
-from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table, ways_of
+from ..render.reasoning import ways_of
+from ..render.source_links import links_of
+from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
 from .comparing import Places
 from .result import MEDIA, Citations
+from .support import Source
 
 MATTERS = 0.05
 """A message with this share of some sentence of the answer is never folded."""
@@ -84,15 +87,24 @@ def _marked_words(text: str, span: tuple[int, int], marked: Places) -> tuple[Pie
 def _source_tables(cited: Citations) -> list[Block]:
     """Return the cited sources and those that were left out, and the measurements behind the verdicts."""
     tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
-    shown = [*cited.citations(), *tested]
-    if not shown:
-        return [Paragraph("no source is cited")]
-    rows = [(f"[{s.number}] {s.name}" if s.number else s.name, s.text, s.share, s.nats) for s in shown]
-    figures = [[cell(sentence.text), cell(sentence.reason)] for sentence in cited.support if sentence.reason]
-    measurements = Table([Column("sentence"), Column("the model finds it")], figures, stacked=True)
+    rows = [_source_row(source) for source in (*cited.citations(), *tested)]
+    if not rows:
+        return [Paragraph("no source is cited"), *_measurements(cited)]
     losses = source_table(rows, "What the answer loses without each")
-    sources = source_table([(*row[:3], None) for row in rows], "Sources")
-    return [sources, *([Fold("Measurements behind the verdicts", [measurements, losses])] if figures else [])]
+    return [source_table([row._replace(nats=None) for row in rows], "Sources"), *_measurements(cited, losses)]
+
+
+def _source_row(source: Source) -> SourceRow:
+    """Return the row of a source, named by its number if the answer cites it."""
+    name = source.name if source.number is None else f"[{source.number}] {source.name}"
+    return SourceRow(name, source.text, source.share, source.nats)
+
+
+def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
+    """Return what the model finds of each sentence, with other tables; nothing if nothing was measured."""
+    figures = [[cell(sentence.text), cell(sentence.reason)] for sentence in cited.support if sentence.reason]
+    table = Table([Column("sentence"), Column("the model finds it")], figures, stacked=True)
+    return [Fold("Measurements behind the verdicts", [table, *losses])] if figures else []
 
 
 def _marked_answer(cited: Citations) -> list[Piece]:

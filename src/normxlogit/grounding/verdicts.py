@@ -42,7 +42,10 @@ NO_LIKELIER = 0.0
 """Largest uncertainty coefficient of a sentence that is said not to be from the sources."""
 
 FEW = 0.25
-"""The share of its numbers, names and long words that stand in the sources is below this."""
+"""The share of such a sentence's numbers, names and long words that stand in the sources is below this."""
+
+LEAST_WORDS = 2
+"""Least numbers, names and long words of such a sentence: one word is too little to go by."""
 
 LESS_LIKELY = -1.0
 """Largest gain of a missing number or name that is named against a sentence, in nats."""
@@ -79,7 +82,7 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
         reading: How likely the model finds it.
     """
     standing = share_standing(facts, lambda word: bool(word.sources))
-    return reading.coefficient < NO_LIKELIER and standing < FEW
+    return len(facts.words) >= LEAST_WORDS and standing < FEW and reading.coefficient < NO_LIKELIER
 
 
 def is_supported(facts: Facts, reading: Reading, stating: Collection[int] | None) -> bool:

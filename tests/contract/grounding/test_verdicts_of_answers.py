@@ -9,7 +9,7 @@ import pytest
 import normxlogit
 from normxlogit import Attributions, DataError, Explainer
 from normxlogit.grounding import Citations
-from normxlogit.leave_out.search import Verify
+from normxlogit.leave_out.picking import Verify
 from tests import tiny
 from tests.contract.compare import comes_back, nats, refused
 from tests.contract.texts import chat

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from ...copies.memory import reraise_out_of_memory
-from ...leave_out.search import Progress, no_progress
+from ...leave_out.outcomes import Progress, no_progress
 from ...model.batch_attempts import batch_attempts
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...errors import InputError
-from ...leave_out.search import Together, Verify
+from ...leave_out.picking import Together, Verify
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed

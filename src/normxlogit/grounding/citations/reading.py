@@ -8,7 +8,7 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...leave_out.search import Progress, no_progress
+from ...leave_out.outcomes import Progress, no_progress
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import Array

@@ -6,7 +6,10 @@ from typing import cast
 import numpy as np
 
 from ...copies.memory import enough_memory
-from ...leave_out.search import Progress, Removable, Verify, picked, run_searches
+from ...leave_out.outcomes import Progress
+from ...leave_out.picking import Verify, picked
+from ...leave_out.removable import Removable
+from ...leave_out.search import run_searches
 from ...pipeline.completions.leave_out import Ablations, Array, answers_without, removable_sources
 from ...pipeline.completions.sources import part_weights
 from ...results.attribution import Attribution

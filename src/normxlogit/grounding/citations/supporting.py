@@ -158,15 +158,20 @@ def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> 
         reasoned: Whether a reasoning stands before the answer: shares follow it and come first, while losses are of an
             answer without it.
     """
-    measured = [int(source) for source in np.argsort(-losses, kind="stable") if not np.isnan(losses[source])]
-    min_loss = max([LEAST_LOSS, *(LEAST * float(losses[source]) for source in measured[:1])])
-    by_loss = [source for source in measured if losses[source] > min_loss]
-    known = [] if reasoned else measured
-    ranked = [int(source) for source in np.argsort(-shares, kind="stable") if shares[source] > 0]
-    unknown = [source for source in ranked if source not in known]
-    by_share = [source for source in unknown if shares[source] >= LEAST] or unknown[: not known]
+    by_loss = [source for source in _ranked(losses) if losses[source] > LEAST_LOSS]
+    by_loss = [source for source in by_loss if losses[source] > LEAST * losses[by_loss[0]]]
+    is_measured = ~np.isnan(losses) & (not reasoned)  # (S,)
+    ranked = [source for source in _ranked(shares) if shares[source] > 0 and not is_measured[source]]
+    first = 0 if is_measured.any() else 1
+    by_share = [source for rank, source in enumerate(ranked) if rank < first or shares[source] >= LEAST]
     order = [*by_share, *by_loss] if reasoned else [*by_loss, *by_share]
     return tuple(dict.fromkeys(order))[:MOST]
+
+
+def _ranked(values: FloatArray) -> list[int]:
+    """Return the places of values, (S,), the largest first; NaN last."""
+    places: list[int] = np.argsort(-values, kind="stable").tolist()
+    return places
 
 
 def _shown_sources(
