@@ -7,6 +7,7 @@ if the source has its value. Both are taken generously: a word that is said to s
 import calendar
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import regex
@@ -168,9 +169,10 @@ def number_values(written: str) -> set[str]:
 
 
 def _values_in(written: str) -> set[str]:
-    """Return the values of a number in a source; a date or a time has those of its parts, too."""
+    """Return the values of a number in a source; dates, times and groups with spaces have those of their parts, too."""
     groups = _DIGITS.findall(written)
-    parts = groups if ":" in written or len(groups) > MOST_GROUPS else ()
+    has_parts = len(groups) > MOST_GROUPS or any(sign == ":" or sign.isspace() for sign in written)
+    parts = groups if has_parts else ()
     return number_values(written).union(*map(number_values, parts))
 
 
@@ -191,6 +193,7 @@ def _months(text: str) -> set[str]:
     return set(map(folded, names))
 
 
+@lru_cache(maxsize=2**16)
 def folded(word: str) -> str:
     """Return a word in the form in which words are compared."""
     return comparable(word).text

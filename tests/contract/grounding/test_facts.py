@@ -61,15 +61,17 @@ def said_of(explainer, documents, answer, **options):
         ("It opens at 9 o'clock.", ()),
         ("It opens at 9:30.", ("9:30",)),
         ("It costs 4,90 for 1 200 people.", ()),
-        ("Order 7 came on 09/05/2026.", ("7",)),
+        ("Order 8 came on 09/05/2026.", ("8",)),
         ("The order came on 9 May.", ()),
         ("A twelve-year-old may enter.", ()),
+        ("Row 7 holds 120 of them.", ()),
+        ("Row ７ holds １２０ of them.", ()),
     ],
 )
 def test_numbers_and_names_that_stand_nowhere_are_named(explainer, answer, missing):
     source = (
         "Opened at 9:00, costing 4.90, for 1.200 people of twelve years and old enough; clocked and ordered "
-        "2026-05-09; nothing came later, so enter."
+        "2026-05-09; nothing came later, so enter row 7 120 holding."
     )
     assert said_of(explainer, [source], answer).missing == missing
 
