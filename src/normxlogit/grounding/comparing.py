@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..results.storage.schema import Index
-from ..text.boundaries import Span
+from ..text.characters import Span
 from .facts import ComparedText, Facts, StatedWord, all_words
 
 Places = tuple[tuple[Index, Index], ...]

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 import regex
 
 from ..results.storage.schema import Index
-from ..text.boundaries import UNSPACED, Span, word_spans
+from ..text.boundaries import word_spans
+from ..text.characters import UNSPACED, Span
 from ..text.same import comparable
 
 WordKind = Literal["number", "name", "word"]

@@ -12,7 +12,7 @@ import numpy as np
 from ...results.storage.schema import FloatArray
 from ...results.units.units import APART
 from ...results.verification import LEAST_LOSS
-from ...text.boundaries import Span
+from ...text.characters import Span
 from ..checking import Check, checks
 from ..comparing import compared, nearest_source, stating_sources
 from ..facts import ComparedText, Facts, facts_of
