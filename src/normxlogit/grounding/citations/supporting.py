@@ -15,7 +15,7 @@ from ...results.verification import LEAST_LOSS
 from ...text.characters import Span
 from ..checking import Check, checks
 from ..comparing import compared, nearest_source, stating_sources
-from ..facts import ComparedText, Facts, facts_of
+from ..facts import ComparedText, Facts, StatedWord, facts_of
 from ..measured import Reading
 from ..result import Citations
 from ..support import Loss, Support
@@ -112,7 +112,6 @@ def _support_of(
     compared_with = tuple(dict.fromkeys([*measured, *([] if nearest is None else [nearest])]))
     sources = _shown_sources(judgement, facts, stating or (), compared_with, check)
     beside = _source_beside(judgement, sources, nearest)
-    against = accused_words(facts, reading) if reading is not None and judgement == "partly" else []
     return Support(
         text=cited.sentences[k],
         judgement=judgement,
@@ -122,11 +121,16 @@ def _support_of(
         share=_share_of_sources(cited, k),
         gain=math.nan if reading is None else reading.gain,
         largest_loss=_largest_loss(cited, k),
-        missing=tuple(dict.fromkeys(word.text for word in facts.missing)),
-        against=tuple(dict.fromkeys(word.text for word in against)),
+        missing=_texts(facts.missing),
+        against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
         compared=None if beside is None else compared(cited.text, span, beside, cited.spans[beside]),
         check=check,
     )
+
+
+def _texts(words: Sequence[StatedWord]) -> tuple[str, ...]:
+    """Return the texts of words, each once."""
+    return tuple(dict.fromkeys(word.text for word in words))
 
 
 def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | None) -> int | None:
@@ -158,14 +162,23 @@ def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> 
         reasoned: Whether a reasoning stands before the answer: shares follow it and come first, while losses are of an
             answer without it.
     """
-    by_loss = [source for source in _ranked(losses) if losses[source] > LEAST_LOSS]
-    by_loss = [source for source in by_loss if losses[source] > LEAST * losses[by_loss[0]]]
+    by_loss = _by_loss(losses)
     is_measured = ~np.isnan(losses) & (not reasoned)  # (S,)
-    ranked = [source for source in _ranked(shares) if shares[source] > 0 and not is_measured[source]]
-    first = 0 if is_measured.any() else 1
-    by_share = [source for rank, source in enumerate(ranked) if rank < first or shares[source] >= LEAST]
+    by_share = _by_share(np.where(is_measured, 0, shares), first=not is_measured.any())
     order = [*by_share, *by_loss] if reasoned else [*by_loss, *by_share]
     return tuple(dict.fromkeys(order))[:MOST]
+
+
+def _by_loss(losses: FloatArray) -> list[int]:
+    """Return the sources without which a sentence loses enough, (S,), the largest loss first."""
+    losing = [source for source in _ranked(losses) if losses[source] > LEAST_LOSS]
+    return [source for source in losing if losses[source] > LEAST * losses[losing[0]]]
+
+
+def _by_share(shares: FloatArray, *, first: bool) -> list[int]:
+    """Return the sources with large shares, (S,), the largest first; of small ones the `first`, if that is wanted."""
+    positive = [source for source in _ranked(shares) if shares[source] > 0]
+    return [source for source in positive if shares[source] >= LEAST] or positive[:first]
 
 
 def _ranked(values: FloatArray) -> list[int]:
