@@ -206,3 +206,6 @@ def test_the_prompt_is_read_a_few_times_whatever_the_number_of_sentences() -> No
     assert cited.losses
     assert prompts < 10
     assert cite(0)[1] < 3
+    cited, prompts = cite(10)
+    assert len(cited.losses) == 10
+    assert prompts < 10  # each is read from the place of the source on that is left out
