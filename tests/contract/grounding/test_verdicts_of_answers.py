@@ -208,4 +208,4 @@ def test_the_prompt_is_read_a_few_times_whatever_the_number_of_sentences() -> No
     assert cite(0)[1] < 3
     cited, prompts = cite(10)
     assert len(cited.losses) == 10
-    assert prompts < 10  # each is read from the place of the source on that is left out
+    assert prompts < 12  # and not 13: each is read from the place of the source on that is left out
