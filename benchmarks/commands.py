@@ -27,13 +27,10 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import (
     chain_reader,
-    checkers,
-    grounding_pairs,
     long_answers,
     long_conversations,
     long_prompts,
     shortcut_plants,
-    verdicts,
     verification,
 )
 from . import chains as reasoning_chains
@@ -320,59 +317,6 @@ def simulation(
     state = {"environment": environment(device_named(AUTO)), "rows": [asdict(one) for one in results]}
     counts = f"{len(texts)} texts, {len(words.flips)} words, {int(words.flips.sum())} change the prediction"
     _deliver(f"{counts}, seed {seed}\n\n{forward_simulation.table(results)}", state, output)
-
-
-@app.command("pairs")
-def make_pairs(
-    output: Annotated[Path, typer.Argument(help="The file of pairs, JSON lines.")],
-    training: Annotated[Path | None, typer.Option(help="QNLI's rows, of which training pairs are made.")] = None,
-    corpus_file: Annotated[Path | None, typer.Option("--corpus", help="Sentences, for test pairs.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="Most pairs of each.")] = 220,
-    compound: Annotated[
-        int, typer.Option(min=0, help="Most compound sentences about the same documents, of pairs written by hand.")
-    ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of documents and edits.")] = 0,
-) -> None:
-    """Make pairs of a true and a false sentence about documents, for `normxlogit evaluate grounding`."""
-    asked = [] if training is None else grounding_pairs.of_qnli(training, count, seed)
-    asked += [] if corpus_file is None else grounding_pairs.of_corpus(corpus_file, count, seed)
-    asked += grounding_pairs.compounds(compound, seed) if compound else []
-    output.write_text("".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in asked), "utf-8")
-
-
-@app.command("pack")
-def pack_sentences(
-    report: Annotated[Path, typer.Argument(help="grounding.json of `normxlogit evaluate grounding --output`.")],
-    output: Annotated[Path, typer.Option(help="Where the sentences are written.")] = verdicts.MEASURED,
-) -> None:
-    """Keep of a report on sentences what verdicts are fitted to and tested by."""
-    output.write_text(verdicts.pack(json.loads(report.read_text("utf-8"))), "utf-8")
-    write(f"written to {output}\n")
-
-
-@app.command("verdicts")
-def fit_verdicts(
-    measured: Annotated[Path, typer.Argument(help="The sentences, as `pack` writes them.")] = verdicts.MEASURED,
-    output: Annotated[Path, typer.Option(help="Where the coefficients are written.")] = verdicts.FITTED,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the parts of the training domains.")] = 0,
-) -> None:
-    """Fit the regressions and thresholds of the verdicts on answers, and judge the sentences that were held out."""
-    fitted = verdicts.fit(verdicts.measured_features(measured), seed)
-    output.write_text(json.dumps(fitted, indent=2) + "\n", "utf-8")
-    for heading, table in verdicts.tables(verdicts.measured_sentences(measured, fitted)).items():
-        write(f"## {heading}\n\n{table}\n")
-    write(f"written to {output}\n")
-
-
-@app.command("checker")
-def measure_checker(
-    model: Annotated[str, typer.Argument(help="Folder of a classifier of pairs of texts that knows entailment.")],
-    measured: Annotated[Path, typer.Option(help="The sentences, as `pack` writes them.")] = verdicts.MEASURED,
-) -> None:
-    """Measure what a second opinion adds to the verdicts on sentences that were written by hand, by kind."""
-    with quiet():
-        sentences = checkers.check_sentences(model, measured)
-    write(checkers.table(sentences) + "\n")
 
 
 @app.command()

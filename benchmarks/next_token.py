@@ -14,7 +14,7 @@ from normxlogit.evaluation.frontier import Cost, measure_cost
 from normxlogit.evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
 from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, with_progress
 from normxlogit.explainer import Explainer
-from normxlogit.grounding.citations.cite import leave_one_out
+from normxlogit.grounding.citations.removals import leave_one_out
 from normxlogit.methods import Method, method_named
 from normxlogit.methods.registry import default_methods
 from normxlogit.pipeline.completions.completed_prompts import Completed, read_completion

@@ -9,17 +9,16 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.grounding.verdicts import Support
 from normxlogit.results.verification import LEAST_LOSS
 
 from .pointing_cases import PointingCase
 
 
 class PicturedAnswer(NamedTuple):
-    """What `cite` says of one answer, to its own picture and to another one of which the right answer is another."""
+    """What one answer loses without its own picture, and without another one of which the right answer is another."""
 
-    own: Support
-    other: Support
+    own: float  # in nats
+    other: float
 
 
 def evaluate_verdicts(
@@ -35,10 +34,8 @@ def evaluate_verdicts(
     pairs = list(_with_other_pictures(cases))
     answers = []
     for _, (case, other) in with_progress("answers with another picture", pairs, on_progress):
-        supports = (
-            explainer.cite(messages=asked.prompt, answer=case.answer, verify=1).support[0] for asked in (case, other)
-        )
-        answers.append(PicturedAnswer(*supports))
+        cited = [explainer.cite(messages=asked.prompt, answer=case.answer, verify=1) for asked in (case, other)]
+        answers.append(PicturedAnswer(*(float(each.sentence_losses[0]) for each in cited)))
     return answers
 
 
@@ -52,7 +49,7 @@ def _with_other_pictures(cases: Sequence[PointingCase]) -> Iterator[tuple[Pointi
 
 
 def verdicts_table(answers: Sequence[PicturedAnswer], seed: int = 0) -> str:
-    """Return how many answers rest on their own picture, and on another, as a Markdown table.
+    """Return how many answers are supported by their own picture, and by another, as a Markdown table.
 
     Args:
         answers: What `evaluate_verdicts` returns.
@@ -60,18 +57,8 @@ def verdicts_table(answers: Sequence[PicturedAnswer], seed: int = 0) -> str:
     """
     from sklearn.metrics import roc_auc_score
 
-    columns = ["by", "AUROC ↑", "rests on its own picture ↑", "rests on another picture ↓"]
-    losses, rests = (
-        np.array([[getattr(support, name) for support in answer] for answer in answers], np.float64)
-        for name in ("loss", "rests")
-    )  # (N, 2) each
-    lines = []
-    for name, values, holds in (
-        ("as in the verdict", None, rests),
-        ("the nats lost without it alone", losses, losses > LEAST_LOSS),
-    ):
-        is_own = np.array([1, 0] * len(answers))
-        area = "" if values is None else f"{roc_auc_score(is_own, values.ravel()):.2f}"
-        intervals = [interval_text(mean_interval(column, seed)) for column in holds.astype(np.float64).T]
-        lines.append([name, area, *intervals])
-    return markdown_table(columns, lines)
+    columns = ["AUROC of the nats lost without it ↑", "supported by its own picture ↑", "by another picture ↓"]
+    losses = np.array(answers)  # (N, 2)
+    is_own = np.array([1, 0] * len(answers))
+    intervals = [interval_text(mean_interval(column, seed)) for column in (losses > LEAST_LOSS).astype(np.float64).T]
+    return markdown_table(columns, [[f"{roc_auc_score(is_own, losses.ravel()):.2f}", *intervals]])

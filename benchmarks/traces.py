@@ -17,6 +17,7 @@ import numpy as np
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.explainer import Explainer
+from normxlogit.grounding import Citations
 
 Kind = Literal[
     "a field of JSON", "a tool's text", "the system text", "a tool, with an outdated memory", "the user's message"
@@ -96,12 +97,14 @@ class Trace(NamedTuple):
         messages: The conversation, as OpenAI's chat completions have it.
         value: The value in the answer, and in the source that it rests on.
         other: Another value of the kind, which no message has.
+        values: Other values of the kind, which messages before the answer have.
     """
 
     kind: Kind
     messages: list[dict[str, Any]]
     value: str
     other: str
+    values: tuple[str, ...] = ()
 
 
 class Found(NamedTuple):
@@ -160,7 +163,9 @@ def _trace(kind: Kind, random: np.random.Generator) -> Trace:
         {"role": "assistant", "content": sentences[place]},
     ]
     said = " ".join(str(message["content"]) for message in messages)
-    return Trace(kind, messages, values[place], next(value for value in reversed(values) if not holds(said, value)))
+    others = [value for value in values if value != values[place]]
+    unsaid = next(value for value in reversed(values) if not holds(said, value))
+    return Trace(kind, messages, values[place], unsaid, tuple(value for value in others if holds(said, value)))
 
 
 def _calls(results: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -183,7 +188,7 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: OnProgress 
     results = []
     for _, trace in with_progress("traces", traces, on_progress):
         cited = explainer.cite(messages=trace.messages)
-        right = all(support.judgement != "contradicts" for support in cited.support)
+        right = all(_nats(cited) >= _nats(_with_value(explainer, trace, value)) for value in trace.values)
         texts = [cited.text[slice(*span)] for span in cited.spans]
         summed = int(np.argmax(cited.attribution.whole().scores[cited.sources]))
         attributed, verified = (
@@ -194,6 +199,18 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: OnProgress 
         firsts = holders[summed], holders[attributed], holders[verified]
         results.append(Found(trace.kind, right, *firsts, left_out=len(cited.losses)))
     return results
+
+
+def _with_value(explainer: Explainer, trace: Trace, value: str) -> Citations:
+    """Cite a trace whose answer has another value."""
+    *before, answer = trace.messages
+    content = answer["content"].replace(trace.value, value)
+    return explainer.cite(messages=[*before, {**answer, "content": content}], verify=0)
+
+
+def _nats(cited: Citations) -> float:
+    """Return the log-probability of an answer, in nats."""
+    return sum(reading.nats for reading in cited.readings)
 
 
 def table(results: Sequence[Found]) -> str:

@@ -428,11 +428,11 @@ class Explainer:
                 `normxlogit.grounding.documents.documents`; pictures among them where the model reads them. None with a
                 conversation.
             max_new_tokens: Most tokens of the model's own answer.
-            verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
-                without all documents, and read edits of its words; "auto" measures sources until the others can no
-                longer come first, "sentence" measures each, "paragraph" and "message" each paragraph and each
-                document or message, 0 nothing; a list names sources, documents or messages.
-                Citations and verdicts follow what was measured.
+            verify: Measure for this many of the first sources what each sentence loses without them, one at a time;
+                "auto" measures sources until the others can no longer come first, and the first one of each sentence
+                while that takes at most six times the tokens of the prompt; "sentence" measures each, "paragraph" and
+                "message" each paragraph and each document or message, 0 none; a list names sources, documents or
+                messages. What each sentence gains from all sources is measured in any case, and the verdicts follow.
             **options: Whose answer is cited and how, see `keywords.Cite`.
 
         Raises:

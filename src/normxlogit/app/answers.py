@@ -179,7 +179,7 @@ class App:
         Args:
             documents: The texts, with a line of "---" between two.
             answer: An answer that was written elsewhere; empty lets the model answer.
-            verify: Whether sources are left out and words edited, to test what is cited.
+            verify: Whether sources are left out, to test what is cited.
         """
         explainer, options = self._writer(model, new_tokens, method)
         checked_question = self.limits.text(question, "question")

@@ -78,8 +78,8 @@ def attribute(
     verify: Annotated[
         str | None,
         typer.Option(
-            help="Test the citations: leave out this many of the first sources one by one, then all, "
-            'and edit words; "auto" goes on until the others can no longer come first.',
+            help="Test the citations: leave out this many of the first sources one by one, then all; "
+            '"auto" goes on until the others can no longer come first.',
             metavar="N",
         ),
     ] = None,

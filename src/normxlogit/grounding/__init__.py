@@ -5,19 +5,34 @@ from typing import TYPE_CHECKING
 from ..extending import lazy_names
 
 if TYPE_CHECKING:
+    from .comparing import Comparison
     from .documents.conversations import read_conversation
     from .documents.documents import READERS, read_documents
+    from .facts import Facts, StatedWord
     from .result import Citations
-    from .verdicts import AnswerWord, Source, Support
+    from .support import AnswerWord, Source, Support
 
-__all__ = ["READERS", "AnswerWord", "Citations", "Source", "Support", "read_conversation", "read_documents"]
+__all__ = [
+    "READERS",
+    "AnswerWord",
+    "Citations",
+    "Comparison",
+    "Facts",
+    "Source",
+    "StatedWord",
+    "Support",
+    "read_conversation",
+    "read_documents",
+]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "comparing": ("Comparison",),
         "documents.conversations": ("read_conversation",),
         "documents.documents": ("READERS", "read_documents"),
+        "facts": ("Facts", "StatedWord"),
         "result": ("Citations",),
-        "verdicts": ("AnswerWord", "Source", "Support"),
+        "support": ("AnswerWord", "Source", "Support"),
     },
 )

@@ -1,15 +1,15 @@
 """A second opinion on the sentences of an answer: a classifier of pairs of texts that knows entailment."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
-from ..results.storage.schema import Index, Number
-from .verdicts import Judgement, Verdict, says_it
+from ..results.storage.schema import Number
+from .verdicts import Opinion
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
     from ..results.attribution import Attribution
-    from .result import Citations
 
 SOURCES = 3
 """How many of a sentence's first sources are compared with it."""
@@ -29,39 +29,38 @@ class Check(NamedTuple):
         words: Those of the sentence.
     """
 
-    source: Index = -1
+    source: int = -1
     label: str = ""
     probability: Number = 0.0
     source_words: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
 
     @property
-    def judgement(self) -> Judgement:
-        """The checker's own verdict."""
+    def opinion(self) -> Opinion:
+        """What the source makes of the sentence; empty if the checker leaves that open."""
         label = self.label.casefold()
-        return "rests" if label.startswith("entail") else "contradicts" if label.startswith("contra") else "cannot tell"
+        return "entails" if label.startswith("entail") else "contradicts" if label.startswith("contra") else ""
 
     def weight(self) -> tuple[bool, float]:
         """Return how much it counts among comparisons of a sentence with several sources."""
-        return self.judgement != "cannot tell", self.probability
+        return bool(self.opinion), self.probability
 
-
-def combined(verdict: Verdict, check: Check | None) -> Judgement:
-    """Return the verdict of the reader and a checker: where one cannot tell the other's, and where they differ none.
-
-    A sentence rests on its sources only if the reader finds that they say it at all: no checker passes an invention.
-    """
-    reader, checker = verdict.judgement, "cannot tell" if check is None else check.judgement
-    if "cannot tell" in (reader, checker):
-        if reader == "cannot tell" and (checker != "rests" or says_it(verdict)):
-            return checker
-        return reader
-    agree = reader == checker or (reader, checker) == ("not in the sources", "contradicts")
-    return reader if agree else "cannot tell"
+    def described(self) -> str:
+        """Return the label with its probability, and the words that decided, as a text."""
+        words, source_words = ", ".join(self.words), ", ".join(self.source_words)
+        deciding = f' by "{words}" and of the source "{source_words}"' if words or source_words else ""
+        return f"checker: {self.label} {self.probability:.0%}{deciding}"
 
 
 def checker_of(checker: Any) -> "Explainer":
-    """Return the explainer of a checker: an explainer, or a pipeline, of a classifier of pairs of texts."""
+    """Return the explainer of a checker.
+
+    Args:
+        checker: An explainer, or a pipeline, of a classifier of pairs of texts.
+
+    Raises:
+        InputError: If it has no label whose name begins with "entail".
+    """
     from ..explainer import Explainer
 
     explainer = checker if isinstance(checker, Explainer) else Explainer(checker)
@@ -71,16 +70,22 @@ def checker_of(checker: Any) -> "Explainer":
     return explainer
 
 
-def checks(checker: "Explainer", cited: "Citations") -> tuple[Check, ...]:
-    """Compare each sentence with its first sources, and explain the comparison that decides.
+def checks(
+    checker: "Explainer", sentences: Sequence[str], sources: Sequence[Sequence[tuple[int, str]]]
+) -> tuple[Check, ...]:
+    """Compare each sentence with its sources, and explain the comparison that decides.
 
     That is the one with the highest probability among those that predict entailment or contradiction, if any do.
+
+    Args:
+        checker: The explainer of a classifier of pairs of texts.
+        sentences: The sentences.
+        sources: The sources of each, by place and text, the first ones first; `SOURCES` of them are compared.
     """
-    ranked = [cited.top(SOURCES, sentence=k) for k in range(len(cited.sentences))]
-    sources = [[source for source in group if source.text] for group in ranked]
-    pairs = [(s.text, text.strip()) for text, group in zip(cited.sentences, sources, strict=True) for s in group]
+    groups = [[source for source in ranked if source[1].strip()][:SOURCES] for ranked in sources]
+    pairs = [(text.strip(), sentence) for sentence, group in zip(sentences, groups, strict=True) for _, text in group]
     explained = iter(checker(pairs) if pairs else ())
-    compared = [[_check(next(explained), source.source) for source in group] for group in sources]
+    compared = [[_check(next(explained), place) for place, _ in group] for group in groups]
     return tuple(max(group, key=Check.weight, default=Check()) for group in compared)
 
 

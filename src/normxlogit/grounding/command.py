@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..cli import options
-from ..cli.console import check_output, deliver_result, format_for, quiet, status, write
+from ..cli.console import check_output, deliver_result, format_for, quiet, write
 from ..errors import DataError, InputError
 from ..inputs.texts import decoded, is_existing_path
 from ..results.units.characters import one_line
@@ -54,8 +54,8 @@ def cite(
         str,
         typer.Option(
             metavar="N|NAMES",
-            help='Leave this many of the first sources out, one by one, and edit words, to test the answer; "auto" '
-            "goes on until no other can come first, 0 tests nothing. Or each sentence, paragraph or message (a "
+            help='Leave this many of the first sources out, one by one, to test the answer; "auto" '
+            "goes on until no other can come first, 0 leaves none out. Or each sentence, paragraph or message (a "
             "document), each sentence of the answer's reasoning (reasoning), or names of sources and documents, "
             "separated by commas.",
         ),
@@ -98,11 +98,10 @@ def cite(
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
-        with status("answering, and testing the answer" if answer is None else "reading the documents and the answer"):
-            cited = explainer.cite(question, texts, **keywords)
+        cited = explainer.cite(question, texts, progress=True, **keywords)
     deliver_result(cited, kind, output)
     if verbose and (output is not None or kind not in ("html", "json")):
-        write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support))
+        write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support) + "\n")
 
 
 def _written_answer(text_or_file: str | None) -> str | None:

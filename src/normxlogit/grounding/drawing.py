@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..render.blocks import Block, Chat, Column, Fold, Header, Paragraph, Piece, Table, Turn, cell
+from ..render.blocks import Block, Cell, Chat, Column, Fold, Header, Paragraph, Piece, Table, Turn, cell
 from ..render.charts import Legend
 from ..render.cutting import answer_pieces, cut
 from ..render.describe import removals_table
 from ..render.reasoning import ways_of
 from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
+from .comparing import Places
 from .result import MEDIA, Citations
+from .support import Source
 
 MATTERS = 0.05
 """A message with this share of some sentence of the answer is never folded."""
@@ -21,55 +23,108 @@ LONG = 400
 
 
 def citation_blocks(cited: Citations) -> list[Block]:
-    """Return the blocks of an answer with citations: the text or conversation, verdicts and sources."""
-    s, name, support, words = cited.attribution, cited.origin, cited.support, cited.words
-    verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in support), strict=True))
-    answer, all_sources = _marked_answer(cited), cited.top(len(cited.sources))
-    unsaid = [", ".join(w.text for w in words if w.sentence == k and w.unsaid) for k in range(len(support))]
-    verdicts = [[cell(of.text), cell(of.verdict), cell(not_said)] for of, not_said in zip(support, unsaid, strict=True)]
-    columns = [Column("sentence"), Column("verdict"), Column("words not said there")]
-    tested = [source for source in all_sources if source.number is None and source.nats is not None]
-    shown = [*cited.citations(), *tested]
-    rows = [SourceRow(f"[{of.number}] {of.name}" if of.number else of.name, of.text, of.share, of.nats) for of in shown]
-    are_larger = cited.verified is not None and any(len(removal.tokens) > 1 for removal in cited.verified.single)
-    reasons = [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason]
-    figures = Table([Column("sentence"), Column("figures")], reasons, stacked=True)
-    losses = source_table(rows, "What the answer loses without each") if rows else None
-    underlined = f"underlined: a word that the {name} {'do' if name == 'documents' else 'does'} not say"
-    prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(s.prompt or "")], small=True)])
+    """Return the blocks of an answer with citations: verdicts, the text or conversation, and sources.
+
+    Args:
+        cited: The answer with its citations.
+    """
+    a, answer = cited.attribution, _marked_answer(cited)
+    verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in cited.support), strict=True))
+    verdicts = [verdict_of.get(k, "reasoning") for k in range(len(a.targets))]
+    links = links_of(cited.direct_evidence, verdicts, a)
+    prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(a.prompt or "")], small=True)])
+    has_larger = cited.verified is not None and any(len(removal.tokens) > 1 for removal in cited.verified.single)
+    underlined = f"underlined: a number, a name or a long word that stands in {_nowhere(cited)}"
+    is_underlined = any(piece.kind == "unsupported" for piece in answer)
     return [
-        Header("", [("question", cited.question), *facts_of(s)], s.notes),
+        Header("", [("verdicts", cited.summary), ("question", cited.question), *facts_of(a)], a.notes),
         _chat_of(cited, answer) if cited.messages else as_sentences(answer),
-        links := links_of(cited.direct_evidence, [verdict_of.get(k, "reasoning") for k in range(len(s.targets))], s),
-        *ways_of(s, links.data["shares"]),
-        Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
-        *removals_table(cited.verified if are_larger else None),
-        source_table([row._replace(nats=None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
-        Legend(SHARE.format("a"), styles=[underlined] if any(piece.kind == "unsupported" for piece in answer) else []),
-        *([Fold("Figures behind the verdicts", [figures, losses])] if losses else []),
+        links,
+        *ways_of(a, links.data["shares"]),
+        _verdict_table(cited),
+        *_comparison_table(cited),
+        *removals_table(cited.verified if has_larger else None),
+        *_source_tables(cited),
+        Legend(SHARE.format("a"), styles=[underlined] if is_underlined else []),
         prompt if cited.messages else prompt_fold(cited.evidence),
     ]
 
 
+def _nowhere(cited: Citations) -> str:
+    """Return where a missing word does not stand, as in "stands in no document"."""
+    return "no document" if cited.origin == "documents" else "no message"
+
+
+def _verdict_table(cited: Citations) -> Table:
+    """Return the verdict on each sentence, and its words that stand nowhere."""
+    columns = [Column("sentence"), Column("verdict"), Column(f"in {_nowhere(cited)}")]
+    rows = [[cell(s.text), cell(s.verdict), cell(", ".join(s.missing))] for s in cited.support]
+    return Table(columns, rows, f"Is each sentence supported by the {cited.origin}?", stacked=True)
+
+
+def _comparison_table(cited: Citations) -> list[Table]:
+    """Return the sentences beside the sources that they are compared with, the words that differ marked in both."""
+    rows = []
+    for span, sentence in zip(cited.sentence_spans, cited.support, strict=True):
+        if (beside := sentence.compared) is not None:
+            source = _marked_words(cited.text, cited.spans[beside.source], beside.source_words)
+            rows.append([Cell(_marked_words(cited.text, span, beside.words)), Cell(source)])
+    columns = [Column("sentence"), Column("source")]
+    caption = "Beside the source that it is compared with; *in stars*: words that the other does not have"
+    return [Table(columns, rows, caption, stacked=True)] if rows else []
+
+
+def _marked_words(text: str, span: tuple[int, int], marked: Places) -> tuple[Piece, ...]:
+    """Return a part of a text in pieces, some of its words in stars."""
+    pieces, (position, last) = list[Piece](), span
+    for start, end in marked:
+        pieces += [Piece(text[position:start]), Piece(f"*{text[start:end]}*", kind="unsupported")]
+        position = end
+    pieces.append(Piece(text[position:last]))
+    return tuple(piece._replace(text=piece.text.replace("\n", " ")) for piece in pieces if piece.text)
+
+
+def _source_tables(cited: Citations) -> list[Block]:
+    """Return the cited sources and those that were left out, and the measurements behind the verdicts."""
+    tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
+    rows = [_source_row(source) for source in (*cited.citations(), *tested)]
+    if not rows:
+        return [Paragraph("no source is cited"), *_measurements(cited)]
+    losses = source_table(rows, "What the answer loses without each")
+    return [source_table([row._replace(nats=None) for row in rows], "Sources"), *_measurements(cited, losses)]
+
+
+def _source_row(source: Source) -> SourceRow:
+    """Return the row of a source, named by its number if the answer cites it."""
+    name = source.name if source.number is None else f"[{source.number}] {source.name}"
+    return SourceRow(name, source.text, source.share, source.nats)
+
+
+def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
+    """Return what the model finds of each sentence, with other tables; nothing if nothing was measured."""
+    figures = [[cell(sentence.text), cell(sentence.reason)] for sentence in cited.support if sentence.reason]
+    table = Table([Column("sentence"), Column("the model finds it")], figures, stacked=True)
+    return [Fold("Measurements behind the verdicts", [table, *losses])] if figures else []
+
+
 def _marked_answer(cited: Citations) -> list[Piece]:
-    """Return the answer in pieces, each sentence with the numbers of its citations, and each unsaid word by itself."""
+    """Return the answer in pieces, each sentence with the numbers of its citations, each missing word by itself."""
     answer, marks, text = [], dict(zip(cited.concluding, cited.marks, strict=True)), cited.text
-    unsaid = [word for word in cited.words if word.unsaid]
+    missing = [word for facts in cited.facts for word in facts.missing]
     position = len(text) - len(cited.answer)
     for piece in answer_pieces(cited.attribution):
+        start, end = position, position + len(piece.text)
+        position = end
         if (part := piece.part) is None:
             answer.append(piece)
-            position += len(piece.text)
             continue
-        start, end = position, position + len(piece.text)
-        for word in unsaid:
+        for word in missing:
             if start <= word.start and word.end <= end:
                 answer.append(piece._replace(text=text[start : word.start]))
-                rather = f"the sources rather say {word.rather}" if word.rather else "the sources do not say this"
-                answer.append(piece._replace(text=word.text, kind="unsupported", details=rather))
+                details = f"stands in {_nowhere(cited)}"
+                answer.append(piece._replace(text=word.text, kind="unsupported", details=details))
                 start = word.end
         answer.append(piece._replace(text=text[start:end], cited=marks.get(part, ())))
-        position = end
     # A space between two words is nothing that can be chosen.
     return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]
 

@@ -6,7 +6,6 @@ EXTENSION = Extension(
     commands={
         "cite": "normxlogit.grounding.command:cite",
         "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
-        "evaluate grounding": "normxlogit.grounding.evaluation.command:grounding",
     },
     results={"citations": "normxlogit.grounding.result:Citations"},
 )

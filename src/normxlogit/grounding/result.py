@@ -4,72 +4,31 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..results.storage.schema import FloatArray, Index, Number, plain, require
+from ..results.storage.schema import FloatArray, require
 from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
-from ..results.verification import LEAST_LOSS, Verification
-from .checking import Check, combined
-from .verdicts import AnswerWord, Judgement, Origin, Reading, Source, Support
+from ..results.verification import Verification
+from .columns import COLUMNS, citation_row
+from .facts import Facts
+from .measured import Reading
+from .support import AnswerWord, Source, Support
+from .verdicts import GOOD, Origin, summary_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..render.blocks import Block
 
-LEAST = 0.2
-"""A further source is cited from this part of the strongest one's share or loss on."""
-
-MOST = 3
-"""Most sources that a sentence cites."""
-
-LEAST_QUOTED = 3
-"""Words of the shortest quotation."""
-
 MEDIA = ("picture", "sound")
 """Roles of messages that say nothing."""
-
-
-Strings = tuple[str, ...]
-
-
-class ContradictionCell(NamedTuple):
-    """What the sources rather say, by how many nats, which source is contradicted, if any, and by which target."""
-
-    rather: str
-    gain: Number
-    source: str
-    target: Index
-
-
-COLUMNS: Mapping[str, Any] = {
-    "question": str,
-    "message_spans": tuple[MessageSpan, ...],
-    "sentence_shares": FloatArray,
-    "sentence_sources": tuple[Strings, ...],
-    "sentence_verdicts": Strings,
-    "sentence_nats": tuple[Number, ...],
-    "sentence_losses": FloatArray,
-    "sentence_contradictions": tuple[ContradictionCell, ...],
-    "source_losses": FloatArray,
-    "sentence_messages": tuple[Strings, ...],
-    "message_shares": FloatArray,
-    "message_losses": FloatArray,
-}
-"""The columns with their types."""
-
-CONVERSATION = ("message_spans", "sentence_messages", "message_shares", "message_losses")
-"""The columns of conversations alone."""
-
-TESTED = ("sentence_nats", "sentence_losses", "sentence_contradictions", "source_losses", "message_losses")
-"""The columns of answers that were tested."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -87,8 +46,9 @@ class Citations(Record):
             documents.
         weighted_scores: float32, (K, U): what each unit contributes to the tokens of each sentence, each weighted by
             what its log-probability gains from all sources. None if the method has no such scores.
-        readings: What the reader makes of each sentence; empty if that was not measured.
-        checks: What the checker makes of each sentence; empty without one.
+        facts: What each sentence has in common with its sources.
+        readings: How likely the model finds each sentence with its sources and without; empty if not measured.
+        support: What is said of each sentence; see docs/grounding.md.
     """
 
     kind: ClassVar = "citations"
@@ -99,8 +59,9 @@ class Citations(Record):
     attribution: Attribution
     messages: tuple[MessageSpan, ...] = ()
     weighted_scores: FloatArray | None = None
+    facts: tuple[Facts, ...] = ()
     readings: tuple[Reading, ...] = ()
-    checks: tuple[Check, ...] = ()
+    support: tuple[Support, ...] = ()
 
     @property
     def scored(self) -> Attribution:
@@ -193,6 +154,11 @@ class Citations(Record):
         return tuple(target.name for target in self.conclusion.targets)
 
     @property
+    def sentence_spans(self) -> list[tuple[int, int]]:
+        """The character spans of the sentences in `text`."""
+        return [target.span or (0, 0) for target in self.conclusion.targets]
+
+    @property
     def evidence(self) -> Attribution:
         """The scores that rank the sources: of a sentence's tokens by weight, if they were, else of its tokens alike.
 
@@ -232,23 +198,18 @@ class Citations(Record):
         return passed_through(self.attribution, spans, weighted)
 
     @property
-    def quotations(self) -> dict[int, int]:
-        """The sentences that stand in the sources word for word: the first such source of each."""
-        sources = [_quotable(self.text[start:end]) for start, end in self.spans]
-        sentences = {k: _quotable(sentence) for k, sentence in enumerate(self.sentences)}
-        return {k: sources.index(words) for k, words in sentences.items() if words and words in sources}
+    def summary(self) -> str:
+        """The verdicts in one line: "7 of 10 sentences are supported; 2 cannot be told; 1 is supported in part"."""
+        return summary_line((sentence.judgement for sentence in self.support), self.origin)
 
     @property
     def words(self) -> list[AnswerWord]:
-        """The words of the answer with what the sources say of each, a table of columns; empty if not measured."""
-        words, support = [], self.support
-        for k, reading in enumerate(self.readings):
+        """The words of the answer, a table of columns; empty if they were not measured."""
+        words = []
+        for k, (reading, facts) in enumerate(zip(self.readings, self.facts, strict=False)):
             for word in reading.words:
-                text, edit = self.text[word.start : word.end], reading.edit_of(word)
-                rather = "" if edit is None else edit.described(self.text)
-                unsaid = any(map(str.isalnum, text)) and reading.unsaid(word, support[k].judgement)
-                gain = word.nats - word.nats_without
-                words.append(AnswerWord(k, text, word.start, word.end, gain, rather, unsaid))
+                is_missing = any(word.start < gap.end and gap.start < word.end for gap in facts.missing)
+                words.append(AnswerWord(k, word.text, word.start, word.end, word.gain, is_missing))
         return words
 
     @property
@@ -315,49 +276,8 @@ class Citations(Record):
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
-        """The sources of each sentence: the strongest, and others with at least a fifth of its loss or share.
-
-        Sources that were left out come first, by what the sentence loses without them; those without which it loses
-        nothing are not cited. A sentence that is not in the documents cites none.
-        """
+        """The places of the sources that each sentence cites, the strongest first."""
         return tuple(sentence.sources for sentence in self.support)
-
-    @property
-    def support(self) -> tuple[Support, ...]:
-        """The support of each sentence of the answer; see docs/grounding.md for the verdicts."""
-        a, documents_of, quoted = self.conclusion, self.documents, self.quotations
-        kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
-        without_all, support = self.sentence_losses.tolist(), []
-        reasoned = len(a.targets) < len(self.attribution.targets)
-        numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
-        for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
-            scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
-            parts = [float(scores[kinds == kind].sum()) for kind in ("source", *APART)]
-            reading = self.readings[k] if self.readings and k not in quoted else None
-            check = self.checks[k] if self.checks else None
-            covered, agreed, _ = (None, None, None) if reading is None else reading.verdict
-            judgement = _judgement_by_loss(without_all[k]) if reading is None else combined(reading.verdict, check)
-            judgement = "rests" if k in quoted else judgement
-            cited = (quoted[k],) if k in quoted else _cited_sources(shares, losses, reasoned=reasoned)
-            cited = () if judgement == "not in the sources" else cited
-            support.append(
-                Support(
-                    text=a.targets[k].name,
-                    judgement=judgement,
-                    share=parts[0] / (sum(map(abs, parts)) or 1.0),
-                    citations=tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited),
-                    loss=None if math.isnan(without_all[k]) else without_all[k],
-                    covered=covered,
-                    agreed=agreed,
-                    rather="" if reading is None else reading.contradicted(self.text),
-                    quoted=k in quoted,
-                    messages=tuple(documents_of[i] for i in cited) if self.messages else (),
-                    origin=self.origin,
-                    sources=cited,
-                    check=check,
-                )
-            )
-        return tuple(support)
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
@@ -371,8 +291,8 @@ class Citations(Record):
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
-        """The numbers behind each sentence: of its citations if it rests on the documents, or was not tested."""
-        marked = ("rests", "not tested")
+        """The numbers behind each sentence: of its citations if the documents support it, or it was not tested."""
+        marked = (*GOOD, "not tested")
         return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
 
     def _validate(self) -> None:
@@ -386,13 +306,14 @@ class Citations(Record):
         fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(a.units))
         require(fits, "weighted_scores: not one for each sentence and unit")
         require(sentences > 0, "attribution: an answer that is all reasoning")
+        require(len(self.support) == len(self.facts) == sentences, "support: not one for each sentence")
         require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
-        require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
-        require(all(check.source < len(sources) for check in self.checks), "checks: a source that is not there")
-        for words, edits, _ in self.readings:
-            spans = [(word.start, word.end) for word in words] + [(edit.start, edit.end) for edit in edits]
-            inside = all(start <= end <= len(self.text) for start, end in spans)
-            require(inside, "readings: a word outside the text")
+        fits = all(self._fits(support, len(sources)) for support in self.support)
+        require(fits, "support: a source that is not there")
+        spans = [(word.start, word.end) for reading in self.readings for word in reading.words]
+        spans += [(word.start, word.end) for facts in self.facts for word in facts.words]
+        inside = all(start <= end <= len(self.text) for start, end in spans)
+        require(inside, "readings: a word outside the text")
         if (tested := self.tested) is not None:
             for removal in (tested.original, *tested.single, tested.together):
                 require(len(removal.values) == sentences, "verified: not one value for each sentence")
@@ -408,19 +329,26 @@ class Citations(Record):
             inside = index >= 0 and start <= end <= self.messages[index].end
             require(inside, "messages: a source that is not in one of them")
 
+    def _fits(self, support: Support, count: int) -> bool:
+        """Return whether the support of a sentence names no source beyond a count."""
+        named = [*support.sources, -1 if support.check is None else support.check.source]
+        named += [] if support.compared is None else [support.compared.source]
+        return all(place < count for place in named) and len(support.sources) == len(support.citations)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, with derived values such as the verdicts first.
 
-        Before the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
-        citations and its "support" (verdict, probabilities, shares, what it loses without the documents); and
-        "citations", each with its number, document, span of characters in "text", share and nats.
+        Before the fields: "summary", the verdicts in one line; "answer", its text; "sentences", each with its span, its
+        verdict and the numbers of its citations; "citations", each with its number, document, span of characters in
+        "text", share and nats; and "text", the prompt with the answer.
         """
         fields, sentences = super().to_dict(), zip(self.conclusion.targets, self.marks, self.support, strict=True)
         read_first = {name: fields[name] for name in ("kind", "format_version", "question")}
         read_first |= {
+            "summary": self.summary,
             "answer": self.answer.strip(),
             "sentences": [
-                {"text": t.name, "span": list(t.span or ()), "citations": list(numbers), "support": _state_of(support)}
+                {"text": t.name, "span": list(t.span or ()), "citations": list(numbers), "verdict": support.verdict}
                 for t, numbers, support in sentences
             ],
             "citations": [{**c._asdict(), "span": list(self.spans[c.source])} for c in self.citations()],
@@ -454,90 +382,8 @@ class Citations(Record):
         return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
 
 
-def _judgement_by_loss(nats: float) -> Judgement:
-    """Return the verdict on a sentence from what it loses without pictures and sounds, which have no reading."""
-    if math.isnan(nats):
-        return "not tested"
-    return "rests" if nats > LEAST_LOSS else "not in the sources"
-
-
-def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
-    """Return the sources that a sentence cites: removed ones by the sentence's loss, (S,), the others by shares, (S,).
-
-    Behind a reasoning shares come first: they follow it, and losses (NaN if not removed) are of an answer without it.
-    """
-    measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
-    min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
-    by_loss = [i for i in measured if losses[i] > min_loss]
-    known = [] if reasoned else measured
-    by_shares = [int(i) for i in np.argsort(-shares, kind="stable") if i not in known and shares[i] > 0]
-    by_share = [i for rank, i in enumerate(by_shares) if shares[i] >= LEAST or (not rank and not known)]
-    return tuple(dict.fromkeys([*by_share, *by_loss] if reasoned else [*by_loss, *by_share]))[:MOST]
-
-
 def of_targets(a: Attribution, rows: Sequence[int]) -> Attribution:
     """Return an attribution of some of its targets."""
     indices = list(rows)
     bias, sink = (None if values is None else values[indices] for values in (a.bias, a.sink))
     return replace(a, scores=a.scores[indices], targets=tuple(a.targets[k] for k in indices), bias=bias, sink=sink)
-
-
-def _state_of(support: Support) -> dict[str, Any]:
-    """Return the support of a sentence for JSON, beside which its text and its citations stand."""
-    apart = ("text", "citations", "sources", "origin")
-    state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
-    return {**state, "rests": support.rests, "verdict": support.verdict}
-
-
-def _quotable(text: str) -> str:
-    """Return a sentence without its case, its white space and the mark that ends it; empty if it is too short."""
-    words = text.casefold().split()
-    return " ".join(words).rstrip(".!?") if len(words) >= LEAST_QUOTED else ""
-
-
-def citation_row(result: Citations) -> dict[str, Any]:
-    """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
-    messages, tested, support = result.messages, result.tested, result.support
-    row: dict[str, Any] = {
-        "shares": result.evidence.whole().shares,
-        "question": result.question,
-        "sentence_shares": [sentence.share for sentence in support],
-        "sentence_sources": [[result.names[source] for source in sentence.sources] for sentence in support],
-        "sentence_verdicts": [sentence.judgement for sentence in support],
-    }
-    if messages:
-        shares = np.zeros(len(messages), np.float32)
-        np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
-        row |= {"message_spans": plain(messages), "message_shares": shares}
-        row["sentence_messages"] = [list(dict.fromkeys(sentence.messages)) for sentence in support]  # each once
-    if tested is None:
-        return row
-    row |= {
-        "sentence_nats": tested.original.values,
-        "sentence_losses": _null_for_nan(result.sentence_losses),
-        "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
-        "source_losses": _null_for_nan(result.source_losses.ravel()),
-    }
-    if messages:
-        of_messages = np.full(len(messages), np.nan, np.float32)
-        message_of = dict(zip(result.sources, result.message_indices, strict=True))
-        for removal in tested.single:
-            most = np.subtract(tested.original.values, removal.values).max()
-            np.fmax.at(of_messages, [message_of[unit] for unit in removal.tokens], most)
-        row["message_losses"] = _null_for_nan(of_messages)
-    return row
-
-
-def _contradiction(result: Citations, k: int) -> dict[str, Any] | None:
-    """Return the cell of a sentence that contradicts its sources, with the first source that it cites; else None."""
-    sentence, rather = result.support[k], result.readings[k].rather if result.readings else None
-    if sentence.judgement != "contradicts":
-        return None
-    source = result.names[sentence.sources[0]] if sentence.sources else ""
-    gain = 0.0 if rather is None else rather.gain
-    return ContradictionCell(sentence.rather, gain, source, result.concluding[k])._asdict()
-
-
-def _null_for_nan(losses: FloatArray) -> list[float | None]:
-    """Return losses with null instead of NaN, which queries would take for a large number."""
-    return [None if np.isnan(nats) else nats for nats in losses.tolist()]

@@ -161,6 +161,9 @@ class Cite(TypedDict, total=False):
         "A second opinion on the verdicts: an explainer, or a pipeline, of a classifier of pairs of texts with a label "
         "called entailment.",
     ]
+    progress: Annotated[
+        bool | None, "Whether to show progress on standard error; by default on a terminal, after a second."
+    ]
     method: ByMethod
 
 

@@ -114,8 +114,9 @@ class Verification:
 
 def likelihood_text(nats: float) -> str:
     """Return a change of a log-probability as how many times (its exponential) likelier or less likely a text is."""
-    times = math.exp(min(abs(nats), math.log(MOST_TIMES)))
+    is_over = abs(nats) >= math.log(MOST_TIMES)
+    times = MOST_TIMES if is_over else math.exp(abs(nats))
     shown = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
     if shown == "1.0":
         return "as likely"
-    return f"{'over ' * (times >= MOST_TIMES)}{shown} times {'likelier' if nats > 0 else 'less likely'}"
+    return f"{'over ' * is_over}{shown} times {'likelier' if nats > 0 else 'less likely'}"

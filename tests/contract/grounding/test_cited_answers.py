@@ -31,7 +31,7 @@ def test_an_answer_is_a_completion_explained_by_sources_with_marks():
     plain = explainer.explain_completion(prompt, answer.answer, sources=spans, parts="sentence")
     np.testing.assert_allclose(answer.attribution.scores, plain.scores, rtol=1e-4, atol=1e-5)
     assert Citations.from_dict(answer.to_dict()) == answer
-    marks = ["".join(f"[{n}]" for n in s.citations) for s in answer.support]
+    marks = ["".join(f"[{n}]" for n in s.citations if s.supported) for s in answer.support]
     assert answer.marked().strip() == f"The movie was great.{marks[0]} The keys are here.{marks[1]}"
     assert [citation.number for citation in answer.citations()] == list(range(1, len(answer.citations()) + 1))
 
@@ -67,7 +67,7 @@ def test_what_is_missing_is_named():
         refused(InputError, "messages hold the question", partial(cite, **given, messages=messages, answer=ANSWER))
 
 
-def test_support_has_the_share_of_the_sources_and_says_which_sentences_rest_on_the_documents():
+def test_support_has_the_share_of_the_sources_and_a_verdict_on_each_sentence():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=0)
     prompt, spans = answer.text[: -len(answer.answer)], dict(zip(answer.names, answer.spans, strict=True))
@@ -76,13 +76,14 @@ def test_support_has_the_share_of_the_sources_and_says_which_sentences_rest_on_t
         parts = [scores[: len(answer.names)].sum(), *scores[len(answer.names) :]]  # sources, prompt, answer
         assert support.share == pytest.approx(parts[0] / np.abs(parts).sum(), abs=1e-4)
     assert [s.text.strip() for s in answer.support] == ["The movie was great.", "The keys are here."]
-    assert [s.judgement for s in answer.support] == ["not tested", "rests"]  # the second is a quotation
+    assert [s.judgement == "quoted" for s in answer.support] == [False, True]
     state = json.loads(json.dumps(answer.to_dict()))
     assert state["answer"] == ANSWER
     for row, sentence in zip(state["sentences"], answer.support, strict=True):
         assert state["text"][slice(*row["span"])].strip() == row["text"].strip() == sentence.text.strip()
-        assert row["citations"] == list(sentence.citations)
-        assert (row["support"]["rests"], row["support"]["verdict"]) == (sentence.rests, sentence.verdict)
+        assert row["citations"] == (list(sentence.citations) if sentence.supported else [])
+        assert row["verdict"] == sentence.verdict
+    assert state["summary"] == answer.summary
     for row in state["citations"]:
         assert row["text"] == state["text"][slice(*row["span"])]
         assert row["text"] in DOCUMENTS[row["document"]]

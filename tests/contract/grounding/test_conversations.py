@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -162,14 +161,14 @@ def test_verdicts_name_the_messages_which_fit_the_text():
     assert said[3:] == ['{"movie": "the cat"}', RESULT]
     assert [m.name for m in cited.messages][3:5] == ["tool call search", "tool result search"]
     assert cited.documents == tuple(name.rpartition(":")[0] for name in cited.names)
-    untested = replace(cited, readings=(), attribution=replace(cited.attribution, verified=None))
+    untested = explainer.cite(messages=TRACE, verify=0)
     for support in (*cited.support, *untested.support):
         assert len(support.messages) == len(support.citations)
         assert set(support.messages) <= set(cited.documents)
         assert "document" not in support.verdict + support.reason
-        assert not support.rests or all(name in support.verdict for name in support.messages)
+        assert not support.supported or all(name in support.verdict for name in support.messages)
     assert "document" not in str(cited)
-    assert "rest on the documents" not in cited.to_html()
+    assert "by the documents" not in cited.to_html()
     documents = explainer.cite("Was the movie good?", ["The movie was good."], answer="The movie was good.", verify=0)
     assert documents.messages == documents.support[0].messages == ()
     state = cited.to_dict()

@@ -26,7 +26,7 @@ from .base import Job, Step, check_choice, column, text_of
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
 
-TEXTS_OF_SOURCES = ("text", "units", "target", "question", "result_json")
+TEXTS_OF_SOURCES = ("text", "units", "target", "question", "sentence_missing", "result_json")
 """Columns of results that hold text of the input."""
 
 
@@ -140,7 +140,7 @@ class CitationJob(CompletionJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of tests and texts that were not asked for."""
-        from ...grounding.result import TESTED
+        from ...grounding.columns import TESTED
 
         return [*super().absent_columns(keep_text=keep_text), *(TESTED if self.verify is None else [])]
 
@@ -175,13 +175,13 @@ class Answers(CitationJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of conversations too."""
-        from ...grounding.result import CONVERSATION
+        from ...grounding.columns import CONVERSATION
 
         return [*CONVERSATION, *super().absent_columns(keep_text=keep_text)]
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with its question and documents."""
-        from ...grounding.citations.cite import read_answered
+        from ...grounding.citations.answers import read_answered
 
         question = text_of(cells["question"], self.question_column)
         answer = text_of(cells["answer"], self.answer_column)
@@ -217,7 +217,7 @@ class Conversations(CitationJob):
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with the conversation before it."""
-        from ...grounding.citations.cite import read_answered
+        from ...grounding.citations.answers import read_answered
         from ...grounding.documents.conversations import read_conversation
 
         messages = _from_json(cells["messages"], self.messages_column)

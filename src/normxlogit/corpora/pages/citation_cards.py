@@ -1,15 +1,14 @@
-"""The cards of cited answers: the verdicts on their sentences, contradictions, and what is not in the sources."""
+"""The cards of cited answers: the verdicts on their sentences, and answers with sentences that are not supported."""
 
 from ...render.blocks import Card, Cell, Header
 from ...render.describe import model_text
-from ...results.verification import likelihood_text
 from ..summaries.citations import CitationSummary
 from .tables import part_of, table, text_cell
 
 
 def citation_cards(summary: CitationSummary) -> list[Card]:
-    """Return the cards of cited answers: verdicts, contradictions, and unsupported sentences."""
-    return [_verdicts(summary), *_contradictions(summary), *_unsupported_answers(summary)]
+    """Return the cards of cited answers: verdicts, and answers with sentences that are not supported."""
+    return [_verdicts(summary), *_unsupported_answers(summary)]
 
 
 def _sources(summary: CitationSummary) -> str:
@@ -19,39 +18,31 @@ def _sources(summary: CitationSummary) -> str:
 
 def _verdicts(summary: CitationSummary) -> Card:
     """Return the card of the verdicts on all sentences."""
-    tested, sources = summary.verify is not None, _sources(summary)
-    verdicts = {
-        f"rest on the {sources}": summary.resting,
-        "contradict a source": summary.contradicting,
-        f"are not in the {sources}": summary.unsupported,
-        "cannot be told" if tested else "were not tested": summary.undecided,
+    counts = {
+        "that are supported": summary.supported,
+        "that stand there word for word": summary.quoted,
+        "that are supported in part": summary.partial,
+        f"that are not from the {_sources(summary)}": summary.unsupported,
+        "that cannot be told": summary.undecided,
     }
-    measured = {verdict: count for verdict, count in verdicts.items() if count is not None}
     facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
-    facts += [(f"that {verdict}", part_of(count, summary.sentences)) for verdict, count in measured.items()]
+    facts += [(verdict, part_of(count, summary.sentences)) for verdict, count in counts.items()]
+    if summary.sentences:
+        low, high = summary.interval
+        facts.append(("share that is supported", f"95% interval {low:.1%} to {high:.1%}, which counts answers"))
     facts += [("method", summary.method), ("model", model_text(summary.model))]
-    notes = [] if tested else ["nothing was left out to test it: attribute with --verify auto"]
-    notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
+    notes = [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
     heading = "Conversations" if summary.of_conversations else "Answers"
     return Card([Header("", facts, notes)], heading, result=False)
 
 
-def _contradictions(summary: CitationSummary) -> list[Card]:
-    """Return the card of sentences that contradict a source; none without any."""
-    rows: list[list[str | Cell]] = []
-    for found in summary.contradictions:
-        likelier = likelihood_text(found.gain) if found.gain else ""
-        rows.append([found.id, found.rather, likelier, found.source, text_cell(found.text.strip())])
-    columns = ["id", "rather said", "which is", "source", "text"]
-    return [Card([table(columns, rows, words=5)], "Sentences that contradict a source", result=False)] if rows else []
-
-
 def _unsupported_answers(summary: CitationSummary) -> list[Card]:
-    """Return the card of answers with sentences that are not in the sources; none without any."""
+    """Return the card of answers with sentences that are not supported; none without any."""
     rows: list[list[str | Cell]] = []
     for answer in summary.worst:
-        sentences = f"{answer.unsupported} of {answer.sentences}"
-        rows.append([answer.id, sentences, text_cell(answer.completion.strip())])
-    heading = f"Answers with sentences that are not in the {_sources(summary)}"
-    return [Card([table(["id", "sentences", "answer"], rows, words=3)], heading, result=False)] if rows else []
+        counts = [f"{answer.unsupported} of {answer.sentences}", f"{answer.partial} of {answer.sentences}"]
+        rows.append([answer.id, *counts, answer.missing, text_cell(answer.completion.strip())])
+    columns = ["id", f"not from the {_sources(summary)}", "in part", "words that stand nowhere there", "answer"]
+    heading = "Answers with sentences that are not supported"
+    return [Card([table(columns, rows, words=5)], heading, result=False)] if rows else []

@@ -1,28 +1,22 @@
 """The summary of cited answers: the verdicts on their sentences."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...results.storage.schema import Number
 from .run_tables import RunSummary, RunTables
 
 
 class UnsupportedAnswer(NamedTuple):
-    """An answer with sentences that do not rest on its sources."""
+    """An answer with sentences that are not from its sources, or supported in part only."""
 
     id: str  # the id of its row
     sentences: int  # how many sentences it has
-    unsupported: int  # how many of them do not rest on the sources
+    unsupported: int  # how many of them are not from the sources
+    partial: int  # how many are supported in part only
+    missing: str  # the words of these that stand in no source
     completion: str  # the text of the answer
-
-
-class Contradiction(NamedTuple):
-    """A sentence that contradicts its sources."""
-
-    id: str  # the id of its row
-    rather: str  # what the sources rather say
-    source: str  # the name of the source that it contradicts; empty if it cites none
-    gain: float  # what the sentence's log-probability gains from saying that, in nats
-    text: str  # the sentence; the whole answer where texts were not kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,63 +25,80 @@ class CitationSummary(RunSummary):
 
     Attributes:
         of_conversations: Whether the sources are messages of conversations, and not documents.
-        verify: Which sources of each answer were left out; None if nothing was tested.
+        verify: Which sources of each answer were left out; None if none was.
         sentences: Sentences of the answers.
-        resting: Sentences that rest on the sources.
-        contradicting: Sentences that contradict them; None if that was not measured.
-        unsupported: Sentences that are not in the sources.
+        supported: Sentences that the sources support, or have word for word.
+        quoted: Those of them that stand there word for word.
+        partial: Sentences that are supported in part only.
+        unsupported: Sentences that are not from the sources.
         undecided: Sentences of which that cannot be told, or that were not tested.
-        worst: Answers with the most unsupported sentences.
-        contradictions: Sentences that contradict their sources, the clearest first; empty if that was not measured.
+        interval: The 95% interval of the share of supported sentences; NaN if there is none.
+        worst: Answers with the most sentences that are not from the sources, or supported in part only.
     """
 
     of_conversations: bool
     verify: Any
     sentences: int
-    resting: int
-    contradicting: int | None
+    supported: int
+    quoted: int
+    partial: int
     unsupported: int
     undecided: int
+    interval: tuple[Number, Number]
     worst: list[UnsupportedAnswer]
-    contradictions: list[Contradiction]
 
 
 def summarize_citations(run: RunTables, top: int) -> CitationSummary:
-    """Sum up a run of cited answers; `top` is the length of the lists."""
-    tested, of_conversations = "source_losses" in run.kinds, "message_spans" in run.kinds
+    """Sum up a run of cited answers.
+
+    Args:
+        run: The run's tables.
+        top: The length of the list of answers.
+    """
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
+    ((answers,),) = run.ask("SELECT count(*) FROM shards WHERE len(sentence_verdicts) > 0")
+    supported, sentences = counts.get("supported", 0) + counts.get("quoted", 0), sum(counts.values())
+    text = "completion" if "completion" in run.kinds else "''"
+    missing = "array_to_string(flatten(sentence_missing), ', ')" if "sentence_missing" in run.kinds else "''"
     worst = run.ask(
-        """
+        f"""
         SELECT id, len(sentence_verdicts),
-               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'not in the sources')) AS missing,
-               completion
-        FROM shards WHERE missing > 0 ORDER BY missing DESC, row LIMIT ?
-        """,
+               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'not in the sources')) AS foreign_sentences,
+               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'partly')) AS partly,
+               {missing}, {text}
+        FROM shards WHERE foreign_sentences + partly > 0 ORDER BY foreign_sentences + partly DESC, row LIMIT ?
+        """,  # noqa: S608  # names of columns
         top,
     )
     return CitationSummary(
         **run.described(),
-        of_conversations=of_conversations,
-        verify=run.manifest.settings["verify"] if tested else None,
-        sentences=sum(counts.values()),
-        resting=counts.get("rests", 0),
-        contradicting=counts.get("contradicts", 0) if tested else None,
+        of_conversations="message_spans" in run.kinds,
+        verify=run.manifest.settings["verify"] if "source_losses" in run.kinds else None,
+        sentences=sentences,
+        supported=supported,
+        quoted=counts.get("quoted", 0),
+        partial=counts.get("partly", 0),
         unsupported=counts.get("not in the sources", 0),
         undecided=counts.get("cannot tell", 0) + counts.get("not tested", 0),
+        interval=wilson_interval(supported / sentences, answers) if sentences else (math.nan, math.nan),
         worst=[UnsupportedAnswer(*row) for row in worst],
-        contradictions=_contradictions(run, top) if tested else [],
     )
 
 
-def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
-    """Return the sentences that contradict their sources, the clearest first."""
-    text = "target[found.target + 1]" if "target" in run.kinds else "completion"
-    rows = run.ask(
-        f"""
-        WITH flat AS (SELECT *, unnest(sentence_contradictions) AS found FROM shards)
-        SELECT id, found.rather, found.source, found.gain, {text}
-        FROM flat WHERE found IS NOT NULL ORDER BY found.gain DESC, row LIMIT ?
-        """,  # noqa: S608  # a column's name
-        top,
-    )
-    return [Contradiction(*row) for row in rows]
+def wilson_interval(rate: float, count: int) -> tuple[float, float]:
+    """Return the 95% interval of a rate (Wilson, 1927).
+
+    Args:
+        rate: The rate.
+        count: How many independent observations it is of: answers, as the sentences of one are not independent.
+    """
+    shrunk = 1 + NORMAL**2 / count
+    center = (rate + NORMAL**2 / (2 * count)) / shrunk
+    half_width = NORMAL / shrunk * math.sqrt(rate * (1 - rate) / count + NORMAL**2 / (4 * count**2))
+    low = 0.0 if rate == 0 else center - half_width
+    high = 1.0 if rate == 1 else center + half_width
+    return low, high
+
+
+NORMAL = 1.959964
+"""The quantile of the normal distribution for a two-sided interval of 95%."""

@@ -100,8 +100,8 @@ def summarize(
 ) -> Summary | CitationSummary:
     """Sum up a corpus run.
 
-    Of answers and conversations the summary says which of their sentences rest on the sources, contradict them or do
-    not rest on them.
+    Of answers and conversations the summary says how many of their sentences the sources support, with an interval,
+    and which answers have others.
 
     Args:
         folder: The folder that `attribute` wrote.

@@ -1,1 +1,1 @@
-"""Grounding: whether an answer rests on its documents, tested with and without the evidence."""
+"""Evaluation of the sources of answers, with and without them."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from ...errors import InputError
 from ...inputs.encoding import Encoding
@@ -53,8 +54,7 @@ class Ablations:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
         self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
-        ask = in_batches(model, self.without, self._read)
-        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress, known)
+        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(self.measured, progress, known)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
         """Return the log-probability of each token of the answer, (N, G), by which sources are there, (N, S)."""
@@ -79,6 +79,14 @@ class Ablations:
                 places[medium].append(place)
         return generating_task(self.model).without_places(remaining, self.completed.prompt, places)
 
+    def measured(self, ablations: list[tuple[bool, ...]]) -> Iterable[tuple[tuple[bool, ...], Array]]:
+        """Yield each ablation with the log-probability of each token of the answer, (G,), from whole forward passes.
+
+        Args:
+            ablations: Which sources are present in each.
+        """
+        return in_batches(self.model, self.without, self._read)(ablations)
+
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
         return log_probabilities(self.model, encodings, [self._generated] * len(encodings))
@@ -90,15 +98,26 @@ def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Seque
     hidden = model.states(batch)  # (B, T, H)
     values = []
     for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
-        predicting = hidden[row][mask][-count - 1 : -1].split(TOKENS_AT_ONCE)  # (G', H) each
-        ids = batch.inputs["input_ids"][row][mask][-count:].split(TOKENS_AT_ONCE)  # (G',) each
-        parts = []
-        for states, tokens in zip(predicting, ids, strict=True):
-            logits = model.head.tokens(states).float()  # (G', V)
-            token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
-            parts.append(token_logits - logits.logsumexp(-1))  # (G',)
-        values.append(torch.cat(parts).double().cpu().numpy())
+        token_ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
+        values.append(token_log_probabilities(model, hidden[row][mask][-count - 1 : -1], token_ids))
     return values
+
+
+def token_log_probabilities(model: TaskModel, states: Tensor, token_ids: Tensor) -> Array:
+    """Return the log-probabilities of tokens, (G,), in nats.
+
+    Args:
+        model: A language model.
+        states: The hidden states that predict them, (G, H).
+        token_ids: The tokens, (G,).
+    """
+    parts = []
+    for hidden, tokens in zip(states.split(TOKENS_AT_ONCE), token_ids.split(TOKENS_AT_ONCE), strict=True):
+        logits = model.head.tokens(hidden).float()  # (G', V)
+        token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
+        parts.append(token_logits - logits.logsumexp(-1))  # (G',)
+    log_probabilities: Array = torch.cat(parts).double().cpu().numpy()
+    return log_probabilities
 
 
 def with_completion_verification(

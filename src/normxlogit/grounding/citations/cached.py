@@ -1,0 +1,166 @@
+"""A prompt with its answer that is read once, and then again only from the first token on that is left out of it."""
+
+import copy
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from ...copies.memory import reraise_out_of_memory
+from ...leave_out.outcomes import Progress, no_progress
+from ...model.batch_attempts import batch_attempts
+from ...model.task_model import TaskModel
+from ...pipeline.completions.completed_prompts import Completed
+from ...pipeline.completions.leave_out import Ablations, Array, token_log_probabilities
+from ...results.units.spans import NamedSpan
+
+PROBED = 4
+"""Tokens that are read again after each cut of the cache, to compare them with the first reading."""
+
+TOLERANCE = 0.05
+"""Most nats by which the log-probability of such a token may differ."""
+
+
+class CachedText:
+    """A prompt with its answer, with the keys and values of its tokens.
+
+    Where a model has no such cache, or one that cannot be cut, every text is read from its beginning.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its answer.
+    """
+
+    def __init__(self, model: TaskModel, completed: Completed) -> None:
+        self.model, self.completed = model, completed
+        self.count = len(completed.encoding) - completed.prompt_tokens  # of the answer's tokens, G
+        parameters = inspect.signature(type(model.unmodified).forward).parameters
+        self._cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
+        self._cache: Any = None
+
+    @cached_property
+    def answer_nats(self) -> Array:
+        """The log-probability of each token of the answer, (G,), in nats."""
+        return self._nats(self._states[-self.count - 1 : -1], self.completed.generated_ids)
+
+    def nats_without(self, remaining_ids: Sequence[int], first: int) -> Array | None:
+        """Return the log-probability of each token of the answer after a shorter prompt, (G,).
+
+        Args:
+            remaining_ids: The tokens of the shorter prompt and the answer.
+            first: The first token of the whole text that is not among them.
+
+        Returns:
+            The log-probabilities; None where the cache does not give those of a whole forward pass.
+        """
+        start = min(first, len(remaining_ids) - self.count - 1)
+        _ = self._states  # which fill the cache
+        if self._cache is None or start < 1:
+            return None
+        try:
+            with torch.inference_mode():
+                return self._continued(remaining_ids, start)
+        except Exception as error:  # whatever a model with another cache raises
+            reraise_out_of_memory(error)
+            return None
+
+    @cached_property
+    def _states(self) -> Tensor:
+        """The hidden states of the whole text, (T, H)."""
+        states: Tensor | None = None
+        for attempt in batch_attempts(self.model, [self.completed.encoding]):  # once more if memory runs out
+            with attempt, torch.inference_mode():
+                batch = self.model.batch([self.completed.encoding], [0])
+                self.model.prepare(batch)
+                hidden = self._filling_cache(batch.inputs)
+                hidden = self.model.states(batch) if hidden is None else hidden  # (1, T, H)
+                states = hidden[0][batch.mask[0]]
+        assert states is not None  # noqa: S101  # an attempt succeeds, or raises
+        return states
+
+    def _filling_cache(self, inputs: Mapping[str, Tensor]) -> Tensor | None:
+        """Return the states of the text, (1, T, H), and keep its keys and values; None if the model keeps none."""
+        encoding = self.completed.encoding
+        if encoding.source is not None or encoding.media:
+            return None
+        try:
+            cache: Any = DynamicCache()  # of whole layers, also where attention has a window: they can be cut
+            hidden = self._run(inputs, cache)
+            self._cache = cache if cache.get_seq_length() == len(encoding) else None
+        except Exception as error:  # whatever a model with another cache raises
+            reraise_out_of_memory(error)
+            return None
+        return hidden
+
+    def _continued(self, ids: Sequence[int], start: int) -> Array | None:
+        """Return the log-probabilities of the answer's tokens, (G,), read from a place on."""
+        whole, cache = self.completed.encoding.ids, copy.deepcopy(self._cache)
+        probed = whole[start : start + PROBED + 1]
+        cache.crop(start - len(whole))
+        nats = self._nats(self._after(cache, start, probed[:-1]), probed[1:])
+        expected = self._nats(self._states[start : start + len(probed) - 1], probed[1:])
+        if np.abs(nats - expected).max(initial=0.0) > TOLERANCE:
+            return None
+        cache.crop(1 - len(probed))
+        states = self._after(cache, start, ids[start:-1])
+        return self._nats(states[-self.count :], ids[-self.count :])
+
+    def _after(self, cache: Any, length: int, ids: Sequence[int]) -> Tensor:
+        """Return the states of tokens, (T, H), after a cache of so many."""
+        tokens = torch.tensor([list(ids)], device=self.model.device)
+        attended = torch.ones((1, length + len(ids)), dtype=torch.long, device=self.model.device)
+        return self._run({"input_ids": tokens, "attention_mask": attended}, cache)[0]
+
+    def _run(self, inputs: Mapping[str, Any], cache: Any) -> Tensor:
+        cached: dict[str, Any] = {**inputs, self._cache_name: cache, "use_cache": True}
+        return self.model.run_trunk(cached)
+
+    def _nats(self, states: Tensor, ids: Sequence[int]) -> Array:
+        return token_log_probabilities(self.model, states, torch.tensor(list(ids), device=states.device))
+
+
+class CachedAblations(Ablations):
+    """Measures an answer with some of its sources removed, each from the first removed token on; see `Ablations`.
+
+    Args:
+        text: The prompt with the answer.
+        sources: The sources.
+        progress: Shows how many ablations are measured.
+        known: What is known already, see `Ablations`.
+    """
+
+    def __init__(
+        self,
+        text: CachedText,
+        sources: Sequence[NamedSpan],
+        progress: Progress = no_progress,
+        known: Mapping[tuple[bool, ...], Array] | None = None,
+    ) -> None:
+        super().__init__(text.model, text.completed, sources, progress, known=known)
+        self._text = text
+
+    def measured(self, ablations: list[tuple[bool, ...]]) -> Iterable[tuple[tuple[bool, ...], Array]]:
+        """Yield each ablation with the log-probability of each token of the answer, (G,); see `Ablations`."""
+        for present in ablations:
+            nats = self._text.answer_nats if all(present) else self._cached(present)
+            if nats is None:
+                yield from super().measured([present])
+            else:
+                yield present, nats
+
+    def cost(self, source: int) -> int:
+        """Return how many tokens the model reads to measure the answer without a source, by its place."""
+        removed = self.sources[source].tokens
+        return len(self.completed.encoding) - min(removed, default=0) - len(removed)
+
+    def _cached(self, present: tuple[bool, ...]) -> Array | None:
+        absent = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
+        removed = [token for source in absent for token in source.tokens]
+        if not removed or any(source.places for source in absent):
+            return None
+        return self._text.nats_without(self.without(present).ids, min(removed))

@@ -1,0 +1,137 @@
+"""What an answer loses without some of its sources."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import cast
+
+import numpy as np
+
+from ...copies.memory import enough_memory
+from ...leave_out.outcomes import Progress
+from ...leave_out.picking import Verify, picked
+from ...leave_out.removable import Removable
+from ...leave_out.search import run_searches
+from ...pipeline.completions.leave_out import Ablations, Array, answers_without, removable_sources
+from ...pipeline.completions.sources import part_weights
+from ...results.attribution import Attribution
+from ...results.units.spans import answer_parts
+from ...results.units.units import UnitScore
+from ...results.verification import Verification
+from .cached import CachedAblations
+from .reading import AnswerReading
+
+MARGIN = 2.0
+"""Upper bound of a source's loss in nats, as a multiple of the loss that its score predicts."""
+
+VERIFIED_AT_ONCE = 2
+"""Sources that are left out before it is decided whether others could come first."""
+
+PROMPTS_READ = 6
+"""The first sources of sentences are left out for at most this many times the tokens of the prompt."""
+
+
+@enough_memory("measure what the answer loses without a source")
+def tested(
+    reading: AnswerReading, evidence: Attribution, documents: Sequence[str], verify: Verify, progress: Progress
+) -> Verification:
+    """Measure what each sentence loses without some sources, one at a time, and without all.
+
+    Args:
+        reading: The answer, without its reasoning.
+        evidence: The scores of the sources for each sentence.
+        documents: The document or message of each source.
+        verify: Which sources are left out, see `Explainer.cite`.
+        progress: Shows how many texts are read.
+    """
+    completed = reading.text.completed
+    weights = part_weights(completed, answer_parts(completed.sequenced(), "sentence"))  # (K, G)
+    whole_answer = evidence.whole()
+    units, sources = removable_sources(whole_answer, completed, completed.named_sources)
+    known = {(True,) * len(sources): reading.nats, (False,) * len(sources): reading.nats_without}
+    ablations = CachedAblations(reading.text, list(sources.values()), progress, known)
+    if verify == "auto":
+        tested_units = [units.parts[source] for source in first_sources(ablations, weights, evidence)]
+    else:  # the messages of a conversation, or documents, are what sources are called by
+        named = list(dict.fromkeys(documents)) if verify == "message" else verify
+        units = picked(whole_answer, units, named)
+        tested_units = units.parts[: units.singles]
+    removed = {sources.get(part.tokens) for part in tested_units} - {None}
+    tested_units += [part for part in units.parts if sources.get(part.tokens) in removed]  # of the same words
+    removable = _one_by_one(units, tested_units)
+    (result,) = run_searches([evidence], [removable], answers_without(ablations, sources, weights))
+    return cast(Verification, result.verified)
+
+
+def _one_by_one(units: Removable, tested_units: Sequence[UnitScore]) -> Removable:
+    """Return removable parts of which some are removed one at a time, and all together."""
+    singles = {part.tokens: part for part in tested_units}
+    others = [part for part in units.parts if part.tokens not in singles]
+    units = units._replace(parts=[*singles.values(), *others], singles=len(singles), target="the answer")
+    return units._replace(all_together=units.one_by_one)
+
+
+def first_sources(ablations: CachedAblations, weights: Array, evidence: Attribution) -> list[int]:
+    """Return the sources to be left out: those that may come first of the answer, and the first ones of sentences.
+
+    The cheapest of the latter come first, those near the end of the prompt, until `PROMPTS_READ` is reached.
+
+    Args:
+        ablations: Measures the answer without sources.
+        weights: Which tokens are of which sentence, (K, G).
+        evidence: The scores of the sources for each sentence.
+    """
+    scores = evidence.scores[:, evidence.units.sources]  # (K, S)
+    room = PROMPTS_READ * ablations.completed.prompt_tokens
+
+    def is_spent(measured: Collection[int]) -> bool:
+        return sum(map(ablations.cost, measured)) >= room
+
+    whole_scores = evidence.whole().scores[evidence.units.sources].astype(np.float64)  # (S,)
+    first = list(verified(ablations, weights.sum(0), whole_scores, is_spent))
+    room -= sum(map(ablations.cost, first))
+    for source in sorted(set(scores.argmax(1).tolist()) - set(first), key=ablations.cost):
+        room -= ablations.cost(source)
+        first += [source] if room >= 0 else []
+    return first
+
+
+def leave_one_out(ablations: Ablations, weights: Array) -> Array:
+    """Return the loss of each part of the answer without each source, in nats, (K, S).
+
+    d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all.
+
+    Args:
+        ablations: Measures the answer without sources.
+        weights: Which tokens are of which part, (K, G).
+    """
+    count = len(ablations.sources)
+    values = ablations(np.vstack([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])) @ weights.T  # (S + 1, K)
+    losses: Array = (values[:1] - values[1:]).T
+    return losses
+
+
+def verified(
+    ablations: Ablations, weights: Array, scores: Array, is_spent: Callable[[Collection[int]], bool] = lambda _: False
+) -> dict[int, float]:
+    """Measure an answer's loss without its first sources, in nats by place, until no other source can rank first.
+
+    The sources are left out one at a time in the order of their scores. A source that was not measured yet is taken to
+    be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit of score that was
+    measured, none if all were negative; where that is less than the most that was measured, no other is.
+
+    Args:
+        ablations: Measures the answer without sources.
+        weights: Which tokens of the answer count, (G,).
+        scores: The scores of the sources, (S,).
+        is_spent: Whether no more than the sources that were left out are affordable.
+    """
+    order, lost = np.argsort(-scores, kind="stable").tolist(), dict[int, float]()
+    present, without = np.ones((1, len(order)), bool), ~np.eye(len(order), dtype=bool)  # (1, S), (S, S)
+    while len(lost) < len(order) and not is_spent(lost):
+        part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
+        with_all, *nats = (ablations(np.vstack([present, without[part]])) @ weights).tolist()
+        lost |= {source: with_all - left for source, left in zip(part, nats, strict=True)}
+        rates = [max(loss, 0.0) / scores[source] for source, loss in lost.items() if scores[source] > 0]
+        following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
+        if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):
+            break
+    return lost

@@ -1,0 +1,249 @@
+"""What is said of the sentences of an answer: facts and measurements, and the verdicts that follow."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...results.storage.schema import FloatArray
+from ...results.units.units import APART
+from ...results.verification import LEAST_LOSS
+from ...text.characters import Span
+from ..checking import Check, checks
+from ..comparing import compared, nearest_source, stating_sources
+from ..facts import ComparedText, Facts, StatedWord, facts_of
+from ..measured import Reading
+from ..result import Citations
+from ..support import Loss, Support
+from ..verdicts import Judgement, accused_words, judgement_of
+from .answers import Answered
+from .reading import AnswerSentence
+
+if TYPE_CHECKING:
+    from ...explainer import Explainer
+
+LEAST = 0.2
+"""A further source is cited from this part of the strongest one's share or loss on."""
+
+MOST = 3
+"""Most sources that a sentence cites by its shares and losses."""
+
+
+class SourceTexts:
+    """The texts of an answer's sources, and the rest of what the model was asked, to be compared with sentences.
+
+    Args:
+        answered: The question with its sources and the answer, longer than the model reads or not.
+    """
+
+    def __init__(self, answered: Answered) -> None:
+        text = answered.completed.sequenced().text
+        self._texts = {name: text[start:end] for name, (start, end) in answered.completed.named_sources.items()}
+        asked = answered.question
+        for source in self._texts.values():
+            asked = asked.replace(source, "")
+        names = {name.rpartition(":")[0] for name in self._texts} if not answered.messages else set[str]()
+        titles = [name for name in names if not _NUMBERED.fullmatch(name)]
+        self._others = "\n".join([asked, answered.instructions, *titles])
+        for message in answered.messages:
+            if message.role in ("tool call", "tool result") and _is_json(text[message.start : message.end]):
+                self._read_values(message.name)
+
+    def compared(self, names: Sequence[str]) -> tuple[list[ComparedText], ComparedText]:
+        """Return the sources of some names, and all else, with the sources that were not read together.
+
+        Args:
+            names: The names of the sources that the model read with the answer.
+        """
+        unread = [text for name, text in self._texts.items() if name not in names]
+        return [ComparedText(self._texts.get(name, "")) for name in names], ComparedText(
+            "\n".join([self._others, *unread])
+        )
+
+    def _read_values(self, message: str) -> None:
+        """Replace the escapes of JSON in the sources of a message by what they stand for."""
+        for name, text in self._texts.items():
+            if name.startswith(f"{message}:"):
+                self._texts[name] = _ESCAPES.sub(lambda match: json.loads(f'"{match.group()}"'), text)
+
+
+def with_support(
+    cited: Citations,
+    texts: SourceTexts,
+    sentences: Sequence[AnswerSentence],
+    checker: "Explainer | None" = None,
+) -> Citations:
+    """Return an answer with what is said of each of its sentences.
+
+    Args:
+        cited: The answer with its attribution, measurements and losses.
+        texts: The texts of its sources.
+        sentences: Where its sentences are in its text.
+        checker: A second opinion.
+    """
+    sources, others = texts.compared(cited.names)
+    spans = [(sentence.start, sentence.end) for sentence in sentences]
+    facts = tuple(facts_of(cited.text, span, sources, others) for span in spans)
+    reasoned = len(cited.concluding) < len(cited.attribution.targets)
+    rows = zip(cited.sentence_shares, cited.source_losses, strict=True)
+    measured = [cited_sources(shares, losses, reasoned=reasoned) for shares, losses in rows]
+    opinions = _checked(cited, facts, measured, checker)
+    numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
+    support = []
+    for k, span in enumerate(spans):
+        said = _support_of(cited, k, span, facts[k], measured[k], opinions[k])
+        citations = tuple(numbers.setdefault(source, len(numbers) + 1) for source in said.sources)
+        support.append(said._replace(citations=citations))
+    return replace(cited, facts=facts, support=tuple(support))
+
+
+def _support_of(
+    cited: Citations, k: int, span: Span, facts: Facts, measured: tuple[int, ...], check: Check | None
+) -> Support:
+    """Return what is said of a sentence, without the numbers of its citations."""
+    reading = cited.readings[k] if cited.readings else None
+    nearest = nearest_source(facts, len(cited.sources))
+    stating = stating_sources(facts, len(cited.sources), next(iter(measured), None))
+    judgement = _judgement(cited, k, facts, reading, stating, check)
+    compared_with = tuple(dict.fromkeys([*measured, *([] if nearest is None else [nearest])]))
+    sources = _shown_sources(judgement, facts, stating or (), compared_with, check)
+    beside = _source_beside(judgement, sources, nearest)
+    return Support(
+        text=cited.sentences[k],
+        judgement=judgement,
+        origin=cited.origin,
+        sources=sources,
+        messages=tuple(cited.documents[source] for source in sources) if cited.messages else (),
+        share=_share_of_sources(cited, k),
+        gain=math.nan if reading is None else reading.gain,
+        largest_loss=_largest_loss(cited, k),
+        missing=_texts(facts.missing),
+        against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
+        compared=None if beside is None else compared(cited.text, span, beside, cited.spans[beside]),
+        check=check,
+    )
+
+
+def _texts(words: Sequence[StatedWord]) -> tuple[str, ...]:
+    """Return the texts of words, each once."""
+    return tuple(dict.fromkeys(word.text for word in words))
+
+
+def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | None) -> int | None:
+    """Return the source that a sentence is compared with; None of a quotation, and where no source has its words."""
+    if judgement == "quoted":
+        return None
+    is_cited = judgement in ("supported", "contradicts") or nearest is None
+    return sources[0] if is_cited and sources else nearest
+
+
+def _judgement(
+    cited: Citations, k: int, facts: Facts, reading: Reading | None, stating: Sequence[int] | None, check: Check | None
+) -> Judgement:
+    """Return the verdict on a sentence; of a picture or a sound it follows from the loss without all sources."""
+    if reading is not None:
+        return judgement_of(facts, reading, stating, "" if check is None else check.opinion)
+    if facts.quoted:
+        return "quoted"
+    loss = float(cited.sentence_losses[k])
+    return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
+
+
+def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
+    """Return the sources that a sentence rests on most: removed ones by their losses, the others by their shares.
+
+    Args:
+        shares: The sources' shares of its scores, (S,).
+        losses: What it loses without each, in nats, (S,); NaN if not removed.
+        reasoned: Whether a reasoning stands before the answer: shares follow it and come first, while losses are of an
+            answer without it.
+    """
+    by_loss = _by_loss(losses)
+    is_measured = ~np.isnan(losses) & (not reasoned)  # (S,)
+    by_share = _by_share(np.where(is_measured, 0, shares), first=not is_measured.any())
+    order = [*by_share, *by_loss] if reasoned else [*by_loss, *by_share]
+    return tuple(dict.fromkeys(order))[:MOST]
+
+
+def _by_loss(losses: FloatArray) -> list[int]:
+    """Return the sources without which a sentence loses enough, (S,), the largest loss first."""
+    losing = [source for source in _ranked(losses) if losses[source] > LEAST_LOSS]
+    return [source for source in losing if losses[source] > LEAST * losses[losing[0]]]
+
+
+def _by_share(shares: FloatArray, *, first: bool) -> list[int]:
+    """Return the sources with large shares, (S,), the largest first; of small ones the `first`, if that is wanted."""
+    positive = [source for source in _ranked(shares) if shares[source] > 0]
+    return [source for source in positive if shares[source] >= LEAST] or positive[:first]
+
+
+def _ranked(values: FloatArray) -> list[int]:
+    """Return the places of values, (S,), the largest first; NaN last."""
+    places: list[int] = np.argsort(-values, kind="stable").tolist()
+    return places
+
+
+def _shown_sources(
+    judgement: Judgement, facts: Facts, stating: tuple[int, ...], measured: tuple[int, ...], check: Check | None
+) -> tuple[int, ...]:
+    """Return the sources that a sentence cites: none if it is not from them, the quoted one of a quotation."""
+    if judgement == "not in the sources":
+        return ()
+    if judgement == "quoted":
+        return next(((source,) for source in measured if source in facts.quoted), facts.quoted[:1])
+    if check is not None and check.opinion and judgement in ("contradicts", "supported"):
+        return (check.source,)
+    return stating if judgement == "supported" and stating else measured
+
+
+def _checked(
+    cited: Citations, facts: Sequence[Facts], measured: Sequence[Sequence[int]], checker: "Explainer | None"
+) -> Sequence[Check | None]:
+    """Return what a checker makes of each sentence and its first sources; None without one."""
+    if checker is None or not cited.readings:
+        return [None] * len(facts)
+    texts, groups = [cited.text[start:end] for start, end in cited.spans], []
+    for k, (of_sentence, resting) in enumerate(zip(facts, measured, strict=True)):
+        nearest = nearest_source(of_sentence, len(texts))
+        ranked = [
+            *resting,
+            *([] if nearest is None else [nearest]),
+            *(source.source for source in cited.top(sentence=k)),
+        ]
+        groups.append([(place, texts[place]) for place in dict.fromkeys(ranked)])
+    return checks(checker, cited.sentences, groups)
+
+
+def _share_of_sources(cited: Citations, k: int) -> float:
+    """Return the sources' share of a sentence's scores; 0 where scores do not add up."""
+    a = cited.conclusion
+    if a.bias is None:
+        return 0.0
+    kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])  # (U,)
+    parts = [float(a.scores[k][kinds == kind].sum(dtype=np.float64)) for kind in ("source", *APART)]
+    return parts[0] / (sum(map(abs, parts)) or 1.0)
+
+
+def _largest_loss(cited: Citations, k: int) -> Loss | None:
+    """Return the source without which a sentence loses most, if any was left out by itself."""
+    losses = cited.source_losses[k]  # (S,)
+    if np.isnan(losses).all():
+        return None
+    source = int(np.nanargmax(losses))
+    return Loss(cited.names[source], float(losses[source]))
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text is an object or an array in JSON."""
+    try:
+        return isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+_ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
+_NUMBERED = re.compile(r"document \d+")

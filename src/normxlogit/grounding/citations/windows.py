@@ -1,0 +1,71 @@
+"""Prompts that are longer than what the model reads: their sources are read in windows.
+
+Each window is the prompt without the sources of the other windows, so what stands around the sources (the question, the
+words of a chat template) is in each. All sources are scored once, and the best ones that fit are read together.
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from ...errors import InputError
+from ...pipeline.completions.completed_prompts import Completed
+
+
+def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed], Mapping[str, float]]) -> Completed:
+    """Return a prompt and its answer, which do not fit, with only the best sources that fit."""
+    length, sequence = len(completed.encoding), completed.sequenced()
+    spans = completed.named_sources.items()
+    tokens = {name: set(sequence.tokens_in(*span, of_answer=False)) for name, span in spans}
+    room = limit - (length - len(set().union(*tokens.values())))
+    fitting = {name: places for name, places in tokens.items() if len(places) <= room}
+    if not fitting:
+        rest = f"{length} tokens, {limit - room} of them without the sources"
+        raise InputError(f"prompt and answer have {rest}, and the model reads {limit}: no source fits beside the rest")
+    windows = _windows(fitting, room)
+    scores: dict[str, float] = {}
+    for window in windows:
+        scores |= score(_only_sources(completed, tokens, window))
+    kept_sources = _best(fitting, scores, room)
+    note = (
+        f"prompt and answer have {length} tokens and the model reads {limit}: the sources were read in {len(windows)} "
+        f"windows, and the {len(kept_sources)} of {len(tokens)} that scored highest are read together"
+    )
+    shortened = _only_sources(completed, tokens, kept_sources)
+    encoding = replace(shortened.encoding, notes=(*shortened.encoding.notes, note))
+    return replace(shortened, encoding=encoding)
+
+
+def _only_sources(completed: Completed, tokens: Mapping[str, set[int]], names: Collection[str]) -> Completed:
+    """Return a prompt and its answer with some of the named sources, without the tokens of the others."""
+    out = set().union(*tokens.values()) - set().union(*(tokens[name] for name in names))
+    return replace(
+        completed,
+        encoding=completed.without(out),
+        prompt_tokens=completed.prompt_tokens - len(out),
+        named_sources={name: span for name, span in completed.named_sources.items() if name in names},
+    )
+
+
+def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
+    """Divide sources into windows of at most `room` tokens each, in their order and of similar lengths."""
+    total = len(set().union(*tokens.values()))
+    size = math.ceil(total / math.ceil(total / room))
+    windows, filled = [list[str]()], set[int]()
+    for name, places in tokens.items():
+        if windows[-1] and (len(filled | places) > room or len(filled) >= size):
+            windows.append([])
+            filled = set()
+        windows[-1].append(name)
+        filled |= places
+    return windows
+
+
+def _best(tokens: Mapping[str, set[int]], scores: Mapping[str, float], room: int) -> list[str]:
+    """Return the sources with the highest scores that fit together."""
+    selected, filled = list[str](), set[int]()
+    for name in sorted(tokens, key=scores.__getitem__, reverse=True):
+        if len(filled | tokens[name]) <= room:
+            selected.append(name)
+            filled |= tokens[name]
+    return selected

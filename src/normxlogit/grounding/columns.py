@@ -1,0 +1,94 @@
+"""The columns of citations in Parquet files and corpora."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..results.storage.schema import FloatArray, Number, plain
+from ..results.units.spans import MessageSpan
+
+if TYPE_CHECKING:
+    from .result import Citations
+
+Strings = tuple[str, ...]
+
+COLUMNS: Mapping[str, Any] = {
+    "question": str,
+    "message_spans": tuple[MessageSpan, ...],
+    "summary": str,
+    "sentence_shares": FloatArray,
+    "sentence_sources": tuple[Strings, ...],
+    "sentence_verdicts": Strings,
+    "sentence_missing": tuple[Strings, ...],
+    "sentence_gains": tuple[Number, ...],
+    "sentence_nats": tuple[Number, ...],
+    "sentence_losses": FloatArray,
+    "source_losses": FloatArray,
+    "sentence_messages": tuple[Strings, ...],
+    "message_shares": FloatArray,
+    "message_losses": FloatArray,
+}
+"""The columns with their types."""
+
+CONVERSATION = ("message_spans", "sentence_messages", "message_shares", "message_losses")
+"""The columns of conversations alone."""
+
+TESTED = ("sentence_nats", "sentence_losses", "source_losses", "message_losses")
+"""The columns of answers that were tested."""
+
+
+def citation_row(result: "Citations") -> dict[str, Any]:
+    """Return the columns of citations: each sentence's verdict, scores and shares of the sources, and measured losses.
+
+    Args:
+        result: An answer with citations.
+    """
+    support = result.support
+    row: dict[str, Any] = {
+        "shares": result.evidence.whole().shares,
+        "question": result.question,
+        "summary": result.summary,
+        "sentence_shares": [sentence.share for sentence in support],
+        "sentence_sources": [[result.names[source] for source in sentence.sources] for sentence in support],
+        "sentence_verdicts": [sentence.judgement for sentence in support],
+        "sentence_missing": [list(sentence.missing) for sentence in support],
+        "sentence_gains": _null_for_nan(np.array([sentence.gain for sentence in support], np.float32)),
+    }
+    if result.messages:
+        row |= _message_columns(result)
+    if result.tested is not None:
+        row |= _tested_columns(result)
+    return row
+
+
+def _message_columns(result: "Citations") -> dict[str, Any]:
+    """Return the columns of conversations: the messages, and which of them the answer rests on."""
+    shares = np.zeros(len(result.messages), np.float32)  # (M,)
+    np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
+    messages = [list(dict.fromkeys(sentence.messages)) for sentence in result.support]  # each once
+    return {"message_spans": plain(result.messages), "message_shares": shares, "sentence_messages": messages}
+
+
+def _tested_columns(result: "Citations") -> dict[str, Any]:
+    """Return the columns of answers whose sources were left out."""
+    tested = result.tested
+    assert tested is not None  # noqa: S101  # the caller has checked
+    row: dict[str, Any] = {
+        "sentence_nats": tested.original.values,
+        "sentence_losses": _null_for_nan(result.sentence_losses),
+        "source_losses": _null_for_nan(result.source_losses.ravel()),
+    }
+    if result.messages:
+        message_losses = np.full(len(result.messages), np.nan, np.float32)  # (M,)
+        message_of = dict(zip(result.sources, result.message_indices, strict=True))
+        for removal in tested.single:
+            most = np.subtract(tested.original.values, removal.values).max()
+            np.fmax.at(message_losses, [message_of[unit] for unit in removal.tokens], most)
+        row["message_losses"] = _null_for_nan(message_losses)
+    return row
+
+
+def _null_for_nan(values: FloatArray) -> list[float | None]:
+    """Return numbers with null instead of NaN, which queries would take for a large number."""
+    return [None if np.isnan(value) else value for value in values.tolist()]

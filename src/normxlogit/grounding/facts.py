@@ -1,0 +1,237 @@
+"""What a sentence of an answer has in common with its sources: true by comparison of the texts, without a model.
+
+A word stands in a source if the source has it in any form that a reader takes for the same, see `text.same`; a number
+if the source has its value. Both are taken generously: a word that is said to stand in no source has no form there.
+"""
+
+import calendar
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import regex
+
+from ..results.storage.schema import Index
+from ..text.boundaries import word_spans
+from ..text.characters import UNSPACED, Span
+from ..text.same import comparable
+
+WordKind = Literal["number", "name", "word"]
+"""A number has digits; a name begins with a capital inside a sentence; other words are plain."""
+
+LEAST_QUOTED = 3
+"""Words of the shortest quotation."""
+
+LONG = 5
+"""Letters of a plain word that is worth naming: shorter ones say little by themselves."""
+
+STEM = 4
+"""Letters with which two long words begin alike that are forms of one, such as "opens" and "opening"."""
+
+
+class StatedWord(NamedTuple):
+    """A number, a name or a long word of a sentence, and where it stands."""
+
+    start: Index  # its first character in the text of prompt and answer
+    end: Index  # one past its last
+    text: str
+    kind: WordKind
+    sources: tuple[Index, ...]  # the places of the sources in which it stands
+    elsewhere: bool  # whether it stands in another part of the prompt, such as the question
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it stands nowhere in the prompt."""
+        return not self.sources and not self.elsewhere
+
+
+class Facts(NamedTuple):
+    """What a sentence has in common with its sources."""
+
+    quoted: tuple[Index, ...]  # the places of the sources that have it word for word
+    words: tuple[StatedWord, ...]
+
+    @property
+    def missing(self) -> tuple[StatedWord, ...]:
+        """The words that stand nowhere in the prompt."""
+        return tuple(word for word in self.words if word.is_missing)
+
+
+class ComparedText:
+    """A text in the forms in which words and numbers are looked for in it.
+
+    Attributes:
+        form: The text in the form in which texts are compared.
+        words: Its words in that form.
+        stems: The first letters of its longer words.
+        numbers: The values of its numbers, see `number_values`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.form = comparable(text)
+        self.words = set(map(folded, _LETTERS.findall(text))) | set(_LETTERS.findall(self.form.text)) | _months(text)
+        self.stems = {word[:STEM] for word in self.words if len(word) >= STEM}
+        self.numbers = {value for number in _NUMBER.findall(text) for value in _values_in(number)}
+
+    def has(self, word: str, kind: WordKind) -> bool:
+        """Return whether a word, or each part of it, stands in the text."""
+        if kind == "number":
+            return self._has_number(word)
+        parts = [part for part in _LETTERS.findall(word) if len(part) > 1]  # not the first letter of "o'clock"
+        has_parts = bool(parts) and all(self._has_form(folded(part), kind) for part in parts)
+        return has_parts or self._has_form(folded(word), kind)
+
+    def _has_number(self, number: str) -> bool:
+        parts = [number_values(digits) for digits in _DIGITS.findall(number)]
+        return bool(number_values(number) & self.numbers) or all(part & self.numbers for part in parts)
+
+    def _has_form(self, word: str, kind: WordKind) -> bool:
+        """Return whether a word stands in the text in the same form, or in one that begins alike."""
+        if word in self.words:
+            return True
+        if _UNSPACED.search(word):
+            return word in self.form.text
+        if len(word) < STEM or word[:STEM] not in self.stems:
+            return False
+        longer = (form for form in self.words if len(form) >= STEM)
+        return kind == "word" or any(form.startswith(word) or word.startswith(form) for form in longer)
+
+
+def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: ComparedText) -> Facts:
+    """Return what a sentence has in common with its sources.
+
+    Args:
+        text: The prompt with the answer.
+        span: The sentence, in characters of it, without the number of a list's entry.
+        sources: The sources, in their order.
+        elsewhere: All else that the model was given: the question, instructions, names of documents.
+    """
+    first, end = span
+    sentence = text[first:end]
+    quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
+    words = []
+    for start, stop, kind in stated_spans(sentence):
+        word = sentence[start:stop]
+        standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
+        words.append(StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind)))
+    return Facts(quoted, tuple(words))
+
+
+def is_quotation(sentence: str, source: ComparedText) -> bool:
+    """Return whether a source has a sentence word for word, as a whole or as one of its clauses.
+
+    Args:
+        sentence: The sentence; the punctuation at its end does not count.
+        source: The source.
+    """
+    body = sentence.strip().rstrip(_ENDING)
+    if len(word_spans(body)) < LEAST_QUOTED:
+        return False
+    original = source.form.original
+    return any(
+        _is_edge(original[:start].rstrip()[-1:]) and _is_edge(original[end:].lstrip()[:1])
+        for start, end in source.form.find(body)
+    )
+
+
+def stated_spans(sentence: str) -> list[tuple[int, int, WordKind]]:
+    """Return the numbers, names and long words of a sentence: first character, one past the last, and kind."""
+    return [(start, end, kind) for start, end, kind in all_words(sentence) if kind != "word" or end - start >= LONG]
+
+
+def all_words(sentence: str) -> list[tuple[int, int, WordKind]]:
+    """Return the words of a sentence, short ones too: first character, one past the last, and kind."""
+    return [(*match.span(), _kind(sentence, match)) for match in _STATED.finditer(sentence)]
+
+
+def number_values(written: str) -> set[str]:
+    """Return the values that a number may have as it is written.
+
+    "1,200" is 1200 or 1.2, "4.90" is 4.9 or the time 4:90, and "9:00" is 9:00 or 9.
+
+    Args:
+        written: One or more groups of digits with a sign between each two.
+    """
+    groups = [_plain_digits(digits) for digits in _DIGITS.findall(written)]
+    last = groups[-1]
+    if len(groups) == 1:
+        return {_without_zeros(last)}
+    values, whole = set[str](), _without_zeros("".join(groups[:-1]))
+    if all(len(group) == THOUSANDS for group in groups[1:]):
+        values.add(_without_zeros("".join(groups)))
+    if ":" not in written:
+        values.add(f"{whole}.{last}".rstrip("0").rstrip("."))
+    if len(groups) == 2 and len(last) == MINUTES:
+        values.add(f"{whole}:{last}")
+    if not last.strip("0"):
+        values.add(whole)
+    return values
+
+
+def _values_in(written: str) -> set[str]:
+    """Return the values of a number in a source; dates, times and groups with spaces have those of their parts, too."""
+    groups = _DIGITS.findall(written)
+    has_parts = len(groups) > MOST_GROUPS or any(sign == ":" or sign.isspace() for sign in written)
+    parts = groups if has_parts else ()
+    return number_values(written).union(*map(number_values, parts))
+
+
+def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
+    """Return the kind of a word of a sentence."""
+    word = match.group()
+    if word[0].isdecimal():
+        return "number"
+    before = sentence[: match.start()].rstrip()[-1:]
+    is_inside = before.isalnum() or before in _INSIDE
+    return "name" if word[0].isupper() and len(word) > 1 and is_inside and before else "word"
+
+
+def _months(text: str) -> set[str]:
+    """Return the names of the months of a text's dates in digits, "2026-05-09", in the language of the process."""
+    numbers = {int(month) for month in _ISO_MONTH.findall(text)}
+    names = [name for number in numbers for name in (calendar.month_name[number], calendar.month_abbr[number])]
+    return set(map(folded, names))
+
+
+@lru_cache(maxsize=2**16)
+def folded(word: str) -> str:
+    """Return a word in the form in which words are compared."""
+    return comparable(word).text
+
+
+def _plain_digits(digits: str) -> str:
+    """Return digits of any script as those of ASCII."""
+    return "".join(str(unicodedata.decimal(digit)) for digit in digits)
+
+
+def _without_zeros(digits: str) -> str:
+    return digits.lstrip("0") or "0"
+
+
+def _is_edge(character: str) -> bool:
+    """Return whether a clause begins or ends beside a character; there is none at the ends of a source."""
+    return not character or not (character.isalnum() or character in "'’-")
+
+
+THOUSANDS = 3
+"""Digits of a group that a sign for thousands begins."""
+
+MINUTES = 2
+"""Digits of minutes."""
+
+MOST_GROUPS = 2
+"""Groups of digits of a number with decimals; more are a date or thousands."""
+
+_INSIDE = ",-'’"
+"""Signs after which a sentence goes on; a capital after another one may begin a sentence, a title or an entry."""
+
+_ENDING = ".!?…。！？:;,"
+_DIGITS = regex.compile(r"\d+")
+_NUMBER_PATTERN = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)|\d+(?:[.,:'’٫٬]\d+)*"
+_NUMBER = regex.compile(_NUMBER_PATTERN)
+_LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
+_LETTERS = regex.compile(_LETTERS_PATTERN)
+_STATED = regex.compile(rf"{_NUMBER_PATTERN}|{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
+_ISO_MONTH = regex.compile(r"\b\d{4}-(0[1-9]|1[0-2])-\d{2}(?!\d)")
+_UNSPACED = regex.compile(f"[{UNSPACED}]")

@@ -1,0 +1,68 @@
+"""What a model makes of the sentences of an answer: how likely it finds them with the sources and without."""
+
+import math
+from typing import NamedTuple
+
+from ..results.storage.schema import Index, Number
+from .facts import StatedWord
+
+
+class WordReading(NamedTuple):
+    """A word of an answer, and how likely the model finds it.
+
+    Attributes:
+        start: Its first character in the text of prompt and answer.
+        end: One past its last character.
+        text: The word.
+        nats: The log-probability of its tokens with the sources.
+        nats_without: The same without the sources; NaN if nothing of the prompt is left.
+    """
+
+    start: Index
+    end: Index
+    text: str
+    nats: Number
+    nats_without: Number
+
+    @property
+    def gain(self) -> float:
+        """What its log-probability gains from the sources, in nats."""
+        return self.nats - self.nats_without
+
+
+class Reading(NamedTuple):
+    """A sentence of an answer, and how likely the model finds its words."""
+
+    words: tuple[WordReading, ...]
+
+    @property
+    def nats(self) -> float:
+        """The log-probability of the sentence with the sources."""
+        return sum(word.nats for word in self.words)
+
+    @property
+    def nats_without(self) -> float:
+        """The log-probability of the sentence without the sources; NaN if nothing of the prompt is left."""
+        return sum(word.nats_without for word in self.words)
+
+    @property
+    def gain(self) -> float:
+        """What the sentence's log-probability gains from the sources, in nats."""
+        return self.nats - self.nats_without
+
+    @property
+    def coefficient(self) -> float:
+        """The part of the sentence's surprise that the sources take away: 1 - D / N, from -1 on; NaN if unknown.
+
+        D is the log-probability with the sources, N without them (the uncertainty coefficient).
+        """
+        return max(1 - self.nats / self.nats_without, -1.0) if self.nats_without else math.nan
+
+    def gain_of(self, stated: StatedWord) -> float:
+        """Return what a number, a name or a word of the sentence gains from the sources, in nats; NaN if unknown.
+
+        Args:
+            stated: The word.
+        """
+        gains = [word.gain for word in self.words if word.start < stated.end and stated.start < word.end]
+        return sum(gains) if gains else math.nan

@@ -1,0 +1,144 @@
+"""What is said of each sentence of an answer, its sources and its words."""
+
+import math
+from typing import NamedTuple
+
+from ..results.storage.schema import Index, Number
+from ..results.verification import likelihood_text
+from .checking import Check
+from .comparing import Comparison
+from .verdicts import GOOD, Judgement, Origin
+
+
+class Source(NamedTuple):
+    """A source of an answer.
+
+    Attributes:
+        number: Its number in the answer, counted from 1; None if the answer does not cite it.
+        source: Its place among the sources.
+        document: The name of the document or message that it is of.
+        name: What it is called: its document and which sentence of it.
+        text: Its text.
+        share: Its share of all that the sources have in favour of the whole answer, or of the sentence asked for.
+        nats: The drop of the answer's log-probability without it; None if not measured.
+    """
+
+    number: int | None
+    source: int
+    document: str
+    name: str
+    text: str
+    share: float
+    nats: float | None
+
+
+class AnswerWord(NamedTuple):
+    """A word of an answer.
+
+    Attributes:
+        sentence: The index of its sentence.
+        text: The word.
+        start: Its first character in the text of prompt and answer.
+        end: One past its last character.
+        gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
+        missing: Whether it is, or holds, a number, a name or a long word that stands nowhere in the prompt.
+    """
+
+    sentence: int
+    text: str
+    start: int
+    end: int
+    gain: float
+    missing: bool
+
+
+class Loss(NamedTuple):
+    """What a sentence loses without a source.
+
+    Attributes:
+        name: The name of the source.
+        nats: The drop of the sentence's log-probability, in nats.
+    """
+
+    name: str
+    nats: Number
+
+
+class Support(NamedTuple):
+    """What is said of a sentence of the answer.
+
+    It says what this model used, not what is true: a sentence can be supported by a document that is wrong. Of a
+    conversation the documents are what was said before the answer, without the question.
+
+    Attributes:
+        text: The sentence.
+        judgement: The verdict as one word.
+        origin: "documents" or "conversation", for the verdict.
+        sources: The places of the cited sources among all.
+        citations: Their numbers in the answer.
+        messages: The messages that they are of, one for each; empty if they are of documents.
+        share: The share of the sources in its scores, beside the rest of the prompt and the earlier answer; 0 where
+            scores do not add up.
+        gain: What its log-probability gains from all sources, in nats; NaN if not measured.
+        largest_loss: The source without which it loses most, of those that were left out one at a time, and what it
+            loses, in nats; None if none was left out.
+        missing: Its numbers, names and long words that stand nowhere in the prompt.
+        against: Those of them for which it is supported in part only.
+        compared: The source that it is compared with, and the words in which they differ; None if none has its words.
+        check: What the checker makes of it; None without one.
+    """
+
+    text: str
+    judgement: Judgement
+    origin: Origin
+    sources: tuple[Index, ...] = ()
+    citations: tuple[Index, ...] = ()
+    messages: tuple[str, ...] = ()
+    share: Number = 0.0
+    gain: Number = math.nan
+    largest_loss: Loss | None = None
+    missing: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    compared: Comparison | None = None
+    check: Check | None = None
+
+    @property
+    def supported(self) -> bool:
+        """Whether the sources support the sentence, or have it word for word."""
+        return self.judgement in GOOD
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a text, such as "supported by [1]"."""
+        cited = self._cited()
+        if self.judgement == "partly":
+            place = "no document" if self.origin == "documents" else "no message"
+            quoted = " and ".join(f'"{word}"' for word in self.against)
+            return f"partly: {quoted} {'is' if len(self.against) == 1 else 'are'} in {place}"
+        if self.judgement == "not in the sources":
+            return f"not from the {self.origin}"
+        if self.judgement in ("cannot tell", "not tested"):
+            return self.judgement + (f"; compare {cited}" if cited else "")
+        words = {"quoted": "quoted from", "supported": "supported by", "contradicts": "contradicts"}
+        return f"{words[self.judgement]} {cited or f'the {self.origin}'}"
+
+    @property
+    def reason(self) -> str:
+        """The measurements behind the verdict, as a text."""
+        figures = []
+        if self.gain == self.gain:
+            figures.append(f"{likelihood_text(self.gain)} with the {self.origin}")
+        if self.largest_loss is not None:
+            figures.append(f"{likelihood_text(-self.largest_loss.nats)} without {self.largest_loss.name}")
+        if self.share:
+            figures.append(f"share of the {self.origin} {self.share:.0%}")
+        if self.check is not None and self.check.label:
+            figures.append(self.check.described())
+        return "; ".join(figures)
+
+    def _cited(self) -> str:
+        """Return the cited numbers, of a conversation behind their messages: "user [1][3], system [2]"."""
+        numbers_by_message: dict[str, str] = {}
+        for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
+            numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
+        return ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())

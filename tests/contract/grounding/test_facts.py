@@ -1,0 +1,129 @@
+"""What a sentence has in common with its sources is a fact: no word that stands there is called missing."""
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from normxlogit import Explainer
+from tests import tiny
+
+MUSEUM = {
+    "visit.md": "# Your visit\n\n**Opening hours:** Tuesday to Sunday, 10–18. On Thursdays the museum stays open until "
+    "20:00.\n\n* Admission is €12, reduced 8–10; children under 6 get in free.\n* The café was opened on 12 July 1998.",
+    "history.txt": "The collection of Baroness Élise d’Arcy holds 1,200 paintings — about 50 of them are on display. "
+    "It was given to the town in two thousand and one.",
+    "japan.txt": "博物館は1998年に開館した。",
+}
+TRUE = [
+    "Tuesday to Sunday, 10-18.",
+    "On thursdays, the museum stays open until 20:00!",
+    "Admission is €12, reduced 8-10; children under 6 get in free.",
+    "The cafe\u0301 was opened on 12 July 1998.",
+    "*It was given to the town* in two thousand and one.",
+    "The Baroness E\u0301lise d'Arcy owned 1200 paintings.",
+    "In July 1998, on the 12th, a cafe\u0301 opened.",
+    "Some 50 paintings can be seen, of 1.200.",
+    "博物館は 1998 年に開館した。",
+]
+
+
+@pytest.fixture(scope="module")
+def explainer() -> Explainer:
+    """A reader of any script, with random weights: facts do not depend on it."""
+    vocabulary = {character: i for i, character in enumerate(["[UNK]", *pre_tokenizers.ByteLevel.alphabet()])}
+    backend = Tokenizer(models.BPE(vocabulary, [], unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    model = tiny.model("llama", "CausalLM", vocab_size=300, max_position_embeddings=4000)
+    return Explainer(model, PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", eos_token="[UNK]"))
+
+
+def test_true_sentences_in_another_form_are_not_accused(explainer):
+    cited = explainer.cite("When?", MUSEUM, answer="\n\n".join(TRUE), verify=0)
+    for sentence in cited.support:
+        assert sentence.judgement in ("quoted", "supported", "cannot tell"), sentence
+        said = {word.casefold() for word in sentence.missing}
+        assert not any(any(map(str.isdecimal, word)) for word in said), sentence
+        assert not said & {"july", "café", "cafe\u0301", "baroness", "paintings", "thursdays", "d'arcy"}, sentence
+    quoted = [sentence.judgement == "quoted" for sentence in cited.support]
+    assert quoted == [True, False, True, True, True, False, False, False, True]
+
+
+def said_of(explainer, documents, answer, **options):
+    (support,) = explainer.cite("When does it open?", documents, answer=answer, verify=0, **options).support
+    return support
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing"),
+    [
+        ("It was opened by Peter in 1974.", ("Peter", "1974")),
+        ("It opens at 9 o'clock.", ()),
+        ("It opens at 9:30.", ("9:30",)),
+        ("It costs 4,90 for 1 200 people.", ()),
+        ("Order 8 came on 09/05/2026.", ("8",)),
+        ("The order came on 9 May.", ()),
+        ("A twelve-year-old may enter.", ()),
+        ("Row 7 holds 120 of them.", ()),
+        ("Row ７ holds １２０ of them.", ()),
+    ],
+)
+def test_numbers_and_names_that_stand_nowhere_are_named(explainer, answer, missing):
+    source = (
+        "Opened at 9:00, costing 4.90, for 1.200 people of twelve years and old enough; clocked and ordered "
+        "2026-05-09; nothing came later, so enter row 7 120 holding."
+    )
+    assert said_of(explainer, [source], answer).missing == missing
+
+
+def test_words_of_the_question_and_of_names_are_not_missing(explainer):
+    asked = explainer.cite("When did Mr Smith leave in 1980?", {"Brontë, 1847": "He left."}, answer="x", verify=0)
+    assert asked.support[0].missing == ()
+    for answer in ("They say Smith did in 1980.", "It was Bronte\u0308 in 1847."):
+        cited = explainer.cite("When did Smith leave in 1980?", {"Brontë, 1847": "He left."}, answer=answer, verify=0)
+        assert cited.support[0].missing == ()
+    named = explainer.cite("When?", ["He left."] * 2, answer="He had 2.", verify=0)
+    assert named.support[0].missing == ("2",)  # "document 2" is no statement
+
+
+def test_a_quotation_is_a_whole_clause(explainer):
+    source = "No dogs are allowed, and guests pay 5 euros; cats may stay."
+    for answer, is_quoted in (
+        ("Dogs are allowed.", False),
+        ("No dogs are allowed", True),
+        ("- **Cats** may stay!", True),
+        ("guests pay 5", False),
+        ("cats may", False),
+    ):
+        assert (said_of(explainer, [source], answer).judgement == "quoted") == is_quoted, answer
+
+
+def test_a_sentence_is_shown_beside_its_nearest_source_with_the_words_that_differ(explainer):
+    documents = {"a": "Shipping takes 5 days. Refunds are possible within 30 days.", "b": "Dogs stay outside."}
+    cited = explainer.cite("How long?", documents, answer="Refunds are never possible within 5 days.", verify=0)
+    beside = cited.support[0].compared
+    assert cited.names[beside.source] == "a:2"
+    assert [cited.text[start:end] for start, end in beside.words] == ["never", "5"]
+    assert [cited.text[start:end] for start, end in beside.source_words] == ["30"]
+    drawn = " ".join(str(cited).split())
+    assert "Refunds are *never* possible within *5* days." in drawn
+    assert "Refunds are possible within *30* days." in drawn
+    assert type(cited).from_dict(cited.to_dict()) == cited
+
+
+def test_results_of_tools_are_read_as_their_values(explainer):
+    result = (
+        '{"status": "confirmed", "note": "caf\\u00e9 \\"Zum Anker\\"", "total": 1200.0, "when": "2026-05-09T09:30:00"}'
+    )
+    messages = [
+        {"role": "user", "content": "What of my order?"},
+        {"role": "tool", "name": "look_up", "content": result},
+        {"role": "assistant", "content": "The café Zum Anker has confirmed it for 1,200 at 9:30 on 9 May."},
+    ]
+    cited = explainer.cite(messages=messages, verify=0)
+    assert cited.support[0].missing == ()
+    quoting = [*messages[:2], {"role": "assistant", "content": 'café "zum Anker"'}]
+    assert explainer.cite(messages=quoting, verify=0).support[0].judgement == "quoted"
+    unsaid = [*messages[:2], {"role": "assistant", "content": "It is delivered on 10 May."}]
+    missing = explainer.cite(messages=unsaid, verify=0).support[0]
+    assert missing.missing == ("delivered", "10")
