@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..extending import lazy_names
 
 if TYPE_CHECKING:
+    from .checkers import Checker
     from .comparing import Comparison
     from .documents.conversations import read_conversation
     from .documents.documents import READERS, read_documents
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "READERS",
     "AnswerWord",
+    "Checker",
     "Citations",
     "Comparison",
     "Facts",
@@ -28,6 +30,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "checkers": ("Checker",),
         "comparing": ("Comparison",),
         "documents.conversations": ("read_conversation",),
         "documents.documents": ("READERS", "read_documents"),

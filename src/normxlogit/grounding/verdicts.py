@@ -6,7 +6,8 @@
    stand there.
 4. Partly: a number or a name stands nowhere in the prompt, and the documents make it less likely.
 5. Supported by [n]: the documents make it much likelier, and the cited sources have its numbers and names, and half of
-   its words. Or a checker finds it entailed, and no number and no name of it is missing.
+   its words. Or a checker finds it entailed, and no number and no name of it is missing. Not where a checker finds
+   that no source supports it.
 6. Cannot tell: none of these.
 
 A fact and the measurement have to agree before anything is said against a sentence. The thresholds were chosen on data
@@ -23,8 +24,8 @@ from .measured import Reading
 Judgement = Literal["quoted", "supported", "partly", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
 
-Opinion = Literal["entails", "contradicts", ""]
-"""What a checker makes of a sentence; empty if it leaves that open."""
+Opinion = Literal["entails", "contradicts", "unsupported", ""]
+"""What a checker makes of a sentence: a source entails or contradicts it, or none supports it; empty if that is open."""
 
 Origin = Literal["documents", "conversation"]
 """Where the sources of an answer come from."""
@@ -68,6 +69,8 @@ def judgement_of(facts: Facts, reading: Reading, stating: Collection[int] | None
         return "not in the sources"
     if accused_words(facts, reading):
         return "partly"
+    if opinion == "unsupported":
+        return "cannot tell"
     is_complete = all(word.kind == "word" for word in facts.missing)
     if is_supported(facts, reading, stating) or (opinion == "entails" and is_complete):
         return "supported"

@@ -158,8 +158,8 @@ class Cite(TypedDict, total=False):
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
     checker: Annotated[
         Any,
-        "A second opinion on the verdicts: an explainer, or a pipeline, of a classifier of pairs of texts with a label "
-        "called entailment.",
+        "A second opinion: a `normxlogit.grounding.Checker`, or an explainer or a pipeline of a model whose labels say "
+        "what they mean (entailment, supported, consistent, ...).",
     ]
     progress: Annotated[
         bool | None, "Whether to show progress on standard error; by default on a terminal, after a second."

@@ -16,7 +16,7 @@ from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options, progress_bar
 from ...results.attribution import Attribution
-from ..checking import checker_of
+from ..checkers import Checker, checker_of
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
 from .reading import AnswerReading, answer_sentences
@@ -64,7 +64,11 @@ def cite(
 
 
 def cite_answered(
-    model: TaskModel, answered: Answered, options: Options, checker: Any = None, update: Update = lambda **_: None
+    model: TaskModel,
+    answered: Answered,
+    options: Options,
+    checker: Checker | None = None,
+    update: Update = lambda **_: None,
 ) -> Citations:
     """Find the sources that each sentence of an answer rests on, and leave some of them out if the options ask for it.
 
@@ -72,7 +76,7 @@ def cite_answered(
         model: A language model.
         answered: The question with its sources and the answer.
         options: The method, and which sources are left out.
-        checker: The explainer of a second opinion.
+        checker: A second opinion.
         update: Shows the share of the work that is completed, and what is done next.
     """
     update(description="reading the answer")

@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from ...results.storage.schema import FloatArray
 from ...results.units.units import APART
 from ...results.verification import LEAST_LOSS
 from ...text.characters import Span
-from ..checking import Check, checks
+from ..checkers import COMPARED, Checker, Pair
+from ..checking import Check
 from ..comparing import compared, nearest_source, stating_sources
 from ..facts import ComparedText, Facts, StatedWord, facts_of
 from ..measured import Reading
@@ -22,9 +22,6 @@ from ..support import Loss, Support
 from ..verdicts import Judgement, accused_words, judgement_of
 from .answers import Answered
 from .reading import AnswerSentence
-
-if TYPE_CHECKING:
-    from ...explainer import Explainer
 
 LEAST = 0.2
 """A further source is cited from this part of the strongest one's share or loss on."""
@@ -75,7 +72,7 @@ def with_support(
     cited: Citations,
     texts: SourceTexts,
     sentences: Sequence[AnswerSentence],
-    checker: "Explainer | None" = None,
+    checker: Checker | None = None,
 ) -> Citations:
     """Return an answer with what is said of each of its sentences.
 
@@ -195,27 +192,38 @@ def _shown_sources(
         return ()
     if judgement == "quoted":
         return next(((source,) for source in measured if source in facts.quoted), facts.quoted[:1])
-    if check is not None and check.opinion and judgement in ("contradicts", "supported"):
+    if check is not None and check.opinion and check.source >= 0 and judgement in ("contradicts", "supported"):
         return (check.source,)
     return stating if judgement == "supported" and stating else measured
 
 
 def _checked(
-    cited: Citations, facts: Sequence[Facts], measured: Sequence[Sequence[int]], checker: "Explainer | None"
+    cited: Citations, facts: Sequence[Facts], measured: Sequence[Sequence[int]], checker: Checker | None
 ) -> Sequence[Check | None]:
-    """Return what a checker makes of each sentence and its first sources; None without one."""
+    """Return what a checker makes of each sentence; None without one."""
     if checker is None or not cited.readings:
         return [None] * len(facts)
-    texts, groups = [cited.text[start:end] for start, end in cited.spans], []
-    for k, (of_sentence, resting) in enumerate(zip(facts, measured, strict=True)):
-        nearest = nearest_source(of_sentence, len(texts))
-        ranked = [
-            *resting,
-            *([] if nearest is None else [nearest]),
-            *(source.source for source in cited.top(sentence=k)),
-        ]
-        groups.append([(place, texts[place]) for place in dict.fromkeys(ranked)])
-    return checks(checker, cited.sentences, groups)
+    texts = [cited.text[start:end].strip() for start, end in cited.spans]
+    if checker.marks_words:
+        return checker.mark(cited.question, "\n".join(texts), cited.sentences)
+    groups = [_first_sources(cited, k, facts[k], measured[k], texts) for k in range(len(facts))]
+    pairs = [
+        [Pair(cited.question, texts[source], sentence) for source in group]
+        for sentence, group in zip(cited.sentences, groups, strict=True)
+    ]
+    checks = checker.compare(pairs)
+    return [
+        check._replace(source=group[check.source]) if group else check
+        for check, group in zip(checks, groups, strict=True)
+    ]
+
+
+def _first_sources(cited: Citations, k: int, facts: Facts, measured: Sequence[int], texts: Sequence[str]) -> list[int]:
+    """Return the sources that a checker compares a sentence with: those it rests on, the nearest one, the next ones."""
+    nearest = nearest_source(facts, len(texts))
+    ranked = [*measured, *([] if nearest is None else [nearest])]
+    ranked += [source.source for source in cited.top(len(texts), sentence=k)]
+    return [source for source in dict.fromkeys(ranked) if texts[source]][:COMPARED]
 
 
 def _share_of_sources(cited: Citations, k: int) -> float:
