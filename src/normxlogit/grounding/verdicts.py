@@ -25,7 +25,7 @@ Judgement = Literal["quoted", "supported", "partly", "contradicts", "not in the 
 """How a sentence of an answer relates to its sources."""
 
 Opinion = Literal["entails", "contradicts", "unsupported", ""]
-"""What a checker makes of a sentence: a source entails or contradicts it, or none supports it; empty if that is open."""
+"""What a checker makes of a sentence: a source entails or contradicts it, or none supports it; empty if it is open."""
 
 Origin = Literal["documents", "conversation"]
 """Where the sources of an answer come from."""
