@@ -57,14 +57,22 @@ def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
 # --- converted GGUF files --------------------------------------------------------------------------------------------
 
 
-def converted_folder(file: Path) -> Path | None:
-    """Return the folder in the cache for a GGUF file's converted model; None where the user has turned it off."""
+def cache_folder() -> Path | None:
+    """Return the folder of what is kept between calls; None where the user has turned it off."""
     configured = os.environ.get(FOLDER_VARIABLE)
-    if configured == "" or not file.is_file() or not file.stat().st_size:
+    if configured == "":
         return None
     root = configured or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "normxlogit"
+    return Path(root).expanduser()
+
+
+def converted_folder(file: Path) -> Path | None:
+    """Return the folder in the cache for a GGUF file's converted model; None where the user has turned it off."""
+    root = cache_folder()
+    if root is None or not file.is_file() or not file.stat().st_size:
+        return None
     digest = hashlib.sha256(np.memmap(file, mode="r").data).hexdigest()
-    return Path(root).expanduser() / "gguf" / f"{digest[:32]}-{transformers.__version__}"
+    return root / "gguf" / f"{digest[:32]}-{transformers.__version__}"
 
 
 def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> None:

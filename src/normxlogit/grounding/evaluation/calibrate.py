@@ -1,0 +1,49 @@
+"""The command that fits a model's probabilities of support to labelled sentences."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...cli import options
+from ...cli.console import quiet, write
+from ...long_runs.console import progress
+
+
+def calibrate(
+    pairs: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PAIRS",
+            help='JSON lines with "documents" (a text, several, or texts by name), "sentence" and "supported" (true or '
+            "false), 20 of each label or more.",
+        ),
+    ],
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+) -> None:
+    """Fit the probability that documents support a sentence to your own labels, for one model.
+
+    `cite` then shows it for this model, and for no other. It is kept in the cache.
+
+    Example: normxlogit calibrate pairs.jsonl --model FOLDER
+    """
+    options.required(model, options.NO_LANGUAGE_MODEL)
+    with quiet():
+        import numpy as np
+
+        from ..calibration import fit, save
+        from .claims import load_claims, supports_of
+        from .quality import calibration_summary
+
+        claims = load_claims(pairs)
+        task_model = options.load(model, device, dtype, gguf_file, trust_remote_code).language_model
+        with progress(1) as on_progress:
+            supports = supports_of(task_model, claims, on_progress)
+        labels = np.array([claim.is_supported for claim in claims])
+        calibration = fit(task_model, supports, labels, pairs.name)
+        path = save(calibration)
+    write(calibration_summary(supports, labels) + f"\nkept in {path}\n")

@@ -1,0 +1,69 @@
+"""Sentences that people labelled as supported by documents or not, and the support that a model finds for them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...evaluation.datasets import parsed_rows
+from ...evaluation.runs import OnProgress, with_progress
+from ...model.task_model import TaskModel
+from ..citations.passages import passage_gains
+from ..documents.documents import read_documents
+from ..ranking import shared_words, support
+
+
+class Claim(NamedTuple):
+    """A sentence about documents, with its label."""
+
+    documents: tuple[str, ...]  # their texts
+    sentence: str
+    is_supported: bool
+
+
+def load_claims(path: str | Path) -> list[Claim]:
+    """Read labelled sentences from JSON lines.
+
+    Args:
+        path: A file whose lines have "documents" (a text, several, or texts by name), "sentence" and "supported" (true
+            or false).
+
+    Raises:
+        DataError: If a line holds something else, or there is none.
+    """
+    return parsed_rows(path, _claim, "not a labelled sentence")
+
+
+def _claim(row: Mapping[str, Any]) -> Claim:
+    label, sentence = row["supported"], row["sentence"]
+    if not isinstance(label, bool):
+        raise ValueError('"supported" is true or false')
+    if not isinstance(sentence, str) or not sentence.strip():
+        raise ValueError('"sentence" is a text')
+    documents, _ = read_documents(row["documents"])
+    return Claim(tuple(documents.values()), sentence, label)
+
+
+def measured_support(model: TaskModel, sentences: Sequence[str], documents: Sequence[str]) -> list[float]:
+    """Return the support of each of several sentences about the same documents.
+
+    Args:
+        model: A language model.
+        sentences: The sentences.
+        documents: The texts of the documents.
+    """
+    gains = passage_gains(model, sentences, documents)
+    shares = (shared_words(sentence, documents).share for sentence in sentences)
+    return [support(share, 0.0 if gain is None else gain.nats) for share, gain in zip(shares, gains, strict=True)]
+
+
+def supports_of(
+    model: TaskModel, claims: Sequence[Claim], on_progress: OnProgress | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the support of each labelled sentence, (n,)."""
+    supports = []
+    for _, claim in with_progress("labelled sentences", claims, on_progress):
+        supports += measured_support(model, [claim.sentence], claim.documents)
+    return np.array(supports)
