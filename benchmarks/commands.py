@@ -30,6 +30,7 @@ from . import (
     long_answers,
     long_conversations,
     long_prompts,
+    real_grounding,
     shortcut_plants,
     verification,
 )
@@ -554,6 +555,42 @@ def corpus(context: typer.Context) -> None:
     """Measure a corpus run: throughput beside bare forward passes, memory, kills and the summary."""
     with quiet():
         corpora.corpus(context.args)
+
+
+@app.command("grounding-real")
+def labels_of_others(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with attributionbench.jsonl, halueval.jsonl and wice.jsonl; for WiCE, or to measure."
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Folder of a language model, to measure what is missing.")] = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    measured: Annotated[
+        Path, typer.Option(help="JSON lines of what was measured; by default of SmolLM2-135M.")
+    ] = real_grounding.MEASURED,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each data set.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="Also fit a calibration of --model to AttributionBench, and write it here.")
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Measure how well an answer's sentences are ordered, and unsupported words marked, by labels of others."""
+    if model is not None and data is None:
+        raise InputError("--model measures the sentences of --data")
+    if model is None and calibration is not None:
+        raise InputError("--calibration is of a model: name it with --model")
+    with quiet():
+        _use(threads)
+        if model is not None and data is not None:
+            explainer, cases = _load(model, gguf_file), real_grounding.load_cases(data, limit)
+            with progress(1) as step:
+                rows = real_grounding.measure(explainer, cases, measured, step)
+            if calibration is not None:
+                real_grounding.write_calibration(explainer.language_model, rows, calibration)
+        report = real_grounding.report(measured, data)
+    write(report)
 
 
 app.command()(pointing)

@@ -43,11 +43,18 @@ class Calibration(NamedTuple):
 
     def probability(self, support: float) -> float:
         """Return the probability that the documents support a sentence."""
-        return float(1 / (1 + np.exp(-np.clip(self.slope * support + self.intercept, -500, 500))))
+        return float(curve(np.array(support), self.slope, self.intercept))
 
     def is_of(self, model: TaskModel) -> bool:
         """Return whether it was fitted to the readings of a model as it is now."""
         return self.parameters == parameter_count(model) and self.identity.is_same(identity_of(model))
+
+
+def curve(supports: Array, slope: float, intercept: float) -> Array:
+    """Return the probability of each support, of any shape."""
+    logits = np.clip(slope * supports + intercept, -500, 500)  # beyond these a float is 0 or 1
+    probabilities: Array = 1 / (1 + np.exp(-logits))
+    return probabilities
 
 
 def fit(model: TaskModel, supports: Array, is_supported: npt.NDArray[np.bool_], data: str) -> Calibration:
@@ -62,24 +69,35 @@ def fit(model: TaskModel, supports: Array, is_supported: npt.NDArray[np.bool_], 
     Raises:
         DataError: If there are too few sentences, or a higher support does not mean that more are supported.
     """
+    counts = int(is_supported.sum()), int((~is_supported).sum())
+    if min(counts) < LEAST_OF_EACH:
+        labelled = f"{counts[0]} supported and {counts[1]} unsupported sentences"
+        raise DataError(f"found {labelled}: a calibration needs {LEAST_OF_EACH} of each")
     slope, intercept = platt(supports, is_supported)
+    if slope <= 0:
+        raise DataError("this model's support is not higher where the labels say supported: there is no calibration")
     identity, name = identity_of(model), model.name or "the model"
     return Calibration(slope, intercept, name, data, len(supports), parameter_count(model), identity)
 
 
 def platt(supports: Array, is_supported: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """Return slope and intercept of Platt's curve; see `fit`."""
+    """Return slope and intercept of Platt's curve.
+
+    Of n sentences with a label, the probability of the label is taken to be (n + 1) / (n + 2) and not 1 (Platt, 1999,
+    section 2.2), so that a few sentences that are told apart without a mistake do not give certainty.
+
+    Args:
+        supports: The support of each sentence, (n,).
+        is_supported: Whether its documents support it, (n,).
+    """
     from sklearn.linear_model import LogisticRegression
 
-    counts = int(is_supported.sum()), int((~is_supported).sum())
-    if min(counts) < LEAST_OF_EACH:
-        found = f"found {counts[0]} supported and {counts[1]} unsupported sentences"
-        raise DataError(f"{found}; a calibration needs {LEAST_OF_EACH} of each")
-    regression = LogisticRegression(C=np.inf).fit(supports[:, None], is_supported)
-    slope, intercept = float(regression.coef_[0, 0]), float(regression.intercept_[0])
-    if slope <= 0:
-        raise DataError("this model's ranking does not tell supported sentences from others: there is no calibration")
-    return slope, intercept
+    counts = np.where(is_supported, is_supported.sum(), (~is_supported).sum())  # (n,)
+    of_label = (counts + 1) / (counts + 2)  # (n,)
+    both_labels = np.concatenate([is_supported, ~is_supported])  # (2n,)
+    weights = np.concatenate([of_label, 1 - of_label])  # (2n,)
+    regression = LogisticRegression(C=np.inf).fit(np.tile(supports, 2)[:, None], both_labels, weights)
+    return float(regression.coef_[0, 0]), float(regression.intercept_[0])
 
 
 def parameter_count(model: TaskModel) -> int:

@@ -4,6 +4,7 @@ from ..extending import Extension
 
 EXTENSION = Extension(
     commands={
+        "calibrate": "normxlogit.grounding.evaluation.calibrate:calibrate",
         "cite": "normxlogit.grounding.command:cite",
         "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
     },

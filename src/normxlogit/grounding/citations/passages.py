@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from ...copies.memory import enough_memory
-from ...inputs.chat import Prompt, has_chat_template
+from ...inputs.chat import has_chat_template
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...leave_out.search import Outcomes, in_batches
@@ -112,10 +112,10 @@ def passage_gains(model: TaskModel, sentences: Sequence[str], sources: Sequence[
     if not passages:
         return [None] * len(sentences)
     chosen = [nearest_passage(sentence, passages) for sentence in sentences]
-    requests = [WITH.format(sentence=sentence.strip()) for sentence in sentences]
+    pairs = list(zip(sentences, chosen, strict=True))
+    after = [Task(WITH.format(sentence=sentence.strip()), passage.text) for sentence, passage in pairs]
     readings = _readings(model, [Task(WITHOUT, passage.text) for passage in chosen])
-    readings_after = _readings(model, [Task(request, passage.text) for request, passage in zip(requests, chosen, strict=True)])
-    return [_gain(*row) for row in zip(chosen, readings, readings_after, strict=True)]
+    return [_gain(*row) for row in zip(chosen, readings, _readings(model, after), strict=True)]
 
 
 class Task(NamedTuple):

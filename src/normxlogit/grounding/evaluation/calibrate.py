@@ -7,7 +7,10 @@ import typer
 
 from ...cli import options
 from ...cli.console import quiet, write
-from ...long_runs.console import progress
+from ...long_runs.console import progress, write_report
+
+FOLDS = 10
+"""Parts of the labelled sentences; the probabilities of each are fitted to the others."""
 
 
 def calibrate(
@@ -36,8 +39,8 @@ def calibrate(
         import numpy as np
 
         from ..calibration import fit, save
+        from .calibration_quality import calibration_table
         from .claims import load_claims, supports_of
-        from .quality import calibration_summary
 
         claims = load_claims(pairs)
         task_model = options.load(model, device, dtype, gguf_file, trust_remote_code).language_model
@@ -46,4 +49,6 @@ def calibrate(
         labels = np.array([claim.is_supported for claim in claims])
         calibration = fit(task_model, supports, labels, pairs.name)
         path = save(calibration)
-    write(calibration_summary(supports, labels) + f"\nkept in {path}\n")
+    folds = [str(place % FOLDS) for place in range(len(claims))]
+    write_report(calibration_table(supports, labels, folds))
+    write(f"\nkept in {path}, for this model alone\n")

@@ -1,0 +1,343 @@
+"""How well what is measured of an answer's sentences agrees with labels of others: AttributionBench, WiCE, HaluEval.
+
+AttributionBench (Li et al., 2024, arXiv 2402.15089) labels sentences of answers as attributable to their references or
+not, WiCE (Kamoi et al., 2023, arXiv 2303.01432) the words of claims that the evidence does not support, HaluEval (Li et
+al., 2023, arXiv 2305.11747) a right and a made-up answer to a question.
+
+What a model makes of the sentences is kept in a file without their texts, so that the tables are printed again without
+the model and the data.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.stats import rankdata
+
+from normxlogit import Explainer
+from normxlogit.errors import DataError
+from normxlogit.evaluation.datasets import parsed_rows
+from normxlogit.evaluation.evidence import auroc
+from normxlogit.evaluation.report import markdown_table
+from normxlogit.evaluation.runs import OnProgress, with_progress
+from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
+from normxlogit.grounding.calibration import fit
+from normxlogit.grounding.citations.cite import read_answered
+from normxlogit.grounding.citations.passages import final_nats, passage_gains
+from normxlogit.grounding.citations.reading import prompt_without_sources
+from normxlogit.grounding.evaluation.calibration_quality import calibration_table
+from normxlogit.grounding.phrases import in_phrases
+from normxlogit.grounding.ranking import content_words, share_there, shared_words, stem, support
+from normxlogit.inputs.alignment import append_tokens
+from normxlogit.model.task_model import TaskModel
+from normxlogit.results.storage.files import write_json
+from normxlogit.results.storage.schema import plain
+from normxlogit.results.units.characters import sentence_spans
+
+Array = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
+
+MEASURED = Path(__file__).with_name("real_grounding.jsonl")
+"""What SmolLM2-135M makes of the development halves."""
+
+MOST_WORDS = 200
+"""Most words of a document that are read; of longer ones the sentences with most of the claim's long words."""
+
+
+class Case(NamedTuple):
+    """A sentence with a label, and what it is about."""
+
+    dataset: str
+    group: str  # the part of the data set that it is of
+    number: int  # its row
+    question: str
+    documents: tuple[str, ...]
+    sentence: str
+    is_supported: bool
+
+
+class MeasuredCase(NamedTuple):
+    """A labelled sentence, without its text, and what was measured of it."""
+
+    dataset: str
+    group: str
+    number: int
+    is_supported: bool
+    shared: float  # the share of its long words that stand anywhere in the documents
+    shared_in_one: float  # that stand in one sentence of them
+    nats: float  # its log-probability with the documents
+    nats_without: float  # and without
+    tokens: int
+    passage_gain: float  # how much likelier it makes a passage, in nats a token
+
+
+class MarkedWords(NamedTuple):
+    """A claim's words: how many are not supported by its labels, how many are marked, and how many are both."""
+
+    number: int
+    unsupported: int
+    missing: int  # marked where they stand nowhere in the evidence
+    missing_right: int
+    in_phrases: int  # marked as words of phrases
+    in_phrases_right: int
+    words: int
+
+
+def load_cases(folder: Path, limit: int | None = None) -> list[Case]:
+    """Read the labelled sentences of AttributionBench and HaluEval.
+
+    Args:
+        folder: It holds `attributionbench.jsonl` and `halueval.jsonl`.
+        limit: Only the first rows of each.
+    """
+    claims = parsed_rows(folder / "attributionbench.jsonl", dict, "not a claim of AttributionBench", limit)
+    answers = parsed_rows(folder / "halueval.jsonl", dict, "not a question of HaluEval", limit)
+    cases = [_attribution_case(number, row) for number, row in enumerate(claims)]
+    return cases + [case for number, row in enumerate(answers) for case in _answer_cases(number, row)]
+
+
+def _attribution_case(number: int, row: Mapping[str, Any]) -> Case:
+    label, references = row["label"] == "attributable", tuple(row["references"])
+    return Case("AttributionBench", row["src"], number, row["question"], references, row["claim"], label)
+
+
+def _answer_cases(number: int, row: Mapping[str, Any]) -> Iterator[Case]:
+    """Yield the right and the made-up answer to a question."""
+    for key, label in (("right_answer", True), ("hallucinated_answer", False)):
+        yield Case("HaluEval", "HaluEval", number, row["question"], (row["knowledge"],), row[key], label)
+
+
+def measure(
+    explainer: Explainer, cases: Sequence[Case], file: Path, on_progress: OnProgress | None = None
+) -> list[MeasuredCase]:
+    """Measure labelled sentences, and add each to a file at once; those that the file has are not measured again.
+
+    Args:
+        explainer: An explainer of a language model.
+        cases: The sentences.
+        file: JSON lines, which a stopped run goes on from.
+        on_progress: Called after each sentence.
+    """
+    measured = {(row.dataset, row.number, row.is_supported): row for row in load_measured(file)}
+    for _, case in with_progress("labelled sentences", cases, on_progress):
+        key = case.dataset, case.number, case.is_supported
+        if key not in measured:
+            measured[key] = measure_case(explainer.language_model, case)
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(measured[key]._asdict()) + "\n")
+    return list(measured.values())
+
+
+def load_measured(file: Path) -> list[MeasuredCase]:
+    """Read what was measured; nothing of a file that is not there."""
+    return parsed_rows(file, lambda row: MeasuredCase(**row), "not a measured sentence") if file.exists() else []
+
+
+def measure_case(model: TaskModel, case: Case) -> MeasuredCase:
+    """Measure one labelled sentence, as an answer to its question."""
+    words = content_words(case.sentence)
+    documents = [shortened(document, words) for document in case.documents]
+    shared = share_there(words, " ".join(documents)), shared_words(case.sentence, documents).share
+    nats, nats_without = answer_nats(model, case.question, documents, case.sentence)
+    (gain,) = passage_gains(model, [case.sentence], documents)
+    numbers = float(nats.sum()), float(nats_without.sum()), len(nats), 0.0 if gain is None else gain.nats
+    rounded = [round(number, 4) for number in (*shared, *numbers)]
+    return MeasuredCase(case.dataset, case.group, case.number, case.is_supported, *rounded)
+
+
+def answer_nats(model: TaskModel, question: str, documents: Sequence[str], answer: str) -> tuple[Array, Array]:
+    """Return the log-probabilities of an answer's tokens with the documents and without, (G,) each."""
+    completed = read_answered(model, question, documents, answer=answer).completed
+    without = prompt_without_sources(model, completed)
+    if without is None:
+        raise DataError("the prompt has nothing beside the documents")
+    ids = completed.generated_ids
+    encodings = [completed.encoding, append_tokens(model.tokenizer, without, ids)]
+    with torch.inference_mode():
+        nats, nats_without = (next(final_nats(model, [encoding], [len(ids)])) for encoding in encodings)
+    return nats, nats_without
+
+
+def shortened(document: str, words: frozenset[str]) -> str:
+    """Return a document of at most `MOST_WORDS` words: its sentences with most of some words, in their order."""
+    if len(document.split()) <= MOST_WORDS:
+        return document
+    sentences = [document[start:end] for start, end in sentence_spans(document)]
+    ranked = sorted(range(len(sentences)), key=lambda place: -share_there(words, sentences[place]))
+    kept, room = list[int](), MOST_WORDS
+    for place in ranked:
+        room -= len(sentences[place].split())
+        if room < 0:
+            break
+        kept.append(place)
+    return " ".join(sentences[place] for place in sorted(kept))
+
+
+MEASUREMENTS: Mapping[str, Callable[[MeasuredCase], float]] = {
+    "long words that stand in the documents": lambda case: case.shared,
+    "likelier with the documents, nats a token": lambda case: (case.nats - case.nats_without) / case.tokens,
+    "uncertainty coefficient 1 - D / N": lambda case: 1 - case.nats / case.nats_without,
+    "long words in one sentence": lambda case: case.shared_in_one,
+    "how much likelier it makes a passage": lambda case: case.passage_gain,
+}
+"""What sentences can be ordered by; the first three are the baselines."""
+
+SUPPORT = "**support**: the sum of the last two"
+
+
+def ranking_table(measured: Sequence[MeasuredCase], seed: int = 0) -> str:
+    """Return a Markdown table of how well each measurement orders supported sentences before others.
+
+    Args:
+        measured: Labelled sentences with what was measured.
+        seed: Of the bootstrap over sentences, of each label by itself.
+    """
+    groups: dict[str, list[int]] = {}
+    for place, case in enumerate(measured):
+        for name in dict.fromkeys((case.dataset, case.group)):
+            groups.setdefault(name, []).append(place)
+    labels = np.array([case.is_supported for case in measured])  # (n,)
+    groups = {name: places for name, places in groups.items() if len(set(labels[places])) == 2}
+    values = {name: np.array([value(case) for case in measured]) for name, value in MEASUREMENTS.items()}
+    values[SUPPORT] = np.array([support(case.shared_in_one, case.passage_gain) for case in measured])
+    rows = [
+        [name, *(interval_text(_auroc_interval(scores[places], labels[places], seed)) for places in groups.values())]
+        for name, scores in values.items()
+    ]
+    return markdown_table(["AUROC ↑", *(f"{name} (n = {len(places)})" for name, places in groups.items())], rows)
+
+
+def chosen_elsewhere(measured: Sequence[MeasuredCase], seed: int = 0) -> str:
+    """Return the AUROC of measurements that are chosen on the other parts of a data set, as text.
+
+    For each part, the measurements whose sum, each in standard deviations, orders the sentences of all other parts
+    best order those of the part.
+
+    Args:
+        measured: The labelled sentences of a data set with several parts.
+        seed: Of the bootstrap over sentences.
+    """
+    labels, parts = (np.array([getattr(case, name) for case in measured]) for name in ("is_supported", "group"))
+    values = np.array([[value(case) for value in MEASUREMENTS.values()] for case in measured])  # (n, F)
+    scores, lines = np.zeros(len(measured)), list[str]()
+    for part in sorted(set(parts)):
+        training = parts != part
+        standardised = (values - values[training].mean(0)) / values[training].std(0)  # (n, F)
+        columns = max(
+            _subsets(len(MEASUREMENTS)), key=partial(_training_auroc, standardised[training], labels[training])
+        )
+        scores[~training] = standardised[~training][:, columns].sum(1)
+        lines.append(f"{part}: {' + '.join(np.array(list(MEASUREMENTS))[columns])}")
+    area = interval_text(_auroc_interval(scores, labels, seed))
+    return f"Measurements chosen on the other parts: AUROC {area}\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def write_calibration(model: TaskModel, measured: Sequence[MeasuredCase], file: Path) -> None:
+    """Fit a model's calibration to AttributionBench, and write it to a file."""
+    cases = [case for case in measured if case.dataset == "AttributionBench"]
+    supports = np.array([support(case.shared_in_one, case.passage_gain) for case in cases])  # (n,)
+    labels = np.array([case.is_supported for case in cases])  # (n,)
+    write_json(plain(fit(model, supports, labels, "AttributionBench")), file)
+
+
+def _subsets(count: int) -> list[list[int]]:
+    """Return the subsets of so many measurements but the empty one."""
+    return [list(subset) for size in range(1, count + 1) for subset in combinations(range(count), size)]
+
+
+def _training_auroc(values: Array, labels: Booleans, columns: list[int]) -> float:
+    return auroc(values[:, columns].sum(1), labels)
+
+
+def _auroc_interval(scores: Array, labels: Booleans, seed: int) -> Interval:
+    """Return the AUROC of scores, (n,), with its interval."""
+    return bootstrap_interval(_areas, (scores[labels], scores[~labels]), seed)
+
+
+def _areas(supported: Array, others: Array, axis: int = -1) -> Array:
+    """Return the AUROC of scores of supported sentences, (..., S), against those of others, (..., U)."""
+    ranks = rankdata(np.concatenate([supported, others], axis), axis=axis)  # (..., S + U)
+    count, other_count = supported.shape[axis], others.shape[axis]
+    rank_sums = ranks[..., :count].sum(axis)
+    areas: Array = (rank_sums - count * (count + 1) / 2) / (count * other_count)
+    return areas
+
+
+def load_marked(path: Path) -> list[MarkedWords]:
+    """Count the words of WiCE's claims that are marked as not supported, with a baseline; no model reads them.
+
+    Args:
+        path: WiCE's claims, with `claim_tokens`, `non_supported_spans` and `evidence`.
+    """
+    rows = parsed_rows(path, dict, "not a claim of WiCE")
+    return [_marked(number, row) for number, row in enumerate(rows) if any(row["non_supported_spans"])]
+
+
+def _marked(number: int, row: Mapping[str, Any]) -> MarkedWords:
+    words, labels = row["claim_tokens"], np.array(row["non_supported_spans"], bool)  # (W,)
+    there = {stem(word) for sentence in row["evidence"] for word in re.findall(r"\w+", sentence)}
+    missing = [any(map(str.isalnum, word)) and stem(word) not in there for word in words]
+    phrases = np.array(in_phrases(words, missing))  # (W,)
+    of_missing = sum(missing), int((labels & missing).sum())
+    of_phrases = int(phrases.sum()), int((labels & phrases).sum())
+    return MarkedWords(number, int(labels.sum()), *of_missing, *of_phrases, len(words))
+
+
+def marked_table(marked: Sequence[MarkedWords], seed: int = 0) -> str:
+    """Return a Markdown table of how well the marked words agree with the labelled ones.
+
+    Args:
+        marked: The counts of each claim.
+        seed: Of the bootstrap over claims.
+    """
+    counts = np.array(marked).T  # (7, n)
+    unsupported, words = counts[1], counts[-1]
+    methods = {
+        "all words": (words, unsupported),
+        "words that stand nowhere in the evidence": (counts[2], counts[3]),
+        "phrases that hold such a word": (counts[4], counts[5]),
+    }
+    rows = [
+        [
+            name,
+            interval_text(bootstrap_interval(_f1, (number, right, unsupported), seed, paired=True)),
+            f"{right.sum() / number.sum():.2f}",
+            f"{right.sum() / unsupported.sum():.2f}",
+        ]
+        for name, (number, right) in methods.items()
+    ]
+    return markdown_table(["marked", f"F1 ↑ (n = {len(marked)} claims)", "precision ↑", "recall ↑"], rows)
+
+
+def _f1(marked: Array, right: Array, labelled: Array, axis: int = -1) -> Array:
+    """Return F1 of counts of marked, rightly marked and labelled words of claims, (..., n) each."""
+    f1: Array = 2 * right.sum(axis) / (marked.sum(axis) + labelled.sum(axis))
+    return f1
+
+
+def report(file: Path, data: Path | None) -> str:
+    """Return the tables of what was measured, and of WiCE where its claims are at hand."""
+    measured = load_measured(file)
+    if not measured:
+        raise DataError(f"{file}: nothing was measured; name a model with --model, and its data with --data")
+    of_attribution = [case for case in measured if case.dataset == "AttributionBench"]
+    sections = ["Ranking\n", ranking_table(measured)]
+    if len({case.group for case in of_attribution}) > 1:
+        sections += [chosen_elsewhere(of_attribution) + "\n", "Calibration\n", _calibration_table(of_attribution)]
+    if data is not None:
+        sections += ["Words that are not supported\n", marked_table(load_marked(data / "wice.jsonl"))]
+    return "\n".join(sections)
+
+
+def _calibration_table(cases: Sequence[MeasuredCase]) -> str:
+    """Return how well probabilities agree with labels, each part's by a curve that was fitted to the others."""
+    supports = np.array([support(case.shared_in_one, case.passage_gain) for case in cases])  # (n,)
+    labels = np.array([case.is_supported for case in cases])  # (n,)
+    return calibration_table(supports, labels, [case.group for case in cases])
