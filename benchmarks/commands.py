@@ -588,7 +588,8 @@ def labels_of_others(
             with progress(1) as step:
                 rows = real_grounding.measure(explainer, cases, measured, step)
             if calibration is not None:
-                real_grounding.write_calibration(explainer.language_model, rows, calibration)
+                reader = gguf_file or Path(model).name
+                real_grounding.write_calibration(explainer.language_model, rows, reader, calibration)
         report = real_grounding.report(measured, data)
     write(report)
 

@@ -9,7 +9,6 @@ the model and the data.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.stats import rankdata
 
 from normxlogit import Explainer
@@ -29,17 +27,17 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
 from normxlogit.grounding.calibration import fit
-from normxlogit.grounding.citations.cite import read_answered
-from normxlogit.grounding.citations.passages import final_nats, passage_gains
-from normxlogit.grounding.citations.reading import prompt_without_sources
+from normxlogit.grounding.citations.answers import read_answered
+from normxlogit.grounding.citations.passages import passage_gains
+from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
+from normxlogit.grounding.facts import ComparedText, stated_spans
 from normxlogit.grounding.phrases import in_phrases
-from normxlogit.grounding.ranking import content_words, share_there, shared_words, stem, support
-from normxlogit.inputs.alignment import append_tokens
+from normxlogit.grounding.ranking import content_words, share_there, shared_words, stems_in, support
 from normxlogit.model.task_model import TaskModel
 from normxlogit.results.storage.files import write_json
 from normxlogit.results.storage.schema import plain
-from normxlogit.results.units.characters import sentence_spans
+from normxlogit.text.boundaries import sentence_spans
 
 Array = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
@@ -83,8 +81,8 @@ class MarkedWords(NamedTuple):
 
     number: int
     unsupported: int
-    missing: int  # marked where they stand nowhere in the evidence
-    missing_right: int
+    others: int  # marked by the baseline: words that are not in the evidence
+    others_right: int
     in_phrases: int  # marked as words of phrases
     in_phrases_right: int
     words: int
@@ -131,8 +129,16 @@ def measure(
         if key not in measured:
             measured[key] = measure_case(explainer.language_model, case)
             with file.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(measured[key]._asdict()) + "\n")
+                lines.write(_line(measured[key]))
     return list(measured.values())
+
+
+def _line(measured: MeasuredCase) -> str:
+    """Return what was measured as a line of the file, in four decimals."""
+    values = {
+        name: round(value, 4) if isinstance(value, float) else value for name, value in measured._asdict().items()
+    }
+    return json.dumps(values) + "\n"
 
 
 def load_measured(file: Path) -> list[MeasuredCase]:
@@ -147,22 +153,15 @@ def measure_case(model: TaskModel, case: Case) -> MeasuredCase:
     shared = share_there(words, " ".join(documents)), shared_words(case.sentence, documents).share
     nats, nats_without = answer_nats(model, case.question, documents, case.sentence)
     (gain,) = passage_gains(model, [case.sentence], documents)
-    numbers = float(nats.sum()), float(nats_without.sum()), len(nats), 0.0 if gain is None else gain.nats
-    rounded = [round(number, 4) for number in (*shared, *numbers)]
-    return MeasuredCase(case.dataset, case.group, case.number, case.is_supported, *rounded)
+    label = case.dataset, case.group, case.number, case.is_supported
+    readings = float(nats.sum()), float(nats_without.sum()), len(nats), 0.0 if gain is None else gain.nats
+    return MeasuredCase(*label, *shared, *readings)
 
 
 def answer_nats(model: TaskModel, question: str, documents: Sequence[str], answer: str) -> tuple[Array, Array]:
     """Return the log-probabilities of an answer's tokens with the documents and without, (G,) each."""
-    completed = read_answered(model, question, documents, answer=answer).completed
-    without = prompt_without_sources(model, completed)
-    if without is None:
-        raise DataError("the prompt has nothing beside the documents")
-    ids = completed.generated_ids
-    encodings = [completed.encoding, append_tokens(model.tokenizer, without, ids)]
-    with torch.inference_mode():
-        nats, nats_without = (next(final_nats(model, [encoding], [len(ids)])) for encoding in encodings)
-    return nats, nats_without
+    reading = AnswerReading(model, read_answered(model, question, documents, answer=answer).completed)
+    return reading.nats, reading.nats_without
 
 
 def shortened(document: str, words: frozenset[str]) -> str:
@@ -239,12 +238,19 @@ def chosen_elsewhere(measured: Sequence[MeasuredCase], seed: int = 0) -> str:
     return f"Measurements chosen on the other parts: AUROC {area}\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def write_calibration(model: TaskModel, measured: Sequence[MeasuredCase], file: Path) -> None:
-    """Fit a model's calibration to AttributionBench, and write it to a file."""
+def write_calibration(model: TaskModel, measured: Sequence[MeasuredCase], reader: str, file: Path) -> None:
+    """Fit a model's calibration to AttributionBench, and write it to a file.
+
+    Args:
+        model: The model that measured the sentences.
+        measured: Labelled sentences with what was measured.
+        reader: The model's name, for people.
+        file: The JSON file.
+    """
     cases = [case for case in measured if case.dataset == "AttributionBench"]
     supports = np.array([support(case.shared_in_one, case.passage_gain) for case in cases])  # (n,)
     labels = np.array([case.is_supported for case in cases])  # (n,)
-    write_json(plain(fit(model, supports, labels, "AttributionBench")), file)
+    write_json(plain(fit(model, supports, labels, "AttributionBench")._replace(reader=reader)), file)
 
 
 def _subsets(count: int) -> list[list[int]]:
@@ -282,12 +288,22 @@ def load_marked(path: Path) -> list[MarkedWords]:
 
 def _marked(number: int, row: Mapping[str, Any]) -> MarkedWords:
     words, labels = row["claim_tokens"], np.array(row["non_supported_spans"], bool)  # (W,)
-    there = {stem(word) for sentence in row["evidence"] for word in re.findall(r"\w+", sentence)}
-    missing = [any(map(str.isalnum, word)) and stem(word) not in there for word in words]
-    phrases = np.array(in_phrases(words, missing))  # (W,)
-    of_missing = sum(missing), int((labels & missing).sum())
+    evidence = "\n".join(row["evidence"])
+    stems = stems_in(evidence)
+    other = np.array([bool(stems_in(word)) and not stems_in(word) <= stems for word in words])  # (W,)
+    phrases = np.array(in_phrases(words, missing_words(words, ComparedText(evidence))))  # (W,)
+    of_other = int(other.sum()), int((labels & other).sum())
     of_phrases = int(phrases.sum()), int((labels & phrases).sum())
-    return MarkedWords(number, int(labels.sum()), *of_missing, *of_phrases, len(words))
+    return MarkedWords(number, int(labels.sum()), *of_other, *of_phrases, len(words))
+
+
+def missing_words(words: Sequence[str], evidence: ComparedText) -> list[bool]:
+    """Return whether each word of a claim is of a number, a name or a long word that stands nowhere in the evidence."""
+    ends = np.cumsum([len(word) + 1 for word in words])  # (W,)
+    claim = " ".join(words)
+    missing = [span for *span, kind in stated_spans(claim) if not evidence.has(claim[slice(*span)], kind)]
+    starts = ends - [len(word) + 1 for word in words]  # (W,)
+    return [any(a < end - 1 and start < b for a, b in missing) for start, end in zip(starts, ends, strict=True)]
 
 
 def marked_table(marked: Sequence[MarkedWords], seed: int = 0) -> str:
@@ -301,8 +317,8 @@ def marked_table(marked: Sequence[MarkedWords], seed: int = 0) -> str:
     unsupported, words = counts[1], counts[-1]
     methods = {
         "all words": (words, unsupported),
-        "words that stand nowhere in the evidence": (counts[2], counts[3]),
-        "phrases that hold such a word": (counts[4], counts[5]),
+        "words that are not in the evidence (shared words)": (counts[2], counts[3]),
+        "phrases with a number, a name or a long word that is not there": (counts[4], counts[5]),
     }
     rows = [
         [

@@ -12,7 +12,12 @@ def test_long_words_and_numbers_count_in_any_of_their_forms():
 
 
 def test_characters_of_scripts_without_spaces_and_case_count():
-    assert share_there(content_words("游泳池 1994"), "游泳池") == 0.5
+    assert share_there(content_words("游泳池 1994"), "游泳池") == 0.75
+
+
+def test_without_a_long_word_all_words_count():
+    assert shared_words("FBR", ["It was the FBR Open."]).share == 1.0
+    assert shared_words("no", ["It was the FBR Open."]).share == 0.0
 
 
 def test_of_the_sources_the_sentence_with_most_of_the_words_is_named():
@@ -26,7 +31,7 @@ def test_words_from_several_sentences_are_not_in_one():
 
 
 def test_no_words_and_no_sources_share_nothing():
-    assert shared_words("It is so.", SOURCES).share == 0
+    assert shared_words("...", SOURCES).share == 0
     assert shared_words("Grace built it.", []) == (-1, 0, 0, 0.0)
 
 

@@ -2,15 +2,17 @@
 
 How much of a sentence stands in one sentence of the sources: of its long words and numbers, the share that stand there.
 And how much likelier the sentence makes the passage of the sources that has most of them (`citations/passages.py`).
-Their sum is the *support* of the sentence. It orders sentences and is no probability: `calibration.py` makes one of it,
-where somebody has labelled sentences for this reader.
+Both as shares, their sum is the *support* of the sentence. It orders sentences and is no probability: `calibration.py`
+makes one of it, where somebody has labelled sentences for this reader.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..results.units.characters import sentence_spans
+from ..text.boundaries import UNSPACED, sentence_spans
+from ..text.same import comparable
 
 LONG = 4
 """Least letters of a word that counts."""
@@ -29,20 +31,19 @@ class SharedWords(NamedTuple):
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return a text's words of four letters and more, and those without case, such as numbers, as stems."""
-    words = (match.group() for match in _WORD.finditer(text))
-    return frozenset(stem(word) for word in words if len(word) >= LONG or word.upper() == word.lower())
+    """Return a text's long words, and those without case, such as numbers, as stems; all its words if it has none."""
+    long = (word[:STEM] for word in _words(text) if len(word) >= LONG or word.upper() == word.lower())
+    return frozenset(long) or stems_in(text)
 
 
-def stem(word: str) -> str:
-    """Return the beginning of a word, folded to one case, by which its forms are compared."""
-    return word.casefold()[:STEM]
+def stems_in(text: str) -> frozenset[str]:
+    """Return the beginnings of all words of a text, by which their forms are compared."""
+    return frozenset(word[:STEM] for word in _words(text))
 
 
 def share_there(words: frozenset[str], text: str) -> float:
     """Return the share of some stems that stand in a text; 0 of none."""
-    there = {stem(match.group()) for match in _WORD.finditer(text)}
-    return len(words & there) / len(words) if words else 0.0
+    return len(words & stems_in(text)) / len(words) if words else 0.0
 
 
 def shared_words(sentence: str, sources: Sequence[str]) -> SharedWords:
@@ -59,13 +60,16 @@ def shared_words(sentence: str, sources: Sequence[str]) -> SharedWords:
 
 
 def support(shared: float, passage_gain: float) -> float:
-    """Return the number by which sentences are ordered; higher is better supported.
+    """Return the number by which sentences are ordered; higher is better supported, and 2 is the limit.
+
+    It is the sum of two shares: of the words that stand there, and of the passage's surprise that the sentence takes
+    away from a token, 1 - exp(-gain).
 
     Args:
         shared: The share of a sentence's long words in one sentence of the sources, `SharedWords.share`.
         passage_gain: How much likelier it makes a passage, in nats a token, `PassageGain.nats`.
     """
-    return shared + passage_gain
+    return shared + 1 - math.exp(-passage_gain)
 
 
 def most_doubtful_first(supports: Iterable[float]) -> list[int]:
@@ -74,4 +78,9 @@ def most_doubtful_first(supports: Iterable[float]) -> list[int]:
     return sorted(range(len(values)), key=values.__getitem__)
 
 
-_WORD = re.compile(r"\w+")
+def _words(text: str) -> list[str]:
+    """Return the words of a text in the form in which texts are compared; of scripts without spaces, characters."""
+    return _WORD.findall(comparable(text).text)
+
+
+_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")

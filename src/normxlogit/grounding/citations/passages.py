@@ -3,10 +3,11 @@
 A sentence that comes from a passage foretells it: the model is told the sentence, and reads the passage. What the
 passage gains over a reading without the sentence tells whether the sentence is from there, and where.
 
-A passage is a run of whole source sentences of at most `PASSAGE_TOKENS` tokens. Of each sentence only the passage with
+A source is divided into passages of equal length, each of whole sentences. Of each sentence only the passage with
 most of its words is read, so that the price is one short pass for each sentence, and one for each passage.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,13 +23,13 @@ from ...leave_out.search import Outcomes, in_batches
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...pipeline.completions.completed_prompts import Completed, read_completion
-from ...results.units.characters import sentence_spans
+from ...text.boundaries import sentence_spans
 from ..ranking import content_words, share_there
 
 Array = npt.NDArray[np.float64]
 
-PASSAGE_TOKENS = 96
-"""Most tokens of a passage, unless a single sentence is longer."""
+PASSAGE_TOKENS = 128
+"""Tokens of the longest passages, about: they end with a sentence."""
 
 WINDOW = 25
 """Tokens over which a passage's gain is averaged."""
@@ -77,15 +78,15 @@ def passages_of(model: TaskModel, sources: Sequence[str]) -> list[Passage]:
 
 
 def _runs(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield first and last (exclusive) of runs of sentences whose numbers of tokens add up to a passage's."""
-    first, tokens = 0, 0
-    for place, count in enumerate(counts):
-        if place > first and tokens + count > PASSAGE_TOKENS:
-            yield first, place
-            first, tokens = place, 0
-        tokens += count
-    if counts:
-        yield first, len(counts)
+    """Yield first and last (exclusive) of runs of sentences, by their numbers of tokens; all runs are about as long."""
+    ends = np.cumsum(counts)  # (S,)
+    total = int(ends[-1]) if len(ends) else 0
+    parts, first = math.ceil(total / PASSAGE_TOKENS), 0
+    for part in range(1, parts + 1):
+        last = 1 + int(np.abs(ends - part * total / parts).argmin())
+        if last > first:
+            yield first, last
+            first = last
 
 
 def nearest_passage(sentence: str, passages: Sequence[Passage]) -> Passage:

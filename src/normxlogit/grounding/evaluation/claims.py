@@ -10,9 +10,8 @@ import numpy.typing as npt
 from ...evaluation.datasets import parsed_rows
 from ...evaluation.runs import OnProgress, with_progress
 from ...model.task_model import TaskModel
-from ..citations.passages import passage_gains
+from ..citations.ranked import rank_sentences
 from ..documents.documents import read_documents
-from ..ranking import shared_words, support
 
 
 class Claim(NamedTuple):
@@ -46,24 +45,11 @@ def _claim(row: Mapping[str, Any]) -> Claim:
     return Claim(tuple(documents.values()), sentence, label)
 
 
-def measured_support(model: TaskModel, sentences: Sequence[str], documents: Sequence[str]) -> list[float]:
-    """Return the support of each of several sentences about the same documents.
-
-    Args:
-        model: A language model.
-        sentences: The sentences.
-        documents: The texts of the documents.
-    """
-    gains = passage_gains(model, sentences, documents)
-    shares = (shared_words(sentence, documents).share for sentence in sentences)
-    return [support(share, 0.0 if gain is None else gain.nats) for share, gain in zip(shares, gains, strict=True)]
-
-
 def supports_of(
     model: TaskModel, claims: Sequence[Claim], on_progress: OnProgress | None = None
 ) -> npt.NDArray[np.float64]:
     """Return the support of each labelled sentence, (n,)."""
-    supports = []
+    supports = list[float]()
     for _, claim in with_progress("labelled sentences", claims, on_progress):
-        supports += measured_support(model, [claim.sentence], claim.documents)
+        supports += [ranked.support for ranked in rank_sentences(model, [claim.sentence], claim.documents)]
     return np.array(supports)

@@ -1,0 +1,80 @@
+"""A user's own calibration: fitted to labelled sentences, kept for one model, refused elsewhere."""
+
+import json
+
+import pytest
+
+from tests import tiny
+from tests.commands import run
+
+WORDS = ["cat", "mat", "movie", "film", "plot", "actor", "cabinet", "keys", "charm", "time"]
+LENGTH = 300
+
+
+def labelled_lines(count):
+    """Sentences that stand in their document word for word, and sentences about something else."""
+    for place in range(count):
+        word, other = WORDS[place % 10], WORDS[(place + 3) % 10]
+        document = f"the {word} was here and never there ."
+        yield {"documents": document, "sentence": f"the {word} was here", "supported": True}
+        yield {"documents": document, "sentence": f"{other} {other} maybe awful", "supported": False}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NORMXLOGIT_CACHE", str(tmp_path / "cache"))
+    tiny.save(tmp_path / "model", "llama", "CausalLM", length=LENGTH, chats=True)
+    return tmp_path
+
+
+def write_pairs(folder, rows):
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_a_calibration_is_printed_and_kept_beside_the_cache(folder, capsys):
+    write_pairs(folder, labelled_lines(20))
+    code, out, err = run(capsys, "calibrate", "pairs.jsonl", "--model", "model")
+    assert (code, err) == (0, "")
+    assert "40 sentences" in out
+    assert "AUROC of the support 1.00" in out
+    (kept,) = (folder / "cache" / "calibrations").glob("*.json")
+    assert str(kept.parent) in out.replace("\n", "")
+    calibration = json.loads(kept.read_text(encoding="utf-8"))
+    assert calibration["slope"] > 0
+    assert calibration["sentences"] == 40
+
+
+def test_a_second_calibration_of_a_model_takes_the_place_of_the_first(folder, capsys):
+    for count in (20, 25):
+        write_pairs(folder, labelled_lines(count))
+        assert run(capsys, "calibrate", "pairs.jsonl", "--model", "model")[0] == 0
+    (kept,) = (folder / "cache" / "calibrations").glob("*.json")
+    assert json.loads(kept.read_text(encoding="utf-8"))["sentences"] == 50
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (list(labelled_lines(19)), "found 19 supported and 19 unsupported sentences: a calibration needs 20 of each"),
+        ([{"documents": "a cat", "sentence": "a cat", "supported": "yes"}], '"supported" is true or false'),
+        ([{"documents": "a cat", "sentence": " ", "supported": True}], '"sentence" is a text'),
+        ([{"documents": [], "sentence": "a cat", "supported": True}], "there is no document"),
+        ([{"sentence": "a cat", "supported": True}], "documents"),
+        ([row | {"supported": not row["supported"]} for row in labelled_lines(20)], "there is no calibration"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_line(folder, capsys, rows, problem):
+    write_pairs(folder, rows)
+    code, out, err = run(capsys, "calibrate", "pairs.jsonl", "--model", "model")
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert not (folder / "cache" / "calibrations").exists()
+
+
+def test_without_a_cache_nothing_is_kept_and_the_variable_is_named(folder, capsys, monkeypatch):
+    monkeypatch.setenv("NORMXLOGIT_CACHE", "")
+    write_pairs(folder, labelled_lines(20))
+    code, _, err = run(capsys, "calibrate", "pairs.jsonl", "--model", "model")
+    assert code == 2
+    assert "NORMXLOGIT_CACHE" in err
