@@ -150,12 +150,20 @@ def measure_case(model: TaskModel, case: Case) -> MeasuredCase:
     """Measure one labelled sentence, as an answer to its question."""
     words = content_words(case.sentence)
     documents = [shortened(document, words) for document in case.documents]
-    shared = share_there(words, " ".join(documents)), shared_words(case.sentence, documents).share
     nats, nats_without = answer_nats(model, case.question, documents, case.sentence)
     (gain,) = passage_gains(model, [case.sentence], documents)
-    label = case.dataset, case.group, case.number, case.is_supported
-    readings = float(nats.sum()), float(nats_without.sum()), len(nats), 0.0 if gain is None else gain.nats
-    return MeasuredCase(*label, *shared, *readings)
+    return MeasuredCase(
+        dataset=case.dataset,
+        group=case.group,
+        number=case.number,
+        is_supported=case.is_supported,
+        shared=share_there(words, " ".join(documents)),
+        shared_in_one=shared_words(case.sentence, documents).share,
+        nats=float(nats.sum()),
+        nats_without=float(nats_without.sum()),
+        tokens=len(nats),
+        passage_gain=0.0 if gain is None else gain.nats,
+    )
 
 
 def answer_nats(model: TaskModel, question: str, documents: Sequence[str], answer: str) -> tuple[Array, Array]:
@@ -188,7 +196,7 @@ MEASUREMENTS: Mapping[str, Callable[[MeasuredCase], float]] = {
 }
 """What sentences can be ordered by; the first three are the baselines."""
 
-SUPPORT = "**support**: the sum of the last two"
+SUPPORT = "**support**: the words, and half of the passage"
 
 
 def ranking_table(measured: Sequence[MeasuredCase], seed: int = 0) -> str:

@@ -2,8 +2,8 @@
 
 How much of a sentence stands in one sentence of the sources: of its long words and numbers, the share that stand there.
 And how much likelier the sentence makes the passage of the sources that has most of them (`citations/passages.py`).
-Both as shares, their sum is the *support* of the sentence. It orders sentences and is no probability: `calibration.py`
-makes one of it, where somebody has labelled sentences for this reader.
+Their sum is the *support* of the sentence. It orders sentences and is no probability: `calibration.py` makes one of it,
+where somebody has labelled sentences for this reader.
 """
 
 import math
@@ -19,6 +19,9 @@ LONG = 4
 
 STEM = 5
 """Words that begin with the same characters, so many, count as one word in several forms."""
+
+PASSAGE_WEIGHT = 0.5
+"""What the passage counts, against the words: long sentences gain a passage more than short answers do."""
 
 
 class SharedWords(NamedTuple):
@@ -60,16 +63,16 @@ def shared_words(sentence: str, sources: Sequence[str]) -> SharedWords:
 
 
 def support(shared: float, passage_gain: float) -> float:
-    """Return the number by which sentences are ordered; higher is better supported, and 2 is the limit.
+    """Return the number by which sentences are ordered; higher is better supported.
 
-    It is the sum of two shares: of the words that stand there, and of the passage's surprise that the sentence takes
+    It is the share of the words that stand there, and half the share of the passage's surprise that the sentence takes
     away from a token, 1 - exp(-gain).
 
     Args:
         shared: The share of a sentence's long words in one sentence of the sources, `SharedWords.share`.
         passage_gain: How much likelier it makes a passage, in nats a token, `PassageGain.nats`.
     """
-    return shared + 1 - math.exp(-passage_gain)
+    return shared + (1 - math.exp(-passage_gain)) * PASSAGE_WEIGHT
 
 
 def most_doubtful_first(supports: Iterable[float]) -> list[int]:

@@ -21,9 +21,9 @@ from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...leave_out.search import Outcomes, in_batches
 from ...model.task_model import TaskModel
-from ...parts.headpiece import TOKENS_AT_ONCE
 from ...pipeline.completions.completed_prompts import Completed, read_completion
-from ...text.boundaries import sentence_spans
+from ...pipeline.completions.leave_out import token_log_probabilities
+from ...text.boundaries import sentence_spans, word_spans
 from ..ranking import content_words, share_there
 
 Array = npt.NDArray[np.float64]
@@ -66,15 +66,33 @@ def passages_of(model: TaskModel, sources: Sequence[str]) -> list[Passage]:
         model: The model, whose tokens are counted.
         sources: The texts, such as whole documents.
     """
-    tokenizer = private_tokenizer(model.tokenizer)
     passages: list[Passage] = []
     for source, text in enumerate(sources):
-        spans = sentence_spans(text)
-        counts = [len(tokenizer(text[start:end], add_special_tokens=False)["input_ids"]) for start, end in spans]
-        for first, last in _runs(counts):
-            start, end = spans[first][0], spans[last - 1][1]
+        pieces = list(_pieces(model, text))
+        for first, last in _runs([piece.tokens for piece in pieces]):
+            start, end = pieces[first].start, pieces[last - 1].end
             passages.append(Passage(source, start, end, text[start:end]))
     return passages
+
+
+class Piece(NamedTuple):
+    """A sentence of a source, or a part of a very long one."""
+
+    start: int
+    end: int
+    tokens: int
+
+
+def _pieces(model: TaskModel, text: str) -> Iterator[Piece]:
+    """Yield the sentences of a text; one that is longer than a passage in parts of as many words."""
+    tokenizer = private_tokenizer(model.tokenizer)
+    for start, end in sentence_spans(text):
+        count = len(tokenizer(text[start:end], add_special_tokens=False, verbose=False)["input_ids"])
+        parts, words = math.ceil(count / PASSAGE_TOKENS), word_spans(text, start, end)
+        for part in range(parts):
+            first, last = part * len(words) // parts, (part + 1) * len(words) // parts
+            if first < last:
+                yield Piece(words[first][0], words[last - 1][1], count // parts)
 
 
 def _runs(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -141,8 +159,7 @@ def _readings(model: TaskModel, tasks: Sequence[Task]) -> list[Reading]:
         return completed[task].encoding
 
     def nats_of(encodings: list[Encoding], group: list[Task]) -> Iterator[Array]:
-        counts = [len(completed[task].generated_ids) for task in group]
-        return final_nats(model, encodings, counts)
+        return _nats(model, encodings, [completed[task].generated_ids for task in group])
 
     nats = Outcomes(in_batches(model, encoding_of, nats_of))(tasks)
     return [Reading(values, _offsets(completed[task])) for task, values in zip(tasks, nats, strict=True)]
@@ -151,8 +168,8 @@ def _readings(model: TaskModel, tasks: Sequence[Task]) -> list[Reading]:
 def _completed(model: TaskModel, task: Task) -> Completed:
     """Encode a request with the passage as its answer, or one after the other where there is no chat template."""
     if has_chat_template(model.reader):
-        return read_completion(model, [{"role": "user", "content": task.request}], task.passage, longer=True)
-    return read_completion(model, task.request + "\n\n", task.passage, longer=True)
+        return read_completion(model, [{"role": "user", "content": task.request}], task.passage)
+    return read_completion(model, task.request + "\n\n", task.passage)
 
 
 def _offsets(completed: Completed) -> tuple[tuple[int, int], ...]:
@@ -162,25 +179,20 @@ def _offsets(completed: Completed) -> tuple[tuple[int, int], ...]:
     return tuple((max(start - first, 0), end - first) for start, end in spans)
 
 
-def final_nats(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> Iterator[Array]:
+def _nats(model: TaskModel, encodings: list[Encoding], token_ids: Sequence[Sequence[int]]) -> Iterator[Array]:
     """Yield the log-probabilities of the last tokens of some inputs, read as one batch.
 
     Args:
         model: A language model.
         encodings: The inputs, B of them.
-        counts: How many tokens of each are measured, (B,).
+        token_ids: The last tokens of each, which are measured.
     """
     batch = model.batch(encodings, list(range(len(encodings))))
     model.prepare(batch)
     hidden = model.states(batch)  # (B, T, H)
-    for states, mask, ids, count in zip(hidden, batch.mask, batch.inputs["input_ids"], counts, strict=True):
-        predicting = states[mask][-count - 1 : -1]  # (P, H)
-        tokens = ids[mask][-count:, None].to(predicting.device)  # (P, 1)
-        blocks = [
-            model.head.tokens(rows).float().log_softmax(-1).gather(1, columns)[:, 0]  # (P',)
-            for rows, columns in zip(predicting.split(TOKENS_AT_ONCE), tokens.split(TOKENS_AT_ONCE), strict=True)
-        ]
-        yield torch.cat(blocks).double().cpu().numpy()
+    for states, mask, ids in zip(hidden, batch.mask, token_ids, strict=True):
+        predicting = states[mask][-len(ids) - 1 : -1]  # (P, H)
+        yield token_log_probabilities(model, predicting, torch.tensor(ids))
 
 
 def _gain(passage: Passage, reading: Reading, reading_after: Reading) -> PassageGain:
