@@ -30,7 +30,7 @@ def calibrate(
 ) -> None:
     """Fit the probability that documents support a sentence to your own labels, for one model.
 
-    `cite` then shows it for this model, and for no other. It is kept in the cache.
+    It is kept in the cache, for this model and no other.
 
     Example: normxlogit calibrate pairs.jsonl --model FOLDER
     """
