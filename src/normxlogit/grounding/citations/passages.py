@@ -19,7 +19,7 @@ from ...copies.memory import enough_memory
 from ...inputs.chat import has_chat_template
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...leave_out.search import Outcomes, in_batches
+from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed, read_completion
 from ...pipeline.completions.leave_out import token_log_probabilities
