@@ -34,8 +34,9 @@ from normxlogit.grounding.evaluation.calibration_quality import calibration_tabl
 from normxlogit.grounding.facts import ComparedText, stated_spans
 from normxlogit.grounding.phrases import in_phrases
 from normxlogit.grounding.ranking import content_words, share_there, shared_words, stems_in, support
+from normxlogit.long_runs.model_identity import identity_of
 from normxlogit.model.task_model import TaskModel
-from normxlogit.results.storage.files import write_json
+from normxlogit.results.storage.files import write_json, write_text
 from normxlogit.results.storage.schema import plain
 from normxlogit.text.boundaries import sentence_spans
 
@@ -122,7 +123,11 @@ def measure(
         cases: The sentences.
         file: JSON lines, which a stopped run goes on from.
         on_progress: Called after each sentence.
+
+    Raises:
+        DataError: If another model measured what the file has.
     """
+    _check_reader(explainer.language_model, file)
     measured = {(row.dataset, row.number, row.is_supported): row for row in load_measured(file)}
     for _, case in with_progress("labelled sentences", cases, on_progress):
         key = case.dataset, case.number, case.is_supported
@@ -131,6 +136,15 @@ def measure(
             with file.open("a", encoding="utf-8") as lines:
                 lines.write(_line(measured[key]))
     return list(measured.values())
+
+
+def _check_reader(model: TaskModel, file: Path) -> None:
+    """Refuse a file of another model; of a new file the model's digest is kept beside it."""
+    digest, beside = identity_of(model).digest, file.with_name(f"{file.name}.model")
+    if not file.exists():
+        write_text(digest, beside)
+    elif not beside.exists() or beside.read_text(encoding="utf-8") != digest:
+        raise DataError(f"{file}: another model measured these sentences; name another file with --measured")
 
 
 def _line(measured: MeasuredCase) -> str:
