@@ -255,7 +255,7 @@ def test_the_first_commands_run_on_the_file_that_they_name(page, tmp_path, monke
     assert [words[0] for words in first] == ["attribute", "summarize"]
     for words in first:
         assert run(capsys, *words)[0] == 0
-    assert "100.0% of the answers are right" in Path("summary.html").read_text(encoding="utf-8")
+    assert "are right (100%;" in Path("summary.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))])

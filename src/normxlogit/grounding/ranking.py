@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..text.boundaries import UNSPACED, sentence_spans
+from ..text.boundaries import sentence_spans
+from ..text.characters import UNSPACED
 from ..text.same import comparable
 
 LONG = 4

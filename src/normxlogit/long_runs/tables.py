@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 from ..errors import DataError, reason_of
 from ..inputs.texts import UTF16, collected, encoding_of, is_column
-from .gold.meaning import class_names_of
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -210,6 +209,8 @@ def class_names_of_dataset(dataset: Any) -> ClassNames:
 
 
 def _class_names(features: Mapping[str, Any]) -> ClassNames:
+    from .gold.meaning import class_names_of  # numpy, which the list of commands does not wait for
+
     names = {column: class_names_of(feature) for column, feature in features.items()}
     return {column: of_column for column, of_column in names.items() if of_column}
 

@@ -167,7 +167,7 @@ def test_stars_are_mapped_to_labels(rated, capsys):
     assert all(part in error for part in ("'1' (2)", "'5' (2)", "--gold-labels", "negative, positive"))
     line = ("summarize", out, "--gold", "stars", "--gold-labels", STARS, "--verify", "20", "--output", page)
     assert run(capsys, *line)[0] == 0
-    assert "100.0% of the answers are right" in page.read_text(encoding="utf-8")
+    assert "are right (100%;" in page.read_text(encoding="utf-8")
     summary = summarize(out, gold="stars", gold_labels={1: "negative", 2: "negative", 3: None, "4": "positive", 5.0: 1})
     assert (summary.accuracy, summary.unlabelled) == (1.0, 2)
     counted = summarize(out, gold="stars", gold_labels=STARS.replace("3=", "3=3"))

@@ -20,6 +20,7 @@ from tests.similarity.sentence_steps import steps_beside
 sentence_transformers = pytest.importorskip("sentence_transformers", exc_type=ImportError)
 
 TEXTS = ("the movie is Good", "a cat sat on the mat")
+
 SIZE, MEANS = 32, {"embedding_dimension": 32, "pooling_mode": "mean"}
 NARROW = {"in_features": SIZE, "out_features": 8, "bias": True}
 LOADS = "it is for loading, and the weights stay the same but for precision"
@@ -170,7 +171,7 @@ def test_queries_and_documents_have_their_own_prompts(tmp_path) -> None:
         vectors = model.encode_query(TEXTS[0]), model.encode_document(TEXTS[1])
         assert prompted.prediction.value == pytest.approx(float(vectors[0] @ vectors[1]), abs=1e-5)
         assert prompted.text.startswith("a great film ")
-        assert prompted.notes == ()
+        assert not any("prompt" in note for note in prompted.notes)
     with pytest.raises(InputError, match="no prompt 'passage'"):
         explained(folder, prompts=("query", "passage"))
     with pytest.raises(InputError, match="two names"):
@@ -183,8 +184,7 @@ def test_another_comparison_than_the_cosine_is_said_with_its_scale(name, tmp_pat
     model = sentence_transformers.SentenceTransformer(folder, device="cpu")
     first, second = (model.encode(text, convert_to_tensor=True) for text in TEXTS)
     for given in (folder, model):
-        (note,) = explained(given).notes
-        assert "the cosine is explained" in note
+        (note,) = (note for note in explained(given).notes if "the cosine is explained" in note)
         if name == "dot":
             scale = float(note.partition("times ")[2].partition(",")[0])
             cosine_explained = explained(given).prediction.value
