@@ -276,7 +276,9 @@ def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict
     """Return what each label means, as the caller says or as it is called."""
     if meant is not None and (unknown := [label for label in meant if label not in names]):
         raise InputError(f"the checker has no label {unknown[0]!r}, but {', '.join(map(repr, names))}")
-    opinions = {name: _opinion_by_name(name) if meant is None else meant.get(name, "") for name in names}
+    opinions: dict[str, Opinion] = {}
+    for name in names:
+        opinions[name] = _opinion_by_name(name) if meant is None else meant.get(name, "")
     if "entails" not in opinions.values():
         raise InputError(
             "which label of the checker means that a source supports a sentence? None is called entailment, supported "
@@ -288,7 +290,10 @@ def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict
 
 def _opinion_by_name(name: str) -> Opinion:
     spelled = comparable(name).text.replace("_", " ")
-    return next((opinion for prefix, opinion in PREFIXES if spelled.startswith(prefix)), "")
+    for prefix, opinion in PREFIXES:
+        if spelled.startswith(prefix):
+            return opinion
+    return ""
 
 
 def _check_template(template: str) -> None:

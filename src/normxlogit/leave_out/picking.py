@@ -66,8 +66,10 @@ def picked(a: Attribution, removable: Removable, verify: Verify, fixed: int | No
     """
     if not removable.parts:
         return removable
-    if verify is None or verify == "auto" or isinstance(verify, int):
-        return _picked_by_score(removable, verify)
+    if verify is None or isinstance(verify, int):
+        return _picked_by_score(removable, int(verify or 0))
+    if verify == "auto":
+        return _picked_by_score(removable, AUTO)._replace(among_all=True)
     if verify == "reasoning":
         raise InputError("verify='reasoning' leaves out sentences of a completion, and nothing was generated")
     if isinstance(verify, str):
@@ -80,12 +82,10 @@ def _by_score(parts: Iterable[UnitScore]) -> list[UnitScore]:
     return sorted(parts, key=lambda part: -part.score)
 
 
-def _picked_by_score(removable: Removable, verify: int | Literal["auto"] | None) -> Removable:
-    """Put the parts of the highest scores first."""
-    is_auto = verify == "auto"
-    count = AUTO if is_auto else verify or 0
-    singles = min(int(count), len(removable.parts))
-    return removable._replace(parts=_by_score(removable.parts), singles=singles, among_all=is_auto)
+def _picked_by_score(removable: Removable, count: int) -> Removable:
+    """Put the parts of the highest scores first, so many to be removed one at a time."""
+    parts = _by_score(removable.parts)
+    return removable._replace(parts=parts, singles=min(count, len(parts)))
 
 
 def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: int | None) -> Removable:

@@ -106,7 +106,7 @@ def _support_of(
     nearest = nearest_source(facts, len(cited.sources))
     stating = stating_sources(facts, len(cited.sources), next(iter(measured), None))
     judgement = _judgement(cited, k, facts, reading, stating, check)
-    compared_with = tuple(dict.fromkeys([*measured, *([] if nearest is None else [nearest])]))
+    compared_with = measured if nearest is None or nearest in measured else (*measured, nearest)
     sources = _shown_sources(judgement, facts, stating or (), compared_with, check)
     beside = _source_beside(judgement, sources, nearest)
     return Support(
