@@ -133,9 +133,7 @@ MEASURING = [
     line("evaluate faithfulness --dataset sst2 --data-dir empty-folder", "empty-folder"),
     line("evaluate faithfulness --dataset labelled.jsonl --columns nope", "no column 'nope'"),
     line(f"evaluate faithfulness {LABELLED} --label-column nope", "nope"),
-    line(
-        "evaluate faithfulness --dataset rows.jsonl --columns text --label-column text", "example 0 has label the cat"
-    ),
+    line("evaluate faithfulness --dataset rows.jsonl --columns text --label-column text", "cannot tell which labels"),
     line(f"evaluate faithfulness {LABELLED} --model gpt --methods random", "causal-lm"),
     line(f"evaluate faithfulness {LABELLED} --methods random --output texts.txt", "texts.txt is a file"),
     line("evaluate frontier --checkpoint nope", "--checkpoint takes NAME:DATASET"),
