@@ -41,6 +41,12 @@ EXPLAIN = [
     line("explain x --colour red", "No such option"),
     line("explain x --layers 1,,2", '--layers takes "all" or numbers'),
     line("explain x --target nope", "no label 'nope'"),
+    line("explain x --target 9", "index 9 is outside"),
+    line("explain x --target positive --contrast positive", "is also the contrast"),
+    line("explain x --layers 9", "no layer 9"),
+    line("explain x --layers", '--layers takes "all" or numbers', ""),
+    line("explain x --method lime:samples=many", "samples must be a whole number"),
+    line("explain --model masked --all-labels", "the whole vocabulary", "the [MASK]"),
     line("explain x --target positive --all-labels", "give one of the two"),
     line("explain x --model ./nowhere", "./nowhere: no such model folder"),
     line("explain x --model nobody/nothing", "cannot load nobody/nothing"),
@@ -57,9 +63,12 @@ CHECKPOINTS = [
         "no-weights": "model.safetensors",
         "headless": "lacks classifier.bias, classifier.weight",
         "wide-config": "has other shapes of",
+        "deep-config": "lacks bert.encoder.layer.3",
+        "nan-config": "answers with NaN",
         "empty-config": "config.json is empty",
         "no-config": "cannot load no-config",
         "one-based-labels": "must name the outputs from 0 up",
+        "null-labels": "must name the outputs from 0 up",
         "steering-class": "is a bare encoder",
         "other-class": "has no head of a supported kind",
         "no-class": "does not say which head it has",
@@ -70,6 +79,7 @@ CHECKPOINTS = [
         "bare": "is a bare encoder",
     }.items()
 ]
+CHECKPOINTS += [line("explain x --model twin-labels --target a", "more than one label 'a'")]
 CHECKPOINTS += [line("explain x --model steering-labels --target nope", "no label 'nope'; the model knows")]
 
 WRITING = [
@@ -86,6 +96,7 @@ WRITING = [
     line("cite nowhere.txt --model gpt --question who", "cannot read nowhere.txt"),
     line("cite empty-folder --model gpt --question who", "file in this folder"),
     line("cite docs --model gpt --question who --verify -1", "--verify takes a number"),
+    line("cite docs --model gpt --question who --verify=²", "--verify takes a number"),
     line("cite docs/a.txt --model gpt --question who --output docs/a.txt", "is the file that is read"),
     line("cite docs --model gpt --question who --answer The", "there is no file The"),
     line("cite docs --model gpt --question who --answer texts.txt --answer docs/a.txt", "--answer is given 2 times"),
@@ -94,6 +105,7 @@ WRITING = [
     line("cite --model gpt --messages texts.txt", "texts.txt: not JSON"),
     line("cite --model gpt --messages list.json", "list.json: expected a list of messages"),
     line("cite --model gpt --messages chat.json --turn 0 --answer texts.txt", "turn= picks an answer"),
+    line("cite --model gpt --messages chat.json --turn 7", "no turn 7"),
     line("cite --model gpt --messages chat.json --output chat.json", "is the file that is read"),
 ]
 
@@ -103,6 +115,10 @@ CORPORA = [
     line("attribute rows.jsonl --output texts.txt", "cannot write texts.txt"),
     line("attribute nowhere.jsonl --output out", "nowhere.jsonl"),
     line("attribute rows.jsonl --output out --num-workers 2", "are for --engine ray"),
+    line("attribute rows.jsonl --output out --target x --all-labels", "give one of the two"),
+    line("attribute rows.jsonl --output out --column text=nope", "no column 'nope'"),
+    line("attribute rows.jsonl --output out --job answers --words", "--words is for --job predictions"),
+    line("attribute rows.jsonl --output out --job conversations --parts word", "--parts is for --job completions"),
     line("attribute rows.jsonl --output out --job completions --target 0", "--target is for --job predictions"),
     line("attribute rows.jsonl --output out --column answer=answer", "--column answer=... is for --job answers"),
     line("attribute rows.jsonl --output out --verify auto", "--verify is for --job answers or --job conversations"),
@@ -117,6 +133,7 @@ MEASURING = [
     line("evaluate faithfulness --dataset sst2 --data-dir empty-folder", "empty-folder"),
     line("evaluate faithfulness --dataset labelled.jsonl --columns nope", "no column 'nope'"),
     line(f"evaluate faithfulness {LABELLED} --label-column nope", "nope"),
+    line("evaluate faithfulness --dataset rows.jsonl --columns text --label-column text", "cannot tell which labels"),
     line(f"evaluate faithfulness {LABELLED} --model gpt --methods random", "causal-lm"),
     line(f"evaluate faithfulness {LABELLED} --methods random --output texts.txt", "texts.txt is a file"),
     line("evaluate frontier --checkpoint nope", "--checkpoint takes NAME:DATASET"),

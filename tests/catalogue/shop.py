@@ -3,6 +3,7 @@
 import copy
 import functools
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -23,6 +24,8 @@ LONGEST = 1000
 KINDS = {
     "bert": ("bert", "SequenceClassification", {"num_labels": 3}),
     "many": ("bert", "SequenceClassification", {"num_labels": 10_000, "hidden_size": 8, "num_attention_heads": 2}),
+    "regression": ("bert", "SequenceClassification", {"num_labels": 1}),
+    "tagger": ("bert", "TokenClassification", {"num_labels": 3}),
     "masked": ("bert", "MaskedLM", {}),
     "reader": ("bert", "QuestionAnswering", {}),
     "choice": ("bert", "MultipleChoice", {}),
@@ -62,6 +65,10 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes] | bytes | None]] = {
     "no-config": (CONFIG, None),
     "one-based-labels": (CONFIG, changed(id2label={"1": "a", "2": "b", "3": "c"}, label2id=None)),
     "wide-config": (CONFIG, changed(hidden_size=64)),
+    "deep-config": (CONFIG, changed(num_hidden_layers=5)),
+    "nan-config": (CONFIG, changed(layer_norm_eps=math.nan)),
+    "null-labels": (CONFIG, changed(id2label={"0": None, "1": "b", "2": "c"}, label2id=None)),
+    "twin-labels": (CONFIG, changed(id2label={"0": "a", "1": "a", "2": "b"}, label2id=None)),
     "steering-labels": (CONFIG, changed(id2label={"0": "\x1b[31mr\x07", "1": "\u202e", "2": "c"})),
     "steering-class": (CONFIG, changed(architectures=["\x1b]0;x\x07Model"])),
     "other-class": (CONFIG, changed(architectures=["BertForCookingClasses"])),

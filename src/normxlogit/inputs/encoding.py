@@ -246,6 +246,8 @@ def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
 
 def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
     """Refuse token ids for which the model has no embedding; the message says where they are from."""
+    if any(isinstance(token_id, bool) for token_id in ids):
+        raise InputError(f"{described_source} holds true or false among its token ids")
     low, high = min(ids, default=0), max(ids, default=0)
     if low < 0 or (vocabulary is not None and high >= vocabulary):
         known = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"

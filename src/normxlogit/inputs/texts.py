@@ -138,6 +138,17 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
+def checked_whole_number(value: Any) -> int:
+    """Return a number of any integer type as an int.
+
+    Raises:
+        TypeError: If it is anything else, also a boolean or a fraction.
+    """
+    if (number := whole_number(value)) is None:
+        raise TypeError(f"expected a whole number, got {value!r}")
+    return number
+
+
 def text_column(inputs: Any) -> Any:
     """Return the only column of texts of a table or a mapping; anything else unchanged."""
     inputs = collected(inputs)

@@ -252,6 +252,8 @@ def method_named(method: "str | Method") -> "Method":
             key, equals, value = (word.strip() for word in part.partition("="))
             if not equals:
                 raise ValueError("write settings as name:setting=value,setting=value")
+            if key in settings:
+                raise ValueError(f"{key} is given twice")
             settings[key] = parse(info.settings[key], value) if key in info.settings else value
     except ValueError as error:
         raise MethodError(f"{info.name}: {error}") from None

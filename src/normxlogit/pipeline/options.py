@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -19,7 +19,7 @@ from ..copies.answers import ForwardSettings, Outputs
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding
-from ..inputs.texts import plain_cell, positive_integer, whole_number
+from ..inputs.texts import is_column, plain_cell, positive_integer, whole_number
 from ..leave_out.picking import Group, Together, Verify
 from ..methods import Method
 from ..methods.registry import completion_methods, default_methods, named_or_default
@@ -77,7 +77,7 @@ class Options:
             return
         if self.target is not None:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
-        if isinstance(self.targets, str | bytes) or not isinstance(self.targets, Iterable):
+        if not is_column(self.targets) or isinstance(self.targets, set | frozenset):
             raise TargetError("targets= takes a list with one target for each input; target= takes one for all")
         if not isinstance(self.targets, Sequence):  # such as a data frame's column
             object.__setattr__(self, "targets", list(self.targets))
@@ -209,7 +209,10 @@ def with_extra_inputs(
         if len(of_texts) != len(encodings):
             raise InputError(f"extra_inputs: {len(of_texts)} values of {name!r} for {len(encodings)} texts")
         for row, value in zip(rows, of_texts, strict=True):
-            row[name] = _row(value, name).to(defaults[name].dtype)
+            tensor = _row(value, name)
+            row[name] = tensor.to(defaults[name].dtype)
+            if tensor.is_floating_point() and not defaults[name].is_floating_point():
+                raise InputError(f"extra_inputs: {name!r} is a whole number in the explainer, and {value!r} is given")
             if row[name].shape != defaults[name].shape:
                 raise InputError(
                     f"extra_inputs: {name!r} is of shape {tuple(row[name].shape[1:])} for a text, and "

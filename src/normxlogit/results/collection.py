@@ -119,7 +119,7 @@ class Attributions(Sequence[R], Exports):
             raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
         if gold is None and gold_labels is not None:
             raise InputError("gold_labels= says what the values of gold= mean: give both")
-        if isinstance(gold, str | bytes):
+        if isinstance(gold, str | bytes | set | frozenset | Mapping):
             raise InputError("gold= takes one label for each result, such as a list or a column")
         matches = [*self]
         if gold is not None:

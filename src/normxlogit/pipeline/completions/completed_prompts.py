@@ -1,7 +1,6 @@
 """Prompts with their completions, given or generated, before anything is explained."""
 
 import copy
-import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding, check_ids
-from ...inputs.texts import positive_integer
+from ...inputs.texts import checked_whole_number, positive_integer
 from ...model.generation import generated_ids
 from ...model.task_model import TaskModel
 from ...results.units.media import is_region
@@ -68,9 +67,10 @@ def shifted(spec: ReasoningSpec | None, by: int) -> ReasoningSpec | None:
     """Return the caller's spans moved by some characters; of marks there are none."""
     if spec is None or are_marks(spec):
         return spec
+    spans: Any = spec
     try:
-        return sorted((int(start) + by, int(end) + by) for start, end in cast(Any, spec))
-    except (TypeError, ValueError):
+        return sorted((checked_whole_number(start) + by, checked_whole_number(end) + by) for start, end in spans)
+    except (TypeError, ValueError):  # of something else than pairs of whole numbers
         raise InputError("reasoning= takes spans (start, end) of the completion, or two texts around it") from None
 
 
@@ -417,8 +417,8 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
         numbers: Any = completion
         if getattr(numbers, "ndim", 1) == 2 and len(numbers) == 1:  # as cut out of what `generate` returned
             numbers = numbers[0]
-        ids = [operator.index(number) for number in numbers]
-    except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
+        ids = [checked_whole_number(number) for number in numbers]
+    except (TypeError, RuntimeError):  # also a tensor of several rows, of floats, or without an axis
         raise InputError(f"a completion is a text or a row of token ids, not {type(completion).__name__}") from None
     check_ids(ids, model.encoder.vocabulary, "the completion")
     return ids

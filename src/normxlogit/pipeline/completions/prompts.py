@@ -1,6 +1,6 @@
 """Explain prompts with generated or given completions."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import InputError
 from ...inputs.chat import read_prompts
 from ...inputs.decoded_tokens import with_decoded_text
-from ...inputs.texts import arrow_value, is_table, text_column
+from ...inputs.texts import arrow_value, is_column, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
@@ -121,7 +121,7 @@ def _options_of_each(options: Options, count: int) -> list[Options]:
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
     """Return a list of values after checking that there is one for each prompt."""
     values = text_column(values) if is_table(values) else values
-    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+    if not is_column(values) or isinstance(values, set | frozenset):
         raise InputError(f"of several prompts {name} is a list with one for each")
     rows = [arrow_value(value) for value in values]
     if len(rows) != count:

@@ -203,6 +203,9 @@ def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
 
 def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribution":
     """Return a result with coarser units, see `Attribution.group`; words may have scores other than sums."""
+    coarser = [kind for kind in a.units.kind if kind in ("sentence", "paragraph", "message", "span")]
+    if by == "word" and coarser:
+        raise InputError(f"the units are already {coarser[0]}s, which words would divide; group the tokens")
     groups = groups_of(a, by)
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
