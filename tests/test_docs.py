@@ -246,7 +246,7 @@ def commands(page):
                 yield " ".join(words[:size]), list(words[size:])
 
 
-@pytest.mark.parametrize("page", ["docs/corpus.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/corpus.md"])
 def test_the_first_commands_run_on_the_file_that_they_name(page, tmp_path, monkeypatch, capsys):
     """A table of reviews with one to five stars."""
     monkeypatch.chdir(tmp_path)
