@@ -1,5 +1,7 @@
 """A completion is explained by the sources of its prompt, whole or in parts, at the least cost."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,11 @@ def test_what_has_no_sense_is_refused_in_a_line(writer):
     lone = writer.explain_completion("the cat sat", COMPLETION, sources="sentence", verify=2)
     assert lone.verified is None
     assert "not verified" in lone.notes[-1]
+
+
+def test_the_page_shows_the_prompt_between_its_sources(writer):
+    first, between, last = SENTENCES
+    a = writer.explain_completion(PROMPT, COMPLETION, sources={text: SOURCES[text] for text in (first, last)})
+    page = " ".join(re.sub("<[^>]*>", " ", a.to_html()).split())
+    assert between not in " ".join(a.unit_names)
+    assert between in page

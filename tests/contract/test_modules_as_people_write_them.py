@@ -241,6 +241,21 @@ def test_extra_inputs_that_do_not_fit_are_refused(given, message):
     refused(InputError, message, lambda: e([TEXT], extra_inputs=given))
 
 
+class WithLanguage(plain.Transformer):
+    """Reads the number of a language beside a text."""
+
+    def forward(self, input_ids, attention_mask, language):
+        return super().forward(input_ids, attention_mask) * (1 + language[:, None])
+
+
+def test_a_fraction_is_not_cut_to_a_whole_number():
+    module = plain.grown(WithLanguage())
+    e = Explainer(module, tiny.tokenizer(specials=False), extra_inputs={"language": 1}, **TASK)
+    whole = e(TEXT, target=0, extra_inputs={"language": 2}, method="occlusion")
+    assert not np.allclose(whole.scores, e(TEXT, target=0, method="occlusion").scores)
+    refused(InputError, "whole number", lambda: e(TEXT, extra_inputs={"language": 2.7}))
+
+
 def test_a_name_that_the_forward_does_not_have_is_refused():
     module = plain.grown(plain.Transformer())
     for options in ({"input_names": {"input_ids": "words"}}, {"extra_inputs": {"stars": 3.0}}):

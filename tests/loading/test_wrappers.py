@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -66,6 +68,15 @@ def test_adapters_that_the_text_switches_on_and_virtual_tokens_are_refused():
         Explainer(wrapped, tiny.tokenizer_for("llama"))
     with wrapped.disable_adapter():
         assert Explainer(wrapped, tiny.tokenizer_for("llama"))(TEXT).tokens
+
+
+@pytest.mark.parametrize(("longest", "read"), [(6, 6), (20, 12), (None, 12), ("6", 12)])
+def test_the_lower_limit_of_a_ranking_model_and_its_tokenizer_counts(longest, read):
+    tokenizer = tiny.tokenizer()
+    tokenizer.model_max_length = 12
+    ranking = SimpleNamespace(rank=print, model=tiny.model("bert"), tokenizer=tokenizer, max_length=longest)
+    assert len(Explainer(ranking)("the " * 30).tokens) == read
+    assert tokenizer.model_max_length == 12
 
 
 @pytest.mark.parametrize("where", ["", "base_model"])
