@@ -370,7 +370,6 @@ RESULTS = [
     several("against too few", "2 gold labels for 3", lambda many: many.filter(gold=[0, 1])),
     several("against a set", "one label for each result", lambda many: many.filter(gold={0, 1, 2})),
     several("against a mapping", "one label for each result", lambda many: many.filter(gold={0: 1, 1: 2, 2: 0})),
-    several("against fractions", "0.5' (1)", lambda many: many.filter(gold=[0.5, 1, 2])),
     several("against an index below", "-1' (1)", lambda many: many.filter(gold=[-1, 1, 2])),
     several("against lists as texts", "is a list as text", lambda many: many.filter(gold=["[0, 1]", "[1]", "[2]"])),
     several("against nothing", "needs the right labels", lambda many: many.filter(correct=False)),
