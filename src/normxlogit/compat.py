@@ -18,8 +18,11 @@ except ImportError:  # 5.0 and before
 
 # --- how transformers records hidden states for `output_hidden_states` ------------------------------------------------
 
-RECORDER_CLASSES: dict[str, Any] = getattr(_recording, "_CAN_RECORD_REGISTRY", {})
-"""The registry of classes that record them: 4.51 has none, 4.57 and 5.0 that of `generic`."""
+
+def recorder_classes() -> dict[str, Any]:
+    """Return the registry of classes that record them: 4.51 has none, 4.57 and 5.0 that of `generic`."""
+    return getattr(_recording, "_CAN_RECORD_REGISTRY", {})
+
 
 RECORDING_MODULE = "transformers.utils.output_capturing"
 """The module of the hooks that transformers 5.5 and later add and leave on the model; 5.0 and before add none."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..compat import RECORDER_CLASSES, RECORDING_MARK, RECORDING_MODULE
+from ..compat import RECORDING_MARK, RECORDING_MODULE, recorder_classes
 from ..errors import UnsupportedModelError
 from .snapshot import TABLES
 
@@ -227,9 +227,10 @@ def _rebind_container(value: Any, copies: dict[int, Any]) -> Any:
 
 def register_recorders(model: nn.Module) -> None:
     """Register the classes of an unpickled model in transformers' registry of what returns hidden states."""
+    registry = recorder_classes()
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
-            dict.setdefault(RECORDER_CLASSES, str(type(module)), getattr(module, "_can_record_outputs", None))
+            dict.setdefault(registry, str(type(module)), getattr(module, "_can_record_outputs", None))
 
 
 def without_recording_hooks(model: nn.Module) -> nn.Module:

@@ -99,7 +99,7 @@ def test_the_fast_figures_of_the_docs_are_what_the_program_prints(tmp_path, caps
     def here(words, folder):
         monkeypatch.chdir(folder)
         if words[2] == "benchmarks":
-            return Ran(*run(capsys, *words[3:], "--output", tmp_path / "fitted.json", program=benchmarks.commands))
+            return Ran(*run(capsys, *words[3:], program=benchmarks.commands))
         return Ran(*(run_paper(capsys, *words[3:]) if words[0] == "python" else run(capsys, *words[1:])))
 
     given = {"reviews.jsonl": Path(str(files("normxlogit.evaluation") / "reviews.jsonl"))}

@@ -132,6 +132,7 @@ class Completed:
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
         other: The same prompt with another completion, which this one is explained against.
         reasoning: Spans in which the completion reasons, in its characters; `marked_reasoning` with the marks around.
+        by_model: Whether the model generated it, with its cache.
     """
 
     encoding: Encoding
@@ -142,6 +143,7 @@ class Completed:
     other: "Completed | None" = None
     reasoning: Spans = ()
     marked_reasoning: Spans = ()
+    by_model: bool = False
 
     @cached_property
     def context(self) -> Encoding:

@@ -126,7 +126,8 @@ def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int 
     run = method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return run
-    check_cache(model, first)
+    if any(completion.completed.by_model for completion in batch):
+        check_cache(model, first)
     return None
 
 

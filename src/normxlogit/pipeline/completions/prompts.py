@@ -34,7 +34,9 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
     if written is not None:
         return written
     prompt_list, single = _prompt_list(model, prompts)
-    completed = generate_each(model, prompt_list, settings, options.reasoning)
+    completed = [
+        replace(prompt, by_model=True) for prompt in generate_each(model, prompt_list, settings, options.reasoning)
+    ]
     if options.other_answer is not None:
         other_answers = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
         each = len(completed) // len(other_answers)  # of several sequences
