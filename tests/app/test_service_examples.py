@@ -73,4 +73,4 @@ def test_conversations_are_cited_one_at_a_time():
     assert "the first message" in bad.json()["detail"]
     state = answer.json()
     assert state["answer"] == "the cat is here ."
-    assert state["sentences"][0]["support"]["verdict"]
+    assert state["sentences"][0]["verdict"]
