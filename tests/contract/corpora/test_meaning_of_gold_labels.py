@@ -51,6 +51,13 @@ def test_the_names_of_a_data_set_are_read_in_a_corpus(inference, tmp_path, kind,
     assert (summary.accuracy, summary.unlabelled, summary.unknown) == (1.0, 0, {})
 
 
+def test_a_text_that_was_not_explained_is_of_no_gold_label(inference):
+    model, _, _ = inference
+    explained = model([*TEXTS[:2], None], on_error="keep")
+    labels = [result.prediction.label for result in explained[:2]]
+    assert explained.filter(gold=[*labels, labels[0]]) == explained[:2]
+
+
 def test_the_names_of_a_data_set_are_read_in_python_and_evaluations(inference, tmp_path):
     model, found, data = inference
     data.to_parquet(tmp_path / "data.parquet")

@@ -7,6 +7,8 @@ import pytest
 from tests import tiny
 from tests.commands import run
 
+pytest.importorskip("normxlogit.evaluation", reason="what a calibration is worth is measured by the wing `evaluation`")
+
 WORDS = ["cat", "mat", "movie", "film", "plot", "actor", "cabinet", "keys", "charm", "time"]
 LENGTH = 300
 

@@ -7,7 +7,6 @@ import typer
 
 from ...cli import options
 from ...cli.console import quiet, write
-from ...long_runs.console import progress, write_report
 
 FOLDS = 10
 """Parts of the labelled sentences; the probabilities of each are fitted to the others."""
@@ -38,6 +37,7 @@ def calibrate(
     with quiet():
         import numpy as np
 
+        from ...long_runs.console import progress, write_report
         from ..calibration import fit, save
         from .calibration_quality import calibration_table
         from .claims import load_claims, supports_of
