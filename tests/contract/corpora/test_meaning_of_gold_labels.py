@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 
 from normxlogit import Attributions, DataError, Explainer, InputError, Predictions, attribute, summarize
-from normxlogit.evaluation.datasets import load_examples
-from normxlogit.evaluation.faithfulness import evaluate
 from tests.commands import run
 from tests.contract.compare import refused
 from tests.gold import FEELINGS, TEXTS, UNNAMED, YES, explainer, feelings, results  # noqa: F401  # fixtures
@@ -58,14 +56,20 @@ def test_a_text_that_was_not_explained_is_of_no_gold_label(inference):
     assert explained.filter(gold=[*labels, labels[0]]) == explained[:2]
 
 
-def test_the_names_of_a_data_set_are_read_in_python_and_evaluations(inference, tmp_path):
-    model, found, data = inference
-    data.to_parquet(tmp_path / "data.parquet")
+def test_the_names_of_a_data_set_are_read_in_python(inference):
+    _, found, data = inference
     assert found.filter(gold=data["label"]) == found
     assert found.filter(gold=data["several"]) == found
     assert found[:5].filter(gold=data["label"][:5], gold_labels=data.features["label"]) == found[:5]
+
+
+def test_the_names_of_a_data_set_are_read_in_evaluations(inference, tmp_path):
+    datasets_of_evaluation = pytest.importorskip("normxlogit.evaluation.datasets")
+    evaluate = pytest.importorskip("normxlogit.evaluation.faithfulness").evaluate
+    model, _, data = inference
+    data.to_parquet(tmp_path / "data.parquet")
     for source in (data, tmp_path / "data.parquet"):
-        (result,) = evaluate(model, load_examples(source), "random")
+        (result,) = evaluate(model, datasets_of_evaluation.load_examples(source), "random")
         assert result.whole_quality == 1
 
 
