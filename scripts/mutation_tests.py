@@ -43,6 +43,7 @@ ROOMS = {
         "render",
         "results",
         "tasks",
+        "text",
     )
 }
 """The rooms of the core, and the core's own tests, which must notice a change in them without any wing."""
