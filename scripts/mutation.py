@@ -69,12 +69,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="after these, no further change is tried")
     parser.add_argument("--limit", type=float, default=300, help="seconds of tests that a change must outlive")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--record", type=Path, help="a file for what the tests run, which a later run of this code reads"
+    )
     parser.add_argument("--only", help="files of this name only")
     parser.add_argument("--listed", action="store_true", help="the listed changes, and no sample")
     arguments = parser.parse_args()
     listed = json.loads(Path(__file__).with_name("listed_mutations.json").read_text(encoding="utf-8"))
     chosen = [one for one in (Listed(**state) for state in listed) if arguments.only in (None, Path(one.path).name)]
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
+        record_path = arguments.record and arguments.record.resolve()
         os.chdir(copied(Path(folder) / "checkout"))
         os.environ |= {  # of what tests start
             "PYTHONPATH": f"{Path('src').resolve()}{os.pathsep}{Path.cwd()}",
@@ -89,7 +93,7 @@ def main() -> int:
             changes = mutations(room, arguments.only)
             drawn[room] = sampled(changes, arguments.sample, arguments.seed)
             print(f"{room}: {len(drawn[room])} of {sum(map(len, changes.values()))} changes at {len(changes)} places")
-        record = watched(list(drawn))
+        record = watched(list(drawn), record_path)
         killed: dict[str, list[bool]] = {room: [] for room in drawn}
         for number in range(max(map(len, drawn.values()))):  # in turn, so that all rooms have as many when time is up
             for room in drawn:
