@@ -51,8 +51,8 @@ ROOMS = {
 TIMEOUT = 1800
 """Seconds after which a change counts as noticed: it made something endless."""
 
-NOT_SHARED = ("normxlogit", "tests", "__main__", "ray", "duckdb", "gradio", "coverage", "pyarrow")
-"""Modules that each fork imports itself: those that change, and those that start threads."""
+NOT_SHARED = ("__main__", "ray", "duckdb", "gradio", "coverage", "pyarrow")
+"""Modules that each fork imports itself, as they start threads; those of the checkout, which change, are others."""
 
 
 def prepare() -> None:
@@ -188,11 +188,14 @@ def watched(rooms: list[str], kept: Path | None = None) -> Record:
         sys.exit(f"{len(record['failed'])} tests fail without a change: {', '.join(record['failed'][:5])} ...")
     for name in record["failed"]:
         print(f"left out, since it fails without a change while it is traced: {name}")
+    of_checkout = {path.stem for folder in (".", "src") for path in Path(folder).iterdir()}
     for name in record["modules"]:
-        if name.partition(".")[0] not in NOT_SHARED and name not in sys.modules:
+        if name.partition(".")[0] not in {*NOT_SHARED, *of_checkout, *sys.modules}:
             with contextlib.suppress(Exception), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)
+    if "normxlogit" in sys.modules:
+        sys.exit("a module that tests need imports the package, so that no fork would see a change")
     print(f"{len(record['seconds'])} tests in {time.monotonic() - began:.0f} s", flush=True)
     seconds = {name: taken for name, taken in record["seconds"].items() if name not in record["failed"]}
     lines = {file: {int(n): tests for n, tests in each.items()} for file, each in record["lines"].items()}
