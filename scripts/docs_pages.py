@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 import cli_page  # noqa: E402
+import names_table  # noqa: E402
 import proof_table  # noqa: E402
 import rule_table  # noqa: E402
 
@@ -32,6 +33,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Add every class's row to the page of the architectures, and tables and code where a page names their file."""
     if page.file.src_uri == "architectures.md":
         return f"{markdown}\n{architectures.tables()}"
-    for script in (proof_table, rule_table):
+    for script in (names_table, proof_table, rule_table):
         markdown = markdown.replace(BUILT.format(script.__name__), script.table())
     return SOURCE.sub(lambda mark: f"```python\n{(ROOT / mark[1]).read_text(encoding='utf-8')}```", markdown)

@@ -8,6 +8,7 @@ import torch
 
 from normxlogit import ALL, Explainer, MethodError, list_methods
 from normxlogit.methods import method_named, registry
+from normxlogit.methods.other_names import OTHER_NAMES, letters, other_name
 from normxlogit.methods.registry import Setting, parse
 from normxlogit.results.storage.schema import setting_text
 from tests import tiny
@@ -89,3 +90,11 @@ def test_a_setting_is_written_as_text_and_read_from_it(kind, value, text):
     assert setting_text(value) == text
     found = parse(Setting("s", None, kind), text)
     assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("entry", OTHER_NAMES, ids=lambda entry: entry.names[0])
+def test_a_name_elsewhere_leads_to_one_method_here(entry):
+    assert method_named(entry.here).spec == entry.here
+    for name in entry.names:
+        assert other_name(name) is entry, "no name is listed twice"
+        assert letters(name) not in {letters(info.name) for info in list_methods()}

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,13 +22,23 @@ LongText = Literal["truncate", "window", "error"]
 
 
 def check_method(value: Any) -> Any:
-    """Refuse a --method (of several, or None) that does not exist, before torch is imported and a model loaded."""
-    from ..methods.registry import describe
+    """Refuse a --method (of several, or None) that does not exist, before torch is imported and a model loaded.
 
-    methods = [value] if isinstance(value, str) else value
-    for method in methods or ():
-        describe(method.partition(":")[0].strip())  # raises MethodError
-    return value
+    Returns:
+        The value, with the names of other packages replaced by those here; a line on standard error says which.
+    """
+    if value is None:
+        return None
+    return _checked(value) if isinstance(value, str) else [_checked(method) for method in value]
+
+
+def _checked(method: str) -> str:
+    """Return a method's text with its name here, or raise MethodError."""
+    from ..methods.registry import describe, spec_here
+
+    spec = spec_here(method, lambda line: sys.stderr.write(f"note: {one_line(line)}\n"))
+    describe(spec.partition(":")[0].strip())
+    return spec
 
 
 # the model

@@ -25,9 +25,10 @@ def method_names(value: str) -> list[str]:
 
 
 def check_methods(value: str | None) -> str | None:
-    """Refuse --methods if one does not exist, as `check_method` does."""
-    check_method([method for method in method_names(value or "") if method != "all"])
-    return value
+    """Return --methods with each method's name here; refuse one that does not exist, as `check_method` does."""
+    if value is None:
+        return None
+    return " ".join(name if name == "all" else check_method(name) for name in method_names(value))
 
 
 def methods_of(methods: str) -> "list[Method]":

@@ -7,6 +7,7 @@ Its class is imported when it is first used.
 
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from ..errors import MethodError, nearest
 from ..extending import registered
 from ..results.storage import schema
 from ..results.storage.schema import plain
+from .other_names import letters, other_name
 
 if TYPE_CHECKING:
     from ..tasks import Task
@@ -214,20 +216,54 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
 def describe(name: str) -> MethodInfo:
     """Return the registered information on a method."""
     registered("methods")
-    spelled = str(name).lower().replace("_", "-").replace(" ", "-")
-    name = name if name in _METHODS or spelled not in _METHODS else spelled
+    name = _spelled_here(str(name))
     if name not in _METHODS:
-        similar = nearest(str(name), _METHODS)
-        hint = f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(_METHODS)}"
-        raise MethodError(f"no method named {name!r}; {hint}")
+        raise MethodError(f"no method named {name!r}; {_hint(name)}")
     return _METHODS[name]
+
+
+def spec_here(spec: str, tell: Callable[[str], object]) -> str:
+    """Return the text that names a method, with its name here where it has that of another package.
+
+    Args:
+        spec: A name, or NAME:SETTING=VALUE,...
+        tell: Called with a line that says what the method is called here, if it was given another package's name.
+    """
+    name, _, settings = (part.strip() for part in spec.partition(":"))
+    registered("methods")
+    entry = None if _spelled_here(name) in _METHODS else other_name(name)
+    if entry is None or not entry.is_same:
+        return spec
+    tell(f"{name} is called {entry.described}")
+    separator = "," if ":" in entry.here else ":"
+    return f"{entry.here}{separator}{settings}" if settings else entry.here
+
+
+def _spelled_here(name: str) -> str:
+    """Return the registered name with the letters of a name, or the name itself if there is none."""
+    same_letters = {letters(registered_name): registered_name for registered_name in _METHODS}
+    return name if name in _METHODS else same_letters.get(letters(name), name)
+
+
+def _hint(name: str) -> str:
+    """Return what to write in the place of an unknown name."""
+    entry = other_name(name)
+    if entry is not None:
+        return f"{'it is called' if entry.is_same else 'the nearest is'} {entry.described}"
+    similar = nearest(name, _METHODS)
+    return f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(_METHODS)}"
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=1)  # one place for all calls, so that Python shows each line once
 
 
 def method_named(method: "str | Method") -> "Method":
     """Return the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
     Args:
-        method: A name, with settings that differ from their defaults; or a method, which is returned as it is.
+        method: A name, with settings that differ from their defaults; or a method, which is returned as it is. A name
+            that other packages use, such as "ig", is taken with a warning that says what it is called here.
 
     Raises:
         MethodError: If there is no such method or setting, or a value that it refuses.
@@ -242,7 +278,7 @@ def method_named(method: "str | Method") -> "Method":
         if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
             raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
         return method
-    name, _, settings_text = method.partition(":")
+    name, _, settings_text = spec_here(method, _warn).partition(":")
     info = describe(name.strip())
     if not settings_text:
         return info.cls()
