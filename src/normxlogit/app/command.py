@@ -12,23 +12,33 @@ from ..cli.console import quiet, write
 def app(
     model: Annotated[
         str | None,
-        typer.Option(help="Name or folder of the model to start with; the small sentiment model by default."),
+        typer.Option(
+            metavar="NAME|FOLDER",
+            help="Name or folder of the model to start with; the small sentiment model by default.",
+        ),
     ] = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            callback=options.check_method, help="Method chosen at first, see `normxlogit methods`; may be repeated."
+            callback=options.check_method,
+            metavar="METHOD",
+            help="Method chosen at first, see `normxlogit methods`; may be repeated.",
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address to serve at; 0.0.0.0 lets every machine in the network open the page."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve at; 0 takes one that is free.")] = 7860,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port to serve at; 0 takes one that is free.")
+    ] = 7860,
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Explain, generate and cite on a page in the browser, served from this machine.
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class OnceEach(TyperCommand):
-    """A command whose options of one value are given once: of two values the second would replace the first unseen."""
+    """A command whose options of one value are given once: of two values the second would replace the first unseen.
+
+    Its help shows the options without a `rich_help_panel` first, and the others under their panels' names.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings | {"rich_markup_mode": None})
@@ -34,6 +37,24 @@ class OnceEach(TyperCommand):
             if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
                 raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
         return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the common options, then each panel of further options."""
+        lines: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            line = parameter.get_help_record(ctx)
+            if line is None:
+                continue
+            if parameter.param_type_name == "argument":
+                name = parameter.metavar or parameter.name.upper()
+                lines["Arguments"].append((name, line[1]))  # Typer adds the Python type to the name
+                continue
+            panel = getattr(parameter, "rich_help_panel", None)
+            lines.setdefault(panel or "Options", []).append(line)
+        for heading, lines_of_heading in lines.items():
+            if lines_of_heading:
+                with formatter.section(heading):
+                    formatter.write_dl(lines_of_heading)
 
 
 Format = Literal["terminal", "json", "html", "csv"]

@@ -24,17 +24,14 @@ def explain(
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT...", help="The texts; - or none is standard input, one a line.")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Read texts from a UTF-8 file, one a line.")] = None,
-    pair: Annotated[str | None, typer.Option(help="Second text, for models of text pairs.")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Read texts from a UTF-8 file, one a line.")] = None,
+    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="Second text, for models of text pairs.")] = None,
     model: options.Model = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     method: Annotated[
         list[str] | None,
         typer.Option(
             callback=options.check_method,
+            metavar="METHOD",
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated.",
         ),
     ] = None,
@@ -60,6 +57,10 @@ def explain(
     ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Colour the tokens that a model's answer rests on.
 

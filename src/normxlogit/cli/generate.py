@@ -21,13 +21,12 @@ def generate(
         str | None, typer.Argument(metavar="PROMPT", help="The text to continue; standard input if none is given.")
     ] = None,
     model: options.LanguageModel = "",
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
     max_new_tokens: options.MaxNewTokens = 40,
     completion: Annotated[
-        str | None, typer.Option(help="Explain this continuation (mind its first space) instead of the model's own.")
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Explain this continuation (mind its first space) instead of the model's own."
+        ),
     ] = None,
     attach: Annotated[
         list[str] | None,
@@ -38,26 +37,45 @@ def generate(
     ] = False,
     method: options.MethodName = None,
     target: Annotated[
-        str | None, typer.Option(help="A token to explain at every place; by default each generated token itself.")
+        str | None,
+        typer.Option(
+            rich_help_panel=options.EXPLAINED,
+            metavar="TOKEN",
+            help="A token to explain at every place; by default each generated token itself.",
+        ),
     ] = None,
     contrast: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=options.EXPLAINED,
+            metavar="TEXT",
             help="Another answer (mind its first space): what of the prompt makes the whole one likelier than this. "
-            "With --target a token to subtract at every place."
+            "With --target a token to subtract at every place.",
         ),
     ] = None,
     parts: Annotated[
         PartKind | None,
-        typer.Option(help="What is explained, with a backward pass for each; by default every generated token."),
+        typer.Option(
+            rich_help_panel=options.EXPLAINED,
+            help="What is explained, with a backward pass for each; by default every generated token.",
+        ),
     ] = None,
     through: Annotated[
-        bool, typer.Option("--through", help="Pass what a part takes from earlier ones on to the prompt; with --parts.")
+        bool,
+        typer.Option(
+            "--through",
+            rich_help_panel=options.EXPLAINED,
+            help="Pass what a part takes from earlier ones on to the prompt; with --parts.",
+        ),
     ] = False,
     layers: options.LayerNumbers = None,
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Continue a text, and show what each generated token rests on.
 

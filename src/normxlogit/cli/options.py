@@ -41,42 +41,78 @@ def _checked(method: str) -> str:
     return spec
 
 
+LOADING, EXPLAINED = "Loading the model", "What is explained"
+"""Panels of the help, for options that few calls need."""
+
 # the model
-Model = Annotated[str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")]
-LanguageModel = Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")]
-EmbeddingModel = Annotated[str, typer.Option(help="Name or folder of an embedding model.")]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="NAME|FOLDER", help="Name or folder of a model; the small sentiment model by default."),
+]
+LanguageModel = Annotated[
+    str,
+    typer.Option(metavar="NAME|FOLDER", help="Name or folder of a language model, causal or encoder-decoder."),
+]
+EmbeddingModel = Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Name or folder of an embedding model.")]
 Device = Annotated[
     str,
     typer.Option(
-        help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto takes an accelerator if there is one."
+        rich_help_panel=LOADING,
+        metavar="NAME",
+        help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto takes an accelerator if there is one.",
     ),
 ]
 DType = Annotated[
-    str | None, typer.Option(help="Precision to run the model in, such as bfloat16; the checkpoint's by default.")
+    str | None,
+    typer.Option(
+        rich_help_panel=LOADING,
+        metavar="NAME",
+        help="Precision to run the model in, such as bfloat16; the checkpoint's by default.",
+    ),
 ]
 GGUFFile = Annotated[
-    str | None, typer.Option(help="The GGUF file in the model's folder; --model may be the file itself.")
+    str | None,
+    typer.Option(
+        rich_help_panel=LOADING,
+        metavar="FILE",
+        help="The GGUF file in the model's folder; --model may be the file itself.",
+    ),
 ]
 TrustRemoteCode = Annotated[
     bool,
-    typer.Option("--trust-remote-code", help="Run code from the model's repository; read it first. Off by default."),
+    typer.Option(
+        "--trust-remote-code",
+        rich_help_panel=LOADING,
+        help="Run code from the model's repository; read it first. Off by default.",
+    ),
 ]
 
 # what is explained
 MethodName = Annotated[
     str | None,
-    typer.Option(callback=check_method, help="Method, see `normxlogit methods`; by default frozen-gradient."),
+    typer.Option(
+        callback=check_method, metavar="METHOD", help="Method, see `normxlogit methods`; by default frozen-gradient."
+    ),
 ]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="LABEL",
         help="A label, the next words of a language model, or the number of one; the prediction if none is given; may "
-        "be repeated."
+        "be repeated.",
     ),
 ]
-AllLabels = Annotated[bool, typer.Option("--all-labels", help="Explain every label.")]
-Contrast = Annotated[str | None, typer.Option(help="Label or words to subtract: why this and not that.")]
-LayerNumbers = Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')]
+AllLabels = Annotated[bool, typer.Option("--all-labels", rich_help_panel=EXPLAINED, help="Explain every label.")]
+Contrast = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=EXPLAINED, metavar="LABEL", help="Label or words to subtract: why this and not that."),
+]
+LayerNumbers = Annotated[
+    str | None,
+    typer.Option(
+        rich_help_panel=EXPLAINED, metavar="LAYERS", help='"all" or numbers such as 1,2,3; the last by default.'
+    ),
+]
 VerifyCount = Annotated[
     str | None,
     typer.Option(
@@ -86,9 +122,12 @@ VerifyCount = Annotated[
         "without words separated by commas.",
     ),
 ]
-MaxNewTokens = Annotated[int, typer.Option(min=1, help="Most tokens to generate.")]
+MaxNewTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Most tokens to generate.")]
 MergeChoice = Annotated[
-    Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
+    Merge | None,
+    typer.Option(
+        rich_help_panel=EXPLAINED, help="How a word's score comes from its tokens'; as fits the method by default."
+    ),
 ]
 
 DEFAULT_MODEL = "normxlogit/default"
@@ -98,7 +137,7 @@ DEFAULT_MODEL = "normxlogit/default"
 OutputFormat = Annotated[
     Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
 ]
-OutputFile = Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")]
+OutputFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file instead of standard output.")]
 
 
 def loading(

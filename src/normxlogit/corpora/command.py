@@ -14,6 +14,9 @@ from ..long_runs.console import GoldLabelsOption
 from ..long_runs.tables import Format
 from ..results.units.kinds import PartKind, SourceKind
 
+ROWS, ANSWERS, SPEED = "Rows and columns", "Completions, answers and conversations", "Speed and Ray"
+"""Panels of the help."""
+
 
 def attribute(
     inputs: Annotated[
@@ -24,14 +27,7 @@ def attribute(
             'data set, or "-" for standard input. Of pictures or sounds also the files themselves.',
         ),
     ],
-    output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
-    job: Annotated[
-        Literal["predictions", "completions", "answers", "conversations"],
-        typer.Option(
-            help="What each row is: a text, a pair, a picture or a sound with the model's prediction; a prompt with a "
-            "completion; a question with documents and an answer; or a conversation."
-        ),
-    ] = "predictions",
+    output: Annotated[str, typer.Option(metavar="FOLDER", help="Folder or URL to write to.")],
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,64 +37,121 @@ def attribute(
         ),
     ] = None,
     model: options.Model = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     method: options.MethodName = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of ids; by default row numbers, or paths.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
-    keep_text: Annotated[bool, typer.Option(help="Write the texts too, which `summarize` shows and tests.")] = True,
     target: options.Targets = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to copy into the results; may be repeated.")
+    ] = None,
+    job: Annotated[
+        Literal["predictions", "completions", "answers", "conversations"],
+        typer.Option(
+            help="What each row is: a text, a pair, a picture or a sound with the model's prediction; a prompt with a "
+            "completion; a question with documents and an answer; or a conversation."
+        ),
+    ] = "predictions",
+    input_format: Annotated[
+        Format | None,
+        typer.Option(
+            rich_help_panel=ROWS, help="Format, where names do not tell it; of standard input text by default."
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=ROWS, metavar="COLUMN", help="Column of ids; by default row numbers, or paths."),
+    ] = None,
+    keep_text: Annotated[
+        bool, typer.Option(rich_help_panel=ROWS, help="Write the texts too, which `summarize` shows and tests.")
+    ] = True,
+    words: Annotated[
+        bool | None,
+        typer.Option(rich_help_panel=ROWS, help="Write words with their scores, by default of texts."),
+    ] = None,
+    max_errors: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=ROWS, metavar="N", help="Stop when more rows have no result.", min=0),
+    ] = None,
     all_labels: options.AllLabels = False,
     contrast: options.Contrast = None,
     layers: options.LayerNumbers = None,
+    merge: options.MergeChoice = None,
     long_text: Annotated[
         options.LongText | None,
         typer.Option(
-            help="For a text over the model's length: its beginning (by default), all of it in windows, an error row."
+            rich_help_panel=options.EXPLAINED,
+            help="For a text over the model's length: its beginning (by default), all of it in windows, an error row.",
         ),
     ] = None,
-    words: Annotated[bool | None, typer.Option(help="Write words with their scores, by default of texts.")] = None,
-    merge: options.MergeChoice = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(help="Let the model generate the completions, each of at most this many tokens.", min=1),
+        typer.Option(
+            rich_help_panel=ANSWERS,
+            metavar="N",
+            help="Let the model generate the completions, each of at most this many tokens.",
+            min=1,
+        ),
     ] = None,
     sources: Annotated[
-        SourceKind | None, typer.Option(help="What each completion rests on; sentences of its prompt by default.")
+        SourceKind | None,
+        typer.Option(
+            rich_help_panel=ANSWERS, help="What each completion rests on; sentences of its prompt by default."
+        ),
     ] = None,
     parts: Annotated[
-        PartKind | None, typer.Option(help="What a completion is divided into; by default it is explained whole.")
+        PartKind | None,
+        typer.Option(
+            rich_help_panel=ANSWERS, help="What a completion is divided into; by default it is explained whole."
+        ),
     ] = None,
     turn: Annotated[
         int | None,
         typer.Option(
-            help="In a conversation, which of the assistant's texts is the answer, from 0; by default the last."
+            rich_help_panel=ANSWERS,
+            metavar="N",
+            help="In a conversation, which of the assistant's texts is the answer, from 0; by default the last.",
         ),
     ] = None,
     verify: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=ANSWERS,
             help="Test the citations: leave out this many of the first sources one by one, then all; "
             '"auto" goes on until the others can no longer come first.',
             metavar="N",
         ),
     ] = None,
-    input_format: Annotated[
-        Format | None, typer.Option(help="Format, where names do not tell it; of standard input text by default.")
-    ] = None,
-    shard_rows: Annotated[
-        int | None, typer.Option(help="Rows of a shard; 4096 by default, 64 of all but predictions of texts.", min=1)
-    ] = None,
-    batch_tokens: Annotated[
-        int | None, typer.Option(help="Most tokens in one forward pass; by default what fits.", min=1)
-    ] = None,
-    max_errors: Annotated[int | None, typer.Option(help="Stop when more rows have no result.", min=0)] = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    engine: Annotated[Literal["local", "ray"], typer.Option(help="On this machine, or on a Ray cluster.")] = "local",
-    num_workers: Annotated[int, typer.Option(help="Ray: workers, each with a model of its own.", min=1)] = 1,
-    num_gpus_per_worker: Annotated[float, typer.Option(help="Ray: GPUs of each worker.", min=0)] = 0,
-    ray_address: Annotated[str | None, typer.Option(help="Ray: the cluster; started here if there is none.")] = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=SPEED, metavar="N", help="Most tokens in one forward pass; by default what fits.", min=1
+        ),
+    ] = None,
+    shard_rows: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=SPEED,
+            metavar="N",
+            help="Rows of a shard; 4096 by default, 64 of all but predictions of texts.",
+            min=1,
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(rich_help_panel=SPEED, help="On this machine, or on a Ray cluster.")
+    ] = "local",
+    num_workers: Annotated[
+        int,
+        typer.Option(rich_help_panel=SPEED, metavar="N", help="Ray: workers, each with a model of its own.", min=1),
+    ] = 1,
+    num_gpus_per_worker: Annotated[
+        float, typer.Option(rich_help_panel=SPEED, metavar="N", help="Ray: GPUs of each worker.", min=0)
+    ] = 0,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=SPEED, metavar="ADDRESS", help="Ray: the cluster; started here if there is none."),
+    ] = None,
 ) -> None:
     """Explain a corpus and write Parquet shards; a stopped run resumes where it was.
 
@@ -157,9 +210,9 @@ def attribute(
 
 def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
-    gold: Annotated[str | None, typer.Option(help="A kept column with the right labels.")] = None,
+    gold: Annotated[str | None, typer.Option(metavar="COLUMN", help="A kept column with the right labels.")] = None,
     gold_labels: GoldLabelsOption = None,
-    top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 15,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Words in each list.")] = 15,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -167,22 +220,25 @@ def summarize(
             help='Count answers by the values of a kept column, or by the "length" of texts; may be repeated.',
         ),
     ] = None,
-    min_texts: Annotated[int, typer.Option(min=1, help="Leave out words that stand in fewer texts.")] = 5,
+    min_texts: Annotated[int, typer.Option(min=1, metavar="N", help="Leave out words that stand in fewer texts.")] = 5,
     verify: Annotated[
         int | None,
         typer.Option(
             min=1,
+            metavar="N",
             help="Leave each word out of so many texts that have it, list those that the answers rest on, and find "
             "words that decide by themselves (--model).",
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME|FOLDER", help="The run's model, for --verify; by default by its name.")
+    ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Show which words get high scores over a whole corpus; of answers, the verdicts on them.
 

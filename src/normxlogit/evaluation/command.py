@@ -25,13 +25,15 @@ def faithfulness(
     label_column: measures.LabelColumn = "label",
     gold_labels: GoldLabelsOption = None,
     limit: measures.Limit = None,
-    protocol: Annotated[measures.Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
+    protocol: Annotated[
+        measures.Protocol, typer.Option(rich_help_panel=measures.MEASURING, help="See the page on faithfulness.")
+    ] = "default",
     seed: measures.Seed = 0,
+    output: ReportFolder = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    output: ReportFolder = None,
 ) -> None:
     """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
 
@@ -81,11 +83,11 @@ def frontier(
     limit: measures.Limit = None,
     rounds: measures.Rounds = 9,
     seed: measures.Seed = 0,
+    output: ReportFolder = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    output: ReportFolder = None,
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
 
@@ -134,11 +136,11 @@ def evidence(
     methods: measures.Methods = "frozen-gradient normxlogit occlusion",
     limit: measures.Limit = None,
     seed: measures.Seed = 0,
+    output: ReportFolder = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    output: ReportFolder = None,
 ) -> None:
     """Measure how high methods rank what an answer is known to rest on, beside rankings that read no model.
 

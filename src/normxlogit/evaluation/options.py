@@ -43,22 +43,53 @@ def methods_of(methods: str) -> "list[Method]":
     return [method_named(name) for name in names]
 
 
+DATA, MEASURING = "Texts and labels", "How it is measured"
+"""Panels of the help."""
+
 Methods = Annotated[
     str | None,
     typer.Option(
         callback=check_methods,
+        metavar="METHODS",
         help='"all", or names separated by spaces; settings as name:setting=value,setting=value. By default those that '
         "the page on this measurement compares.",
     ),
 ]
 Dataset = Annotated[
-    str, typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name.")
+    str,
+    typer.Option(
+        metavar="NAME|FILE",
+        help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name.",
+    ),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet, .csv or .tsv; else the hub.")]
-Split = Annotated[str, typer.Option(help="Which split: choose settings on train, report validation.")]
-Columns = Annotated[str | None, typer.Option(help="The text column, or two separated by a comma.")]
-LabelColumn = Annotated[str, typer.Option(help="The column of gold labels.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
-MostQuestions = Annotated[int, typer.Option(min=1, help="Most questions.")]
-Rounds = Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap, and of what is drawn at random.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=DATA, metavar="FOLDER", help="Folder with SPLIT.jsonl, .parquet, .csv or .tsv; else the hub."
+    ),
+]
+Split = Annotated[
+    str,
+    typer.Option(
+        rich_help_panel=DATA, metavar="SPLIT", help="Which split: choose settings on train, report validation."
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=DATA, metavar="COLUMN", help="The text column, or two separated by a comma."),
+]
+LabelColumn = Annotated[str, typer.Option(rich_help_panel=DATA, metavar="COLUMN", help="The column of gold labels.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first texts.")]
+MostQuestions = Annotated[int, typer.Option(min=1, metavar="N", help="Most questions.")]
+Rounds = Annotated[
+    int,
+    typer.Option(
+        rich_help_panel=MEASURING, min=1, metavar="N", help="Of the timing; a third of them where a method is slow."
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        rich_help_panel=MEASURING, min=0, metavar="N", help="Seed of the bootstrap, and of what is drawn at random."
+    ),
+]

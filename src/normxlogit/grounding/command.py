@@ -13,6 +13,9 @@ from ..inputs.texts import decoded, is_existing_path
 from ..results.units.characters import one_line
 from .documents.documents import READERS, files_in, read_file
 
+MORE = "Further options"
+"""A panel of the help."""
+
 
 def cite(
     documents: Annotated[
@@ -23,31 +26,35 @@ def cite(
             "standard input.",
         ),
     ] = None,
-    question: Annotated[str | None, typer.Option(help="The question.")] = None,
+    question: Annotated[str | None, typer.Option(metavar="TEXT", help="The question.")] = None,
     messages: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
             help="File of JSON with the messages of a conversation, instead of a question and "
-            "documents: its last answer is explained by what was said before."
+            "documents: its last answer is explained by what was said before.",
         ),
     ] = None,
     turn: Annotated[
         int | None,
-        typer.Option(help="Which of the assistant's texts in --messages is the answer, from 0; by default the last."),
+        typer.Option(
+            rich_help_panel=MORE,
+            metavar="N",
+            help="Which of the assistant's texts in --messages is the answer, from 0; by default the last.",
+        ),
     ] = None,
     answer: Annotated[
         str | None,
         typer.Option(
+            metavar="FILE|TEXT",
             help="An answer that was written elsewhere: a text file, a text of several words, or - for standard input. "
-            "By default the model answers."
+            "By default the model answers.",
         ),
     ] = None,
     model: options.LanguageModel = "",
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
+    system: Annotated[
+        str | None, typer.Option(rich_help_panel=MORE, metavar="TEXT", help="What the system message says.")
+    ] = None,
     max_new_tokens: options.MaxNewTokens = 200,
     method: options.MethodName = None,
     verify: Annotated[
@@ -63,12 +70,20 @@ def cite(
     checker: Annotated[
         str | None,
         typer.Option(
-            metavar="FOLDER", help="A classifier of pairs of texts with a label entailment: a second opinion."
+            rich_help_panel=MORE,
+            metavar="FOLDER",
+            help="A classifier of pairs of texts with a label entailment: a second opinion.",
         ),
     ] = None,
-    verbose: Annotated[bool, typer.Option(help="Print the figures behind the verdicts, too.")] = False,
+    verbose: Annotated[
+        bool, typer.Option(rich_help_panel=MORE, help="Print the figures behind the verdicts, too.")
+    ] = False,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Answer a question from documents, and show which of their sentences the answer rests on.
 

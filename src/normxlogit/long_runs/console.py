@@ -15,7 +15,10 @@ from ..errors import InputError
 from ..results.units.characters import safe
 
 ReportFolder = Annotated[
-    Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Folder for results as JSON, Markdown and figures; a stopped run goes on there."
+    ),
 ]
 
 GoldLabelsOption = Annotated[

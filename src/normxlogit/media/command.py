@@ -11,16 +11,18 @@ from ..cli.console import deliver_result, format_for, quiet, status
 
 def transcribe(
     sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],
-    model: Annotated[str, typer.Option(help="Name or folder of a speech model, such as Whisper or Wav2Vec2.")] = "",
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
+    model: Annotated[
+        str, typer.Option(metavar="NAME|FOLDER", help="Name or folder of a speech model, such as Whisper or Wav2Vec2.")
+    ] = "",
     max_new_tokens: options.MaxNewTokens = 200,
     method: options.MethodName = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
     verify: options.VerifyCount = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Transcribe a sound by a model of speech, and show which moments each word rests on.
 

@@ -17,21 +17,31 @@ def compare_models(
     texts: Annotated[
         list[str], typer.Argument(metavar="TEXT...", help="Texts, prompts, or one Parquet, CSV or JSONL file.")
     ],
-    completion: Annotated[str | None, typer.Option(help="Of language models, what follows each prompt.")] = None,
-    column: Annotated[
-        list[str] | None, typer.Option(help='Of a file, the column of texts, by default "text"; of pairs two.')
+    completion: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Of language models, what follows each prompt.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Label to compare; by default the answer after.")] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help='Of a file, the column of texts, by default "text"; of pairs two.'),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=options.EXPLAINED, metavar="LABEL", help="Label to compare; by default the answer after."
+        ),
+    ] = None,
     contrast: options.Contrast = None,
     method: options.MethodName = None,
     verify: Annotated[
         str, typer.Option(metavar="N|WORDS", help="Leave so many words out in both models, or these; 0 for none.")
     ] = "3",
+    output_format: options.OutputFormat = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE|FOLDER", help="A file; of a table of texts a new folder.")
+    ] = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    output_format: options.OutputFormat = None,
-    output: Annotated[Path | None, typer.Option(help="A file; of a table of texts a new folder.")] = None,
 ) -> None:
     """Show where two models answer differently, and which words carry the difference.
 

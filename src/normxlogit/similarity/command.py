@@ -16,15 +16,15 @@ def similarity(
         Literal["mean", "first", "last"] | None,
         typer.Option(help="How it pools; by default as its sentence-transformers files say."),
     ] = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     method: options.MethodName = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Show which tokens the cosine of two embedded texts rests on, or rank documents for a query.
 

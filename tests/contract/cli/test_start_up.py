@@ -1,5 +1,6 @@
 """The command line starts without torch, and leaves the process as it was."""
 
+import re
 import subprocess
 import sys
 
@@ -40,3 +41,15 @@ def test_the_command_line_leaves_this_process_as_it_was(capsys, tmp_path):
     for words in lines:
         run(capsys, *words)
     assert (surroundings(), random_states()) == before
+
+
+def test_the_help_shows_common_options_first_and_the_others_in_groups(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run(capsys, "explain", "--help")
+    headings = re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)
+    assert code == 0
+    assert headings == ["Arguments", "Options", "What is explained", "Loading the model"]
+    common, _, rest = out.partition("What is explained:")
+    assert all(f"--{name} " in common for name in ("model", "method", "target", "output"))
+    assert all(f"--{name} " in rest for name in ("layers", "dtype", "trust-remote-code"))
+    assert max(map(len, out.splitlines())) <= 80

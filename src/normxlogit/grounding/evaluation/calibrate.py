@@ -22,10 +22,10 @@ def calibrate(
         ),
     ],
     model: options.LanguageModel = "",
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Fit the probability that documents support a sentence to your own labels, for one model.
 

@@ -14,16 +14,16 @@ from ...long_runs.console import ReportFolder, check_folder, progress, write_rep
 def generation(
     data: Annotated[str, typer.Option(help='JSON lines with a "question" and its "documents".')] = "",
     model: options.LanguageModel = "",
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     methods: measures.Methods = None,
     limit: measures.MostQuestions = 100,
     max_new_tokens: options.MaxNewTokens = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
     seed: measures.Seed = 0,
+    output: ReportFolder = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    output: ReportFolder = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
 ) -> None:
     """Measure how much an answer rests on the sources that each method ranks highest.
 
