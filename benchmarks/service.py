@@ -1,6 +1,7 @@
 """The service of examples/service.py under concurrent clients: its answers, times and memory, beside bare passes."""
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -107,8 +108,9 @@ def as_table(measured: Sequence[Served]) -> str:
 def _of_example(model: str | None) -> dict[str, Any]:
     """Return the names of the example, for a model."""
     names: dict[str, Any] = {}
-    code = SERVICE.read_text(encoding="utf-8").replace('"your-org/your-model"', "" if model is None else repr(model))
-    exec(compile(code, str(SERVICE), "exec"), names)  # noqa: S102
+    if model is not None:
+        os.environ["MODEL"] = model
+    exec(compile(SERVICE.read_text(encoding="utf-8"), str(SERVICE), "exec"), names)  # noqa: S102
     return names
 
 

@@ -1,6 +1,7 @@
-"""A web service that explains texts: uvicorn service:app --port 8000 --workers 1."""
+"""A web service that explains texts: MODEL=FOLDER uvicorn service:app --port 8000 --workers 1."""
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, HTTPException
@@ -9,7 +10,7 @@ from pydantic import BaseModel, Field
 from normxlogit import Explainer, NormXLogitError
 
 WAITING, AT_ONCE, SECONDS = 64, 16, 30.0  # requests in the queue, texts in a batch, and how long one may take
-explainer = Explainer.from_pretrained("your-org/your-model")
+explainer = Explainer.from_pretrained(os.environ.get("MODEL"))  # by default the small sentiment model
 
 
 class Request(BaseModel):

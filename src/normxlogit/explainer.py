@@ -1,7 +1,7 @@
 """`Explainer`, the entry point of the library."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
@@ -29,6 +29,7 @@ from .pipeline import keywords
 from .pipeline.arguments import checked_methods
 from .pipeline.completions.prompts import explain_generated, explain_given
 from .pipeline.options import Options, checked_verify, compared_methods, forward_settings
+from .pipeline.streams import CHUNK, checked_stream, explained_stream, kept_stream
 from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
 from .results.base import Record
@@ -188,6 +189,44 @@ class Explainer:
         if method is None:
             return explain_by_default(self._model, inputs, options)
         return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
+
+    def stream(
+        self,
+        inputs: Iterable[Any],
+        *,
+        chunk_size: int = CHUNK,
+        is_split_into_words: bool = False,
+        **options: Unpack[keywords.Explain],
+    ) -> Iterator[Attribution]:
+        """Explain any number of inputs in constant memory: an iterator in, an iterator out.
+
+        Inputs are read when results are asked for, some at a time, and results that you do not keep are forgotten. The
+        scores are those of a call with a list. For files, and to go on after a stop, there is `attribute`.
+
+        Args:
+            inputs: An iterable of inputs, each as in a call: a generator, an open file, a column.
+            chunk_size: How many are read and explained at a time; that many results are in memory.
+            is_split_into_words: Whether texts are lists of words, as in a call.
+            **options: What is explained and how, see `keywords.Explain`; without `targets`. With on_error="keep" an
+                `Unexplained` stands in the place of an input that cannot be explained.
+
+        Returns:
+            An iterator over the attributions, in the order of the inputs.
+
+        Raises:
+            InputError: If `inputs` is a single input or a table, or a setting is wrong.
+            NormXLogitError: As a call does, when the results of these inputs are asked for.
+
+        Examples:
+            >>> for a in explainer.stream(line.rstrip() for line in open("reviews.txt")):  # doctest: +SKIP
+            ...     print(a.prediction.label, a.top(3))
+        """
+        iterator = checked_stream(inputs, chunk_size, options.pop("targets", None))
+        keeps_errors = options.pop("on_error", None) == "keep"
+        explain = partial(self, is_split_into_words=is_split_into_words, **{"progress": False, **options})
+        if keeps_errors:
+            return kept_stream(explain, iterator, chunk_size)
+        return explained_stream(explain, iterator, chunk_size)
 
     @overload
     def compare(  # type: ignore[overload-overlap]  # a string is one text, not its letters

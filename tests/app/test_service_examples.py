@@ -17,7 +17,7 @@ TEXTS = [
 def names_of(example):
     file, names = EXAMPLES / example, {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(normxlogit.explainer, "load", lambda name, **_: STAND_INS[name]())
+        patch.setattr(normxlogit.explainer, "load", lambda name, **_: STAND_INS[name or "your-org/your-model"]())
         exec(compile(file.read_text(encoding="utf-8"), file, "exec"), names)
     return names
 
@@ -55,6 +55,32 @@ def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores()
         assert [word["text"] for word in state["words"]] == [word.text for word in alone.words()]
         scores = [word.score for word in alone.words()]
         assert [word["score"] for word in state["words"]] == pytest.approx(scores, rel=1e-4, abs=1e-5)
+
+
+def test_what_cannot_be_explained_is_one_line_and_the_service_goes_on():
+    service = names_of("service.py")
+
+    async def scenario(client):
+        texts = ["", "x" * 20_001, "the cat is here ."]
+        answers = [await client.post("/explain", json={"text": text}) for text in texts]
+        return [*answers, await client.get("/health")]
+
+    empty, long, good, health = run(service, scenario)
+    assert [answer.status_code for answer in (empty, long, good, health)] == [422, 422, 200, 200]
+    assert "\n" not in empty.json()["detail"]
+    assert health.json() == {"waiting": 0}
+
+
+def test_a_full_queue_is_refused():
+    service = names_of("service.py")
+    count = service["WAITING"] + service["AT_ONCE"] + 8
+
+    async def scenario(client):
+        return await asyncio.gather(*(client.post("/explain", json={"text": "the cat"}) for _ in range(count)))
+
+    codes = [answer.status_code for answer in run(service, scenario)]
+    assert set(codes) == {200, 503}
+    assert codes.count(200) >= service["WAITING"]
 
 
 def test_conversations_are_cited_one_at_a_time():

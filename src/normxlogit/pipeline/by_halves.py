@@ -86,7 +86,7 @@ def explain_each(
         raise errors[0]
     results: list[Any] = []
     for text, outcome in zip(texts, of_texts, strict=True):
-        results.append(_unexplained(text, outcome) if isinstance(outcome, NormXLogitError) else outcome)
+        results.append(unexplained(text, outcome) if isinstance(outcome, NormXLogitError) else outcome)
     return Attributions(results)
 
 
@@ -103,7 +103,7 @@ def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
     return texts
 
 
-def _unexplained(text: Any, error: NormXLogitError) -> Unexplained:
+def unexplained(text: Any, error: NormXLogitError) -> Unexplained:
     """Return what stands in the place of the result of a text."""
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
     return Unexplained(

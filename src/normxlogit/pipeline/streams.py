@@ -1,0 +1,92 @@
+"""A stream of inputs: read, explained and forgotten in chunks, so that memory does not grow with their number."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from ..errors import InputError, NormXLogitError, UnsupportedModelError
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from .by_halves import outcomes, unexplained
+
+CHUNK = 256
+"""Inputs that are read at a time by default: enough to sort them by length into full batches."""
+
+Explain = Callable[[list[Any]], Any]
+"""Explains several inputs, as a call of the explainer does."""
+
+
+def checked_stream(inputs: Any, chunk_size: int, targets: Any) -> Iterator[Any]:
+    """Return an iterator over the inputs of a stream.
+
+    Args:
+        inputs: What the caller gave.
+        chunk_size: Inputs that are read at a time.
+        targets: The caller's targets of single inputs, which a stream does not take.
+
+    Raises:
+        InputError: If this is a single input, or a table; or if the settings are none of a stream.
+    """
+    if isinstance(inputs, str | bytes | tuple | Mapping) or not isinstance(inputs, Iterable):
+        raise InputError(
+            f"expected an iterable of inputs, got one {type(inputs).__name__}: pass [input] or an iterator"
+        )
+    if hasattr(inputs, "columns"):
+        raise InputError(f"expected an iterable of inputs, got a {type(inputs).__name__}: pass its column of texts")
+    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
+        raise InputError(f"chunk_size must be a whole number from 1, not {chunk_size!r}")
+    if targets is not None:
+        raise InputError("a stream takes one target= for all inputs; targets= belongs to a call with a list")
+    return iter(inputs)
+
+
+def explained_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -> Iterator[Attribution]:
+    """Yield the attribution of each input, in their order.
+
+    Args:
+        explain: Explains several inputs.
+        inputs: The inputs.
+        chunk_size: How many of them are read and explained at a time.
+
+    Raises:
+        NormXLogitError: As `explain` does, with the numbers of the inputs in the stream.
+    """
+    start = 0
+    while chunk := list(islice(inputs, chunk_size)):
+        try:
+            yield from _of_several(explain(chunk))
+        except NormXLogitError as error:
+            raise _with_place(error, start, len(chunk)) from None
+        start += len(chunk)
+
+
+def kept_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -> Iterator[Any]:
+    """Yield what `explained_stream` does, with an `Unexplained` in the place of an input that cannot be explained.
+
+    Raises:
+        NormXLogitError: If none of the first inputs can be explained, the error of the first one; if the model does not
+            support the call.
+    """
+    has_result = False
+    while chunk := list(islice(inputs, chunk_size)):
+        results = list(outcomes(lambda some: _of_several(explain(some)), chunk, UnsupportedModelError))
+        errors = [result for result in results if isinstance(result, NormXLogitError)]
+        has_result = has_result or len(errors) < len(results)
+        if not has_result:
+            raise errors[0]
+        for given, result in zip(chunk, results, strict=True):
+            yield unexplained(given, result) if isinstance(result, NormXLogitError) else result
+
+
+def _of_several(results: Any) -> Iterable[Attribution]:
+    """Return the results of several inputs; refuse those of a single one, which the items together were taken for."""
+    if not isinstance(results, Attributions):
+        raise InputError("the items of the stream are parts of one input; each must be an input, such as a text")
+    return results
+
+
+def _with_place(error: NormXLogitError, start: int, count: int) -> NormXLogitError:
+    """Return an error of a later chunk with the numbers of its inputs in the stream."""
+    if not start:
+        return error
+    return type(error)(f"inputs {start} to {start + count - 1} of the stream, counted from {start}: {error}")
