@@ -1,12 +1,13 @@
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from normxlogit import Attribution, Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
 from normxlogit.app import answers
-from normxlogit.app.answers import App, Limits
-from normxlogit.app.frame import framed, message
+from normxlogit.app.answers import App, Limits, unit_of
+from normxlogit.app.frame import framed, message, missing_writer
 from normxlogit.grounding.result import Citations
 from tests import tiny
 
@@ -98,6 +99,35 @@ def test_a_frame_cannot_be_left():
     assert "<script" not in content
     assert 'sandbox="allow-scripts"' in content
     assert "<b>" not in message(InputError("<b>no</b>"))
+
+
+def test_a_message_names_no_class():
+    for error in (
+        InputError("no"),
+        MethodError("no"),
+        TargetError("no"),
+        UnsupportedModelError("no"),
+        RuntimeError("no"),
+    ):
+        assert type(error).__name__ not in message(error)
+
+
+def test_what_a_language_model_needs_is_said_before_the_first_click(monkeypatch):
+    monkeypatch.setattr(answers, "find_spec", lambda name: None)
+    app = App(load=load)
+    assert app.writer == ""
+    assert missing_writer(app.missing).count("pip install") == 2
+    monkeypatch.setattr(answers, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=["small"]))
+    assert (app.writer, app.missing) == ("small", "")
+
+
+def test_the_unit_of_the_scores_adds_up():
+    result = load(None)(TEXT, method="frozen-gradient")
+    words, rest = map(float, re.findall(r"(?:have|and) ([-+]\d+\.\d+)", unit_of(result)))
+    total = float(re.search(r"It is (-?\d+\.\d+) here", unit_of(result))[1])
+    assert words + rest == pytest.approx(total, abs=0.011)
+    assert total == pytest.approx(float(result.scores.sum() + result.bias), abs=0.006)
+    assert "do not add up" in unit_of(load(None)(TEXT, method="logat"))
 
 
 def test_few_models_are_kept():

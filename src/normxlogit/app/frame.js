@@ -9,3 +9,11 @@ document.addEventListener("click", (event) => {
   before.setEndBefore(word);
   parent.postMessage({nxlWord: word.textContent, nxlStart: before.toString().length}, "*");
 });
+// Puts what can be done below the coloured text, and what the numbers are above those of the words.
+{
+  const hints = document.querySelector("template").content;
+  const text = document.querySelector(".nxl-text"), words = document.querySelector("table.nxl-all");
+  const strike = hints.querySelector("#nxl-strike"), unit = hints.querySelector("#nxl-unit");
+  if (text && strike.textContent) text.after(strike);
+  if (words && unit.textContent) words.closest(".nxl-scroll").before(unit);
+}

@@ -3,6 +3,7 @@
 from html import escape
 from pathlib import Path
 
+from ..errors import InputError, MethodError, TargetError, UnsupportedModelError
 from .answers import Shown
 
 FOLDER = Path(__file__).parent
@@ -14,7 +15,8 @@ CSS = (FOLDER / "page.css").read_text(encoding="utf-8")
 """The style of the app's page, beside Gradio's."""
 
 _IN_FRAME = (
-    "<style>body { padding: 1rem; } main { max-width: none; } .nxl-text .nxl-mark { cursor: pointer; }</style>\n"
+    "<style>body { padding: 1rem; } main { max-width: none; } .nxl-text .nxl-mark { cursor: pointer; } "
+    "#nxl-strike, #nxl-unit { font-size: .9rem; opacity: .85; margin: .5rem 0 1rem; }</style>\n"
     f"<script>\n{(FOLDER / 'frame.js').read_text(encoding='utf-8')}</script>"
 )
 """Fits the library's page into the app."""
@@ -26,7 +28,8 @@ DOCUMENTS_FILE = """<label class="nxl-file">Documents from files
 
 def framed(drawn: Shown, title: str = "Explanation") -> str:
     """Return a page in a frame that can neither reach the app nor the network, with buttons that save it."""
-    inner = drawn.page.replace("</body>", f"{_IN_FRAME}\n</body>")
+    hints = f'<p id="nxl-strike">{escape(drawn.hint)}</p><p id="nxl-unit">{escape(drawn.unit)}</p>'
+    inner = drawn.page.replace("</body>", f"<template>{hints}</template>\n{_IN_FRAME}\n</body>")
     notes = "".join(_panel("Left out", note) for note in drawn.notes)
     return (
         f'<div class="nxl-result">{notes}<div class="nxl-buttons">'
@@ -38,9 +41,28 @@ def framed(drawn: Shown, title: str = "Explanation") -> str:
     )
 
 
+HEADINGS: dict[type[BaseException], str] = {
+    UnsupportedModelError: "This model cannot do that",
+    MethodError: "Please change the method",
+    TargetError: "Please change the label to explain",
+    InputError: "Please change what is typed",
+}
+"""What a reader can do about an error, by its kind."""
+
+
 def message(error: BaseException) -> str:
-    """Return an error as something to read: its kind and what it says, which may hold what somebody typed."""
-    return _panel(type(error).__name__, str(error))
+    """Return an error as something to read: what to do, and what it says, which may hold what somebody typed."""
+    heading = next((text for kind, text in HEADINGS.items() if isinstance(error, kind)), "That did not work")
+    return _panel(heading, str(error))
+
+
+def missing_writer(command: str) -> str:
+    """Return what is shown where no language model is there: what to run, before anybody asks."""
+    return (
+        '<div class="nxl-message nxl-missing"><strong>This tab needs a language model</strong>'
+        "<p>Name one under \u201cLanguage model\u201d, or install a small one (90 MB) and start the app again:</p>"
+        f"<p><code>{escape(command)}</code></p></div>"
+    )
 
 
 def busy(text: str) -> str:

@@ -1,6 +1,7 @@
 """The page of the app, in Gradio: three tabs of fields, each with a result beside them."""
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,12 +10,12 @@ import gradio as gr
 from gradio.themes import Base
 
 from ..errors import NormXLogitError
-from ..methods import list_methods
-from ..methods.registry import DEFAULTS
+from ..methods import MethodInfo, list_methods
+from ..methods.registry import DEFAULTS, describe
 from ..render.describe import model_text
 from ..results.units.characters import safe
 from .answers import SMALL, App, Shown
-from .frame import DOCUMENTS_FILE, busy, framed, message
+from .frame import DOCUMENTS_FILE, busy, framed, message, missing_writer
 
 TITLE = "normxlogit: what a model's answer rests on"
 
@@ -25,6 +26,7 @@ EXAMPLES = (
     "An absolute delight from the first frame to the last!",
 )
 
+PACKAGED = "The model in the package judges English film reviews: positive or negative. Any other can be named below."
 PROMISE = "Everything is computed on the machine that serves this page; nothing goes elsewhere."
 QUESTION = "When was the swimming pool built?"
 TOO_HARD = "When is the swimming pool open?"
@@ -83,7 +85,8 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
     forms = {"Explain": partial(_explain_form, app, methods), "Generate": partial(_generate_form, app)}
     forms["Cite"] = partial(_cite_form, app)
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
-        gr.Markdown(f"# What a model's answer rests on\n{PROMISE}")
+        about = f"{PACKAGED} " if not app.model_name else ""
+        gr.Markdown(f"# What a model's answer rests on\n{about}{PROMISE}")
         for name, build in forms.items():
             with gr.Tab(name), gr.Row(equal_height=False, elem_classes="nxl-tab"):
                 with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
@@ -102,12 +105,19 @@ def _answered(form: Form, *values: Any) -> str:
     return shown(lambda: form.work(**dict(zip(form.fields, values, strict=True))), form.title)
 
 
+def _described(method: MethodInfo) -> str:
+    """Return what a method does, what it costs, and its name."""
+    counts = [int(count) for count in re.findall(r"\d+", method.passes)]
+    grows = re.search(r"\bT\b", method.passes) is not None
+    cost = "a pass for each token" if grows else "1 pass" if sum(counts) == 1 else f"{sum(counts)} passes"
+    return f"{method.title or method.summary}, {cost} ({method.name})"
+
+
 def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
     """Build the fields of a text to explain."""
     labels = app.labels(None)
     text = gr.Textbox(
         label="Text",
-        info="A click on a word of the explanation strikes it out, and the model answers again",
         value=EXAMPLES[0],
         lines=3,
         max_lines=12,
@@ -117,15 +127,15 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
     examples = gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
     with _options():
         methods = _choice(
-            "Methods",
-            [(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
+            "Methods, with their cost",
+            [(_described(method), method.name) for method in list_methods()],
             value=list(initial_methods),
             info="One, or several side by side. With settings: occlusion:window=2",
             multiselect=True,
         )
         model = _model_field(app, "model", "Model")
         target = _choice(
-            "Explain", labels, "target", info="Labels or tokens; the prediction if empty", multiselect=True
+            "Label to explain", labels, "target", info="Labels or tokens; the prediction if empty", multiselect=True
         )
         contrast = _choice("Rather than", ["", *labels], "contrast", info="A label or token to subtract", value="")
         words = gr.Radio([("words", True), ("tokens", False)], value=True, label="Show", elem_id="words")
@@ -162,7 +172,7 @@ def _generate_form(app: App) -> Form:
         chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
     fields = {"prompt": prompt, **common, "chat": chat}
     title = "Generated text and what it rests on"
-    return Form(fields, [button.click], app.generate, "generated", title, busy("Nothing written yet."))
+    return Form(fields, [button.click], app.generate, "generated", title, _first(app, "Nothing written yet."))
 
 
 def _cite_form(app: App) -> Form:
@@ -191,18 +201,24 @@ def _cite_form(app: App) -> Form:
     )
     with _options():
         common = _common_fields(app, "cite", 40)
-        verify = gr.Checkbox(True, label="Test it: leave sources out, edit words", elem_id="verify")
+        verify = gr.Checkbox(True, label="Test it: leave sources out and ask again", elem_id="verify")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     title = "An answer and its sources"
-    return Form(fields, [button.click], app.cite, "cited", title, busy("Nothing answered yet."))
+    return Form(fields, [button.click], app.cite, "cited", title, _first(app, "Nothing answered yet."))
+
+
+def _first(app: App, nothing: str) -> str:
+    """Return what is shown before the first result of a language model: what is missing, if something is."""
+    return busy(nothing) if app.writer else missing_writer(app.missing)
 
 
 def _common_fields(app: App, tab: str, tokens: int) -> dict[str, Any]:
     """Return the fields of model, method and length, by the names of the app's arguments."""
     default_method = DEFAULTS["completions"].methods[0]
+    by_default = f"If empty: {describe(default_method).title} ({default_method})"
     return {
         "model": _model_field(app, f"{tab}-model", "Language model"),
-        "method": gr.Textbox(label="Method", placeholder=default_method, elem_id=f"{tab}-method"),
+        "method": gr.Textbox(label="Method", info=by_default, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
             1, app.limits.new_tokens, tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
         ),
@@ -236,6 +252,6 @@ def shown(work: Callable[[], Shown], title: str) -> str:
         return framed(work(), title)
     except NormXLogitError as error:
         return message(type(error)(safe(str(error))))
-    except Exception as error:
+    except Exception:
         LOG.exception("the app could not answer")
-        return message(RuntimeError(f"the app could not answer ({type(error).__name__}); its log has the details"))
+        return message(RuntimeError("the app could not answer; where it was started, its log has the details"))

@@ -34,7 +34,15 @@ from .matrix import head_mixes, needs_error, position_weights
 Aggregate = Literal["auto", "head", "norm"]
 
 
-@register("decompx", paper="Modarressi et al., 2023", needs=ENCODERS, per_layer=True, signed=True, passes="T forward")
+@register(
+    "decompx",
+    title="exact decomposition of an encoder",
+    paper="Modarressi et al., 2023",
+    needs=ENCODERS,
+    per_layer=True,
+    signed=True,
+    passes="T forward",
+)
 class DecompX(Method):
     """Each token's contribution to the logit, by its share of the hidden states, carried through every layer.
 

@@ -128,7 +128,14 @@ class _Gradient(Method):
         return norms
 
 
-@register("gradient-norm", paper="Simonyan et al., 2014", needs=NEEDS, passes="1 forward, 1 backward", extra="eval")
+@register(
+    "gradient-norm",
+    title="sensitivity to each word",
+    paper="Simonyan et al., 2014",
+    needs=NEEDS,
+    passes="1 forward, 1 backward",
+    extra="eval",
+)
 class GradientNorm(_Gradient):
     """The norm of the gradient of the logit with respect to each token's word embedding.
 
@@ -148,6 +155,7 @@ class GradientNorm(_Gradient):
 
 @register(
     "gradient-x-input",
+    title="first-order shares",
     paper="Shrikumar et al., 2017",
     needs=NEEDS,
     signed=True,
@@ -173,6 +181,7 @@ class GradientXInput(_Gradient):
 
 @register(
     "integrated-gradients",
+    title="averaged shares from a blank text on",
     paper="Sundararajan et al., 2017",
     needs=NEEDS,
     signed=True,

@@ -116,7 +116,14 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
             yield texts, rows, mixed
 
 
-@register("alti", paper="Ferrando et al., 2022", needs=ENCODERS, per_layer=True, passes="3 forward")
+@register(
+    "alti",
+    title="mixing of tokens over all layers",
+    paper="Ferrando et al., 2022",
+    needs=ENCODERS,
+    per_layer=True,
+    passes="3 forward",
+)
 class Alti(MatrixMethod):
     """The reduction of the distance to a position's attention output by each token, multiplied over layers.
 
@@ -142,7 +149,14 @@ class Alti(MatrixMethod):
             yield layer.number, scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
 
 
-@register("globenc", paper="Modarressi et al., 2022", needs=ENCODERS, per_layer=True, passes="3 forward")
+@register(
+    "globenc",
+    title="attention and norms over all layers",
+    paper="Modarressi et al., 2022",
+    needs=ENCODERS,
+    per_layer=True,
+    passes="3 forward",
+)
 class GlobEnc(MatrixMethod):
     """Norms of the contributions through attention, residual and LayerNorms, multiplied over layers.
 
@@ -168,7 +182,14 @@ class GlobEnc(MatrixMethod):
             yield layer.number, scores
 
 
-@register("attention-rollout", paper="Abnar and Zuidema, 2020", needs=ENCODERS, per_layer=True, passes="2 forward")
+@register(
+    "attention-rollout",
+    title="attention over all layers",
+    paper="Abnar and Zuidema, 2020",
+    needs=ENCODERS,
+    per_layer=True,
+    passes="2 forward",
+)
 class AttentionRollout(MatrixMethod):
     """The product over layers of mean attention over heads, averaged with the identity for the residual.
 

@@ -46,7 +46,15 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
     return weights
 
 
-@register("lime", needs=LOGITS, paper="Ribeiro et al., 2016", signed=True, passes="200 forward", extra="eval")
+@register(
+    "lime",
+    title="linear model of random deletions",
+    needs=LOGITS,
+    paper="Ribeiro et al., 2016",
+    signed=True,
+    passes="200 forward",
+    extra="eval",
+)
 class Lime(_Surrogate):
     """Weights of a sparse linear model fitted to the answers on randomly perturbed texts.
 
@@ -79,6 +87,7 @@ class Lime(_Surrogate):
 
 @register(
     "context-cite",
+    title="sparse linear model of random deletions",
     needs="the model's probabilities",
     paper="Cohen-Wang et al., 2024",
     signed=True,
@@ -119,7 +128,15 @@ class ContextCite(_Surrogate):
         return weights
 
 
-@register("kernel-shap", needs=LOGITS, paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")
+@register(
+    "kernel-shap",
+    title="Shapley values",
+    needs=LOGITS,
+    paper="Lundberg and Lee, 2017",
+    signed=True,
+    passes="200 forward",
+    extra="eval",
+)
 class KernelShap(_Surrogate):
     """Shapley values of the tokens, by a linear model fitted to the answers on subsets of them.
 

@@ -53,7 +53,14 @@ def layer_gives_the_same_again(repeated: Tensor, returned: Tensor) -> bool:
     return beyond_rounding(repeated, returned) is None
 
 
-@register("value-zeroing", paper=PAPER, needs=NEEDS, per_layer=True, passes="T + 2 forward")
+@register(
+    "value-zeroing",
+    title="each word's attention values set to zero",
+    paper=PAPER,
+    needs=NEEDS,
+    per_layer=True,
+    passes="T + 2 forward",
+)
 class ValueZeroing(MatrixMethod):
     """The change of each position's output when one token's values are zeroed in a layer, multiplied over layers.
 

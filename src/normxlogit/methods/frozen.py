@@ -20,6 +20,7 @@ from .registry import register
 
 @register(
     "frozen-gradient",
+    title="exact shares of the answer",
     paper="Ali et al., 2022; Modarressi et al., 2023",
     needs="a model whose operations can be frozen",
     per_layer=True,

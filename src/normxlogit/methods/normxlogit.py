@@ -71,7 +71,14 @@ class _OfLogits(Method):
         return task.outputs.kind != "value"
 
 
-@register("normxlogit", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
+@register(
+    "normxlogit",
+    title="the head's logit at each word, times its norm",
+    paper=PAPER,
+    per_layer=True,
+    signed=True,
+    tokenwise=True,
+)
 class NormXLogit(_OfLogits):
     """The head's logit at each token, times the norm of its input embedding.
 
@@ -93,7 +100,7 @@ class NormXLogit(_OfLogits):
         return _as_scores(logits * norms[:, None, None].to(logits.device), batch)
 
 
-@register("logat", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
+@register("logat", title="the head's logit at each word", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
 class LogAt(_OfLogits):
     """The head's logit at each token: HoT(x_i^l)[p]; for regression its distance to the model's output."""
 
@@ -102,7 +109,9 @@ class LogAt(_OfLogits):
         return _as_scores(target_logits(request), request.forward.batch)
 
 
-@register("input-norm", paper=PAPER, needs="an embedding layer", tokenwise=True)
+@register(
+    "input-norm", title="length of each word's embedding", paper=PAPER, needs="an embedding layer", tokenwise=True
+)
 class InputNorm(Method):
     """The L2 norm of each token's input embedding; the same for every target.
 
@@ -121,7 +130,7 @@ class InputNorm(Method):
         return Scores(norms[:, None, None].expand(-1, request.target.ids.shape[1], -1, -1))  # (B, K, 1, T)
 
 
-@register("random", paper="baseline", needs="nothing")
+@register("random", title="random order, to compare with", paper="baseline", needs="nothing")
 class Random(Method):
     """A seeded random permutation of the tokens of each text.
 

@@ -130,7 +130,14 @@ class Perturbation(Method):
         return Scores(scores, bias=remainder(request, scores) if self.adds_up else None)
 
 
-@register("occlusion", needs=LOGITS, paper="Zeiler and Fergus, 2014", signed=True, passes="T forward")
+@register(
+    "occlusion",
+    title="one word left out at a time",
+    needs=LOGITS,
+    paper="Zeiler and Fergus, 2014",
+    signed=True,
+    passes="T forward",
+)
 class Occlusion(Perturbation):
     """The decrease of the logit when a token is masked, or deleted from an autoregressive model's input.
 

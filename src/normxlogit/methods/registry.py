@@ -114,6 +114,7 @@ class MethodInfo:
     Attributes:
         name: The name that users type.
         summary: One line.
+        title: What it does in a few words, for lists of choices; empty for nothing.
         paper: Its source, such as "Mohebbi et al., 2023".
         needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
@@ -128,6 +129,7 @@ class MethodInfo:
 
     name: str
     summary: str
+    title: str
     paper: str
     needs: str
     per_layer: bool
@@ -163,6 +165,7 @@ def register(
     name: str,
     *,
     paper: str,
+    title: str = "",
     needs: str = ANY_MODEL,
     per_layer: bool = False,
     signed: bool = False,
@@ -192,7 +195,7 @@ def register(
             raise MethodError(str(error)) from None
         summary = (cls.__doc__ or "").strip().partition("\n")[0]
         cls.info = MethodInfo(
-            name, summary, paper, needs, per_layer, signed, tokenwise, passes, extra, cls.__module__, defaults
+            name, summary, title, paper, needs, per_layer, signed, tokenwise, passes, extra, cls.__module__, defaults
         )
         _METHODS[name], _CLASSES[name] = cls.info, cls
         return cls
