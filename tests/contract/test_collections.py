@@ -36,7 +36,7 @@ def test_a_slice_of_compared_methods_is_compared(explainer):
     compared = explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "occlusion"])
     for part in (compared[:2], compared[::-1], copy.copy(compared), compared.filter(lambda a: True)):
         assert part.comparable
-    np.testing.assert_allclose(compared[:2].agreement, compared.agreement[:2, :2])
+    np.testing.assert_allclose(compared[:2].agreement, np.array(compared.agreement)[:2, :2])
     assert "agree" in compared[1:].to_html()
     assert str(compared[:2]).count("normxlogit") >= 1
     assert compared[0].method == "normxlogit"
@@ -177,3 +177,19 @@ def test_a_word_counts_once_in_each_text(explainer):
     (bad,) = [word for word in results.top(20) if word.text == "bad"]
     assert (bad.texts, bad.score) == (2, pytest.approx(np.mean(in_texts)))
     assert [word.text for word in results.top(min_texts=2)] == ["bad"]
+
+
+def test_the_agreement_of_methods_is_asked_by_their_names():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    both = explainer.compare(tiny.TEXTS[0], ["normxlogit", "logat", "normxlogit:norm_of=word_embedding"])
+    agreement = both.agreement
+    first, middle, last = agreement.methods
+    assert middle == "logat"
+    assert first != last, "settings tell two of one method apart"
+    table = np.asarray(agreement)
+    assert agreement[first, "logat"] == agreement["logat", first] == table[0, 1]
+    assert agreement["logat", "logat"] == pytest.approx(1)
+    assert all(name in repr(agreement) for name in agreement.methods)
+    for wrong in (("logat", "lime"), "logat"):
+        with pytest.raises(InputError, match="name two of the methods"):
+            agreement[wrong]

@@ -30,7 +30,7 @@ def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
     assert rows["good"] == ["+3.00", "+++", "+0.60", "+"]
     assert rows["dull"] == ["+1.00", "++", "0.00"]
     assert "How far the rankings agree" in text
-    assert rows["lime"][0] == f"{both.agreement[1, 0]:.2f}"
+    assert rows["lime"][0] == f"{both.agreement.correlations[1, 0]:.2f}"
 
 
 OTHERS = {

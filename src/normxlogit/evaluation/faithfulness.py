@@ -5,7 +5,7 @@ of the texts the prediction is another after one, two, three or six words, or by
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -66,6 +66,8 @@ class Faithfulness:
         sufficiency_interval: Bootstrap 95% interval over texts.
         quality: Mean accuracy, or Pearson's correlation, on the perturbed texts; lower is better.
         curves: "aopc", "sufficiency" and "quality" at each level.
+        curve_intervals: Their 95% intervals by Student's t over texts, low and high at each level; a correlation
+            has none.
         texts: Number of texts.
         per_text: Each text's mean drop, for paired tests between methods.
         levels: The shares perturbed.
@@ -92,6 +94,7 @@ class Faithfulness:
     flips: tuple[Number, ...] = ()
     falls: tuple[tuple[Number, ...], ...] = ()
     flippable: Number | None = None
+    curve_intervals: Mapping[str, tuple[tuple[Number, Number], ...]] = field(default_factory=dict)
 
 
 def evaluate(
@@ -272,6 +275,9 @@ def measure(
     per_text = drop.mean(1)  # (N,)
     gold = np.asarray(labels, dtype=np.float64)  # (N,); of models with several true labels (N, C)
     qualities = [quality(column, gold, regression=regression) for column in outputs]
+    intervals = {"aopc": _level_intervals(drop), "sufficiency": _level_intervals(kept_drop)}
+    if not regression:
+        intervals["quality"] = _level_intervals(np.stack([hits(column, gold) for column in outputs], 1))
     deletions = delete_words(answers.deleted, attributions)
     flippable = None if regression else float(flips_by_some_word(answers.deleted, attributions).mean())
     return Faithfulness(
@@ -293,7 +299,13 @@ def measure(
         flips=() if regression else tuple(deletions.flips.tolist()),
         falls=tuple(map(tuple, deletions.falls.tolist())),
         flippable=flippable,
+        curve_intervals=intervals,
     )
+
+
+def _level_intervals(figures: Floats) -> tuple[tuple[float, float], ...]:
+    """Return the 95% interval of each level's mean, of figures of texts at levels (N, 9)."""
+    return tuple(student_interval(figures_of_level)[1:] for figures_of_level in figures.T)
 
 
 class Deletions(NamedTuple):
@@ -339,12 +351,16 @@ def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]
     return changed
 
 
+def hits(outputs: Floats, gold: Floats) -> Floats:
+    """Return 1 for each predicted class that is right and 0 for others, (N,); gold is (N,), or (N, C) of several."""
+    of_predicted: Floats = gold[np.arange(len(outputs)), outputs.astype(int)] if gold.ndim == 2 else gold == outputs
+    return of_predicted * 1.0
+
+
 def quality(outputs: Floats, gold: Floats, *, regression: bool) -> float:
     """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true."""
-    if gold.ndim == 2:
-        return float(gold[np.arange(len(outputs)), outputs.astype(int)].mean())
     if not regression:
-        return float((outputs == gold).mean())
+        return float(hits(outputs, gold).mean())
     from scipy.stats import pearsonr
 
     varied = np.ptp(outputs) and np.ptp(gold)  # where every text is masked to the same, no correlation is left

@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from ..methods import Method, list_methods, method_named
 from ..render.describe import shortened
 from .datasets import Example
 from .faithfulness import Faithfulness, encode, run_methods
-from .report import MARKERS, SERIES, flips_table, markdown_table, panel_figure, report, save_figure
+from .report import flips_table, looks_of, markdown_table, panel_figure, report, save_figure
 from .runs import OnProgress, Refused, ResultCache
 from .timing import environment, in_turn, ratio, ratios
 
@@ -182,21 +181,21 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     """Draw AOPC with its interval against cost on a logarithmic axis; the line joins what no other setting beats."""
     from matplotlib.ticker import LogLocator
 
-    names = dict.fromkeys(point.method for points in panels.values() for point in points)
-    looks = dict(zip(names, cycle(product(MARKERS, SERIES)), strict=False))
+    looks = looks_of(point.method for points in panels.values() for point in points)
     with panel_figure(len(panels), 1) as (figure, grid):
         figure.set_size_inches(WIDTH, PANEL * len(panels) + LINE * sum(map(len, panels.values())))
         for axes, (title, points) in zip(grid, panels.items(), strict=True):
             if line := [(cost.passes, result.aopc) for _, cost, result in measured(frontier(points))]:
                 axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
             for point, cost, result in sorted(measured(points), key=lambda entry: -entry[2].aopc):
-                (marker, color), (low, high) = looks[point.method], result.aopc_interval
+                look, (low, high) = looks[point.method], result.aopc_interval
                 errors = [[result.aopc - low], [high - result.aopc]]
                 name = f"{result.aopc:.3f}  {shortened(point.method, NAME)}"
-                axes.errorbar([cost.passes], [result.aopc], errors, fmt=marker, color=color, elinewidth=0.7, label=name)
+                style = {"fmt": look.marker, "color": look.color, "elinewidth": 0.7}
+                axes.errorbar([cost.passes], [result.aopc], errors, **style, label=name)
             if line:
                 axes.legend(title="AOPC and method", loc="upper center", bbox_to_anchor=(0.45, -0.22), fontsize=8)
-            axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC", title=title)
+            axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC (95% interval)", title=title)
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter("")

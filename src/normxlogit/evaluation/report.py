@@ -1,17 +1,19 @@
 """Results as Markdown, JSON and figures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..methods import list_methods
 from ..results.storage.files import replacing, write_json, write_text
 from ..results.storage.schema import plain
-from .faithfulness import COUNTS, MOST, Faithfulness, paired_p_value, worse_than_random
+from .faithfulness import COUNTS, MOST, Faithfulness, paired_difference, paired_p_value, worse_than_random
 from .runs import Refused
-from .statistics import mean_interval
+from .statistics import holm, interval_text, mean_interval
 
 if TYPE_CHECKING:
     from ..plots.figure import PlotFigure
@@ -22,6 +24,9 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 
 LINES = ("-", "--", ":", "-.")
 MARKERS = "os^vDP*X<>hp"
+
+LEFT = ("tokens left out, % (highest scores first)", "tokens kept, % (highest scores)")
+"""What the horizontal axis of a curve has, and of sufficiency."""
 
 FORMATS = (".svg", ".pdf", ".png")
 """The file formats of a figure."""
@@ -46,18 +51,38 @@ def report(
 
 
 def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
-    """Return a Markdown table, best AOPC first, with Wilcoxon p-values of the differences to it; N/A where refused."""
+    """Return a Markdown table, best AOPC first, with each one's distance to the best; N/A where refused.
+
+    The p-values are those of Wilcoxon's test on the same texts, corrected for their number (`holm`).
+    """
     ranked = sorted((r for r in results if isinstance(r, Faithfulness)), key=lambda r: -r.aopc)
     quality = next((r.quality_name for r in ranked), "accuracy")
-    columns = ["method", "AOPC ↑", "95% interval", "sufficiency ↓", f"{quality} ↓", "p (against the best)"]
+    columns = ["method", "AOPC ↑", "95% interval", "sufficiency ↓", f"{quality} ↓", "below the best", "p (Holm)"]
+    p_values = holm([paired_p_value(r, ranked[0]) for r in ranked[1:]])
+    compared = [["", ""]]  # of the best itself
+    compared += [
+        [interval_text(paired_difference(ranked[0], r), 3), f"{p:.2g}"]
+        for r, p in zip(ranked[1:], p_values, strict=True)
+    ]
     rows = []
     for rank, r in enumerate(ranked):
         low, high = r.aopc_interval
-        p = f"{paired_p_value(r, ranked[0]):.2g}" if rank else ""
         figures = [f"{low:.3f} to {high:.3f}", f"{r.sufficiency:.3f}", f"{r.quality:.3f}"]
-        rows.append([r.method, emphasised(f"{r.aopc:.3f}", rank), *figures, p])
-    rows += [[r.method, "N/A", "", "", "", ""] for r in results if isinstance(r, Refused)]
+        rows.append([r.method, emphasised(f"{r.aopc:.3f}", rank), *figures, *compared[rank]])
+    rows += [[r.method, "N/A", *[""] * 5] for r in results if isinstance(r, Refused)]
     return markdown_table(columns, rows)
+
+
+def comparison_line(results: Sequence[Faithfulness]) -> str:
+    """Return a sentence that says what was paired and compared; empty where there is nothing to compare."""
+    if len(results) < 2:
+        return ""
+    others = "1 comparison" if len(results) == 2 else f"{len(results) - 1} comparisons"
+    return (
+        f"Compared is the AOPC of each of the same {results[0].texts} texts: how far a method is below the best, with "
+        f"the 95% interval by Student's t, and p of a two-sided Wilcoxon signed-rank test, corrected for {others} "
+        "(Holm).\n"
+    )
 
 
 def random_lines(results: Sequence[Faithfulness]) -> str:
@@ -133,21 +158,59 @@ def save_figure(figure: "PlotFigure", path: Path) -> list[Path]:
     return files
 
 
+class Look(NamedTuple):
+    """How a method is drawn."""
+
+    color: str
+    line: str
+    marker: str
+
+
+def looks_of(specs: Iterable[str]) -> dict[str, Look]:
+    """Return how methods are drawn: one colour and line for a method in all figures, a marker for its settings.
+
+    Args:
+        specs: Methods with the settings that differ from the defaults.
+    """
+    places = {info.name: place for place, info in enumerate(list_methods())}
+    settings_seen: Counter[str] = Counter()
+    looks = {}
+    for spec in dict.fromkeys(specs):
+        name = spec.partition(":")[0]
+        place = places.setdefault(name, len(places))  # scores of another library have a name of their own
+        round_of_colors, color = divmod(place, len(SERIES))
+        line = LINES[round_of_colors % len(LINES)]
+        marker = MARKERS[(round_of_colors * 3 + settings_seen[name]) % len(MARKERS)]
+        looks[spec] = Look(SERIES[color], line, marker)
+        settings_seen[name] += 1
+    return looks
+
+
+def _drawn_figure(curve: str, of_values: bool) -> str:
+    """Return what the vertical axis of a curve has."""
+    if curve == "quality":
+        return "Pearson's correlation" if of_values else "accuracy"
+    return "change of the value" if of_values else "drop of the predicted label's probability"
+
+
 def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = "aopc") -> "PlotFigure":
-    """Draw a curve ("aopc", "sufficiency", "quality") of each method over perturbed tokens, in panels."""
-    names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
-    colors = len(SERIES)
-    looks = {name: (SERIES[i % colors], LINES[i // colors % len(LINES)]) for i, name in enumerate(names)}
+    """Draw a curve ("aopc", "sufficiency", "quality") of each method over perturbed tokens, in panels.
+
+    The bands are 95% intervals over texts.
+    """
+    looks = looks_of(r.method for results in panels.values() for r in results)
     curves = {}
     with panel_figure(len(panels), 3) as (figure, grid_):
         for axes, (title, results) in zip(grid_, panels.items(), strict=True):
             for r in results:
-                color, style = looks[r.method]
-                share = [100 * level for level in r.levels]
-                (curves[r.method],) = axes.plot(share, r.curves[curve], style, color=color, marker=".")
-            quality = next((r.quality_name for r in results), "")
-            label = {"aopc": "AOPC", "quality": quality}.get(curve, curve)
-            axes.set(xlabel="perturbed tokens, %", ylabel=label, title=title)
+                look, share = looks[r.method], [100 * level for level in r.levels]
+                style = {"linestyle": look.line, "color": look.color, "marker": look.marker, "markersize": 3}
+                (curves[r.method],) = axes.plot(share, r.curves[curve], **style)
+                if curve in r.curve_intervals:
+                    low, high = zip(*r.curve_intervals[curve], strict=True)
+                    axes.fill_between(share, low, high, color=look.color, alpha=0.12, linewidth=0)
+            of_values = any(r.quality_name == "pearson" for r in results)
+            axes.set(xlabel=LEFT[curve == "sufficiency"], ylabel=_drawn_figure(curve, of_values), title=title)
             axes.grid(alpha=0.3)
         figure.legend(list(curves.values()), list(curves), loc="outside right upper", fontsize=7, handlelength=4)
     return figure
@@ -160,7 +223,7 @@ def write_faithfulness(
     by_method = [result if isinstance(result, Faithfulness) else None for result in results]
     measured = [result for result in results if isinstance(result, Faithfulness)]
     names = [result.method for result in results]
-    parts = [faithfulness_table(results), random_lines(measured), flips_table(measured)]
+    parts = [faithfulness_table(results), comparison_line(measured), random_lines(measured), flips_table(measured)]
     below_random = worse_than_random(measured)
     state: dict[str, Any] = {"results": by_method, "methods": names, "worse_than_random": below_random}
     text = report(metadata, "\n".join(filter(None, parts)), folder, **state)

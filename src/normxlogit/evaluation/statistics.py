@@ -56,6 +56,20 @@ def student_interval(values: Sequence[float] | Array) -> Interval:
     return mean, mean - half_width, mean + half_width
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number, in their order (Holm, 1979).
+
+    Args:
+        p_values: Those of all comparisons that are made, M.
+    """
+    corrected = [1.0] * len(p_values)
+    largest = 0.0  # a larger p-value does not become the smaller one
+    for place, index in enumerate(np.argsort(p_values).tolist()):
+        largest = max(largest, (len(p_values) - place) * p_values[index])
+        corrected[index] = min(1.0, largest)
+    return corrected
+
+
 def interval_text(interval: Interval, digits: int = 2) -> str:
     """Return an interval as "mean (low to high)"."""
     mean, low, high = (f"{value:.{digits}f}" for value in interval)

@@ -93,7 +93,7 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
     _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))
     agreement = [
         [cell(title), *(cell("none" if np.isnan(v) else f"{v:.2f}") for v in line)]
-        for title, line in zip(titles, results.agreement.tolist(), strict=True)
+        for title, line in zip(titles, results.agreement.correlations.tolist(), strict=True)
     ]
     facts = [*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]
     unknown = layouts[0].facts[READ_AS]

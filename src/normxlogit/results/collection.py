@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..errors import DataError, InputError
 from ..extending import named
 from ..text.same import common_spelling, matching_names, word_key
+from .agreement import Agreement
 from .attribution import Attribution
 from .base import Exports, Record, record_type
 from .storage.columns import read_parquet
@@ -201,8 +202,8 @@ class Attributions(Sequence[R], Exports):
         return attributions
 
     @property
-    def agreement(self) -> npt.NDArray[np.float64]:
-        """Spearman's rank correlation between each pair of methods over the tokens of one text, (M, M).
+    def agreement(self) -> Agreement:
+        """Spearman's rank correlation between each pair of methods over the tokens of one text, by their names.
 
         Special tokens are left out. NaN if there are fewer than two others, or a method scores them all alike.
 
@@ -215,8 +216,8 @@ class Attributions(Sequence[R], Exports):
         centered = ranks - (ranks.shape[1] + 1) / 2
         lengths = np.linalg.norm(centered, axis=1)  # (M,)
         with np.errstate(invalid="ignore"):  # 0 / 0
-            agreement: npt.NDArray[np.float64] = np.clip(centered @ centered.T / np.outer(lengths, lengths), -1, 1)
-        return agreement
+            correlations = np.clip(centered @ centered.T / np.outer(lengths, lengths), -1, 1)  # (M, M)
+        return Agreement(_distinct_names(results), correlations)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as the commands write it."""
@@ -316,6 +317,12 @@ def _words_by_key(result: Any) -> dict[str, list[UnitScore]]:
         if any(c.isalnum() for c in word.text):
             words[word_key(word.text)].append(word)
     return words
+
+
+def _distinct_names(results: Sequence[Attribution]) -> list[str]:
+    """Return the names of methods, with settings where one method stands with several."""
+    counts = Counter(a.method for a in results)
+    return [a.method if counts[a.method] == 1 else _method(a) for a in results]
 
 
 def _method(result: Record) -> str:
