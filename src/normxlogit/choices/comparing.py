@@ -20,7 +20,8 @@ from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import run_searches
 from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
-from ..pipeline.options import Options, Results, progress_bar
+from ..pipeline.options import Options, Results
+from ..pipeline.progress import progress_bar
 from ..pipeline.texts import explain_batch
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

@@ -173,17 +173,15 @@ def layers_of(layers: str | None) -> "Layers":
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide the progress bars and warnings of model loading inside the block."""
+    """Hide the progress bars and warnings of other libraries inside the block."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging
-
-    from ..pipeline.options import no_bars
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings(), no_bars():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -196,14 +194,8 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Show a status line on a terminal while the block runs."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.text import Text
+    """Show what is done while the block runs, as `progress_bar` does."""
+    from ..pipeline.progress import progress_bar
 
-    console, line = Console(stderr=True), Text(text)  # a name may look like rich's markup
-    line.truncate(max(console.width - len("* "), 1), overflow="ellipsis")
-    with console.status(line):
+    with progress_bar(1, None, text):
         yield

@@ -14,7 +14,7 @@ from . import options
 from .console import check_output, deliver_result, format_for, layers_of, quiet, write
 
 VERIFIED, MANY = 5, 64
-"""The words that are removed by default, in formats for people; progress is shown for more texts than `MANY`."""
+"""The words that are removed by default, in formats for people, of at most so many texts."""
 
 WIDEST = 110
 """Most columns of a list, as wider ones are hard to read."""
@@ -84,8 +84,6 @@ def explain(
         keywords: dict[str, Any] = {"layers": layer_numbers, "long_text": long_text}
         keywords["verify"] = VERIFIED if verify is None and for_people else options.verified_units(verify)
         keywords |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
-        if len(inputs) > MANY:  # without this argument, `quiet` would hide the progress bar
-            keywords["progress"] = sys.stderr.isatty()
         texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
         # Results of one text are adjacent.
         results_by_method = [explainer(texts_or_pairs, **keywords, method=each) for each in methods_or_default]

@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..cli import options
-from ..cli.console import deliver_result, format_for, layers_of, quiet, write
+from ..cli.console import deliver_result, format_for, layers_of, quiet, status, write
 from ..errors import InputError
 from ..long_runs.console import GoldLabelsOption
 from ..long_runs.tables import Format
+from ..results.units.characters import one_line
 from ..results.units.kinds import PartKind, SourceKind
 
 ROWS, ANSWERS, SPEED = "Rows and columns", "Completions, answers and conversations", "Speed and Ray"
@@ -260,16 +261,17 @@ def summarize(
             explainer = options.load(
                 None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
             )
-    summary = run(
-        folder,
-        gold=gold,
-        gold_labels=gold_labels,
-        by=by or (),
-        top=top,
-        min_texts=min_texts,
-        verify=verify,
-        explainer=explainer,
-    )
+    with status(f"summing up {one_line(folder)}"):
+        summary = run(
+            folder,
+            gold=gold,
+            gold_labels=gold_labels,
+            by=by or (),
+            top=top,
+            min_texts=min_texts,
+            verify=verify,
+            explainer=explainer,
+        )
     blocks: list[Block] = []
     for card in summary_cards(summary):
         blocks += [*([Paragraph(card.heading, heading=True)] if card.heading else []), *card.blocks]

@@ -14,7 +14,7 @@ from ..inputs.texts import positive_integer
 from ..long_runs.model_identity import identity_of
 from ..methods import Method
 from ..pipeline.arguments import checked_arguments
-from ..pipeline.options import progress_bar
+from ..pipeline.progress import progress_bar
 from ..results.storage.schema import check
 from .columns import CORPUS
 from .folder import Folder, Manifest
@@ -130,7 +130,7 @@ def attribute(
         engine: "local", or "ray" for a Ray cluster.
         cluster: The resources of the Ray engine.
         watch: Called with the progress after each shard.
-        progress: Whether to show that on standard error; by default on a terminal, after a second.
+        progress: Whether to show that on standard error; by default after a second, in a log after ten.
 
     Returns:
         What was done.

@@ -58,9 +58,9 @@ def check_folder(output: Path | None) -> None:
 @contextmanager
 def progress(count: int) -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar of several pieces of work; yield a function of one's name, its finished items and all."""
-    from ..pipeline.options import progress_bar
+    from ..pipeline.progress import progress_bar
 
-    with progress_bar(count, sys.stderr.isatty(), "starting") as update:
+    with progress_bar(count, True, "starting") as update:
         finished = 0
 
         def on_progress(name: str, finished_items: int, items: int) -> None:

@@ -25,6 +25,7 @@ from ..pipeline.completions.completed_prompts import Completed, read_completion
 from ..pipeline.completions.leave_out import log_probabilities
 from ..pipeline.completions.sources import explain_sources, explained_of
 from ..pipeline.options import Options, checked_verify
+from ..pipeline.progress import VERIFYING
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
@@ -249,7 +250,7 @@ def _explain_answers(
                 attributions = side.explainer(some, targets=targets, contrast=of_side, method=method)
                 results.update(zip(places, attributions, strict=True))
             in_order = [results[place] for place in range(len(encodings))]
-            explained.append((in_order, TextAnswers(models[which], encodings, in_order)))
+            explained.append((in_order, TextAnswers(models[which], encodings, in_order, progress=VERIFYING)))
     return outputs, explained, single
 
 
@@ -293,7 +294,7 @@ def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Seq
         nats = log_probabilities(model, encodings, [counts[place] for place, _ in removals])
         return [Answer(None, float(of_tokens.sum()), None) for of_tokens in nats]
 
-    return [a.whole() for a in results], Outcomes(in_batches(model, without, measure))
+    return [a.whole() for a in results], Outcomes(in_batches(model, without, measure), VERIFYING)
 
 
 def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) -> Answer:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DataError
 from ..long_runs.tables import SUFFIXES, check_columns, source_of_file
-from ..pipeline.options import progress_bar
+from ..pipeline.progress import progress_bar
 from ..render.blocks import Block, Card, Column, Paragraph, Table, cell
 from ..render.cards import cards
 from ..render.html import page as drawn_page

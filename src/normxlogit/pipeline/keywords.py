@@ -131,7 +131,7 @@ class Explain(FromOutputs, total=False):
         "it is of all texts.",
     ]
     progress: Annotated[
-        bool | None, "Whether to show a progress bar on standard error; by default on a terminal, after a second."
+        bool | None, "Whether to show progress on standard error; by default after a second, in a log after ten."
     ]
 
 
@@ -162,7 +162,7 @@ class Cite(TypedDict, total=False):
         "what they mean (entailment, supported, consistent, ...).",
     ]
     progress: Annotated[
-        bool | None, "Whether to show progress on standard error; by default on a terminal, after a second."
+        bool | None, "Whether to show progress on standard error; by default after a second, in a log after ten."
     ]
     method: ByMethod
 

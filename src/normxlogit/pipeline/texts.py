@@ -30,7 +30,8 @@ from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, 
 from .by_halves import explain_each
 from .completions.sources import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
-from .options import Options, Results, progress_bar, provenance, with_extra_inputs
+from .options import Options, Results, provenance, with_extra_inputs
+from .progress import progress_bar
 
 NOT_VERIFIED = (
     "not verified: the predictions at several positions are explained; verify= tests one, position= says which"

@@ -22,6 +22,7 @@ from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
 from ..model.task_model import ForwardPass, TaskModel
 from ..pipeline.options import provenance
+from ..pipeline.progress import VERIFYING
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
@@ -171,9 +172,8 @@ def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRe
         return [side.vector for side in _embed_batch(model, encodings)]
 
     without = tokens_removed(model, [side.encoding for side in sides], masked=False)
-    return Outcomes(
-        in_batches(model, without, measure), known={(place, ()): side.vector for place, side in enumerate(sides)}
-    )
+    known: dict[TextRemoval, Tensor] = {(place, ()): side.vector for place, side in enumerate(sides)}
+    return Outcomes(in_batches(model, without, measure), VERIFYING, known)
 
 
 def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:

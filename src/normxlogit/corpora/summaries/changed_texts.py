@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from ...inputs.texts import SplitText, Text
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...long_runs.model_identity import identity_of
 from ...model.task_model import TaskModel
+from ...pipeline.progress import progress_bar
 from ...results.units.units import word_groups
 from ...text.same import word_key
 from .run_tables import RunTables
@@ -95,7 +97,8 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
         logits = model.run(model.batch(batch, list(range(len(batch))))).logits  # (B, C)
         return logits.float().cpu().unbind()
 
-    logits: Outcomes[Parts, Tensor] = Outcomes(in_batches(model, encoding_of.__getitem__, measure))
+    progress = partial(progress_bar, show=None, description="reading changed texts")
+    logits: Outcomes[Parts, Tensor] = Outcomes(in_batches(model, encoding_of.__getitem__, measure), progress)
     return dict(zip(distinct, logits(distinct), strict=True))
 
 

@@ -14,7 +14,8 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
-from ...pipeline.options import Options, progress_bar
+from ...pipeline.options import Options
+from ...pipeline.progress import progress_bar
 from ...results.attribution import Attribution
 from ..checkers import Checker, checker_of
 from ..result import Citations, of_targets

@@ -1,7 +1,6 @@
 """Verify transcripts: the loss of log-probability without the moments of the highest scores."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from ...leave_out.removable import Removable
 from ...leave_out.removal import TextRemoval
 from ...leave_out.search import run_searches
 from ...model.task_model import TaskModel
-from ...pipeline.options import progress_bar
+from ...pipeline.progress import VERIFYING
 from ...results.attribution import Attribution
 from ..inputs.sounds import Sound
 from .long_sounds import Window
@@ -41,7 +40,7 @@ def with_speech_verification(
             sound = windows[place].sound.without([times[moment - firsts[place]] for moment in moments])
             yield (place, moments), measures[place](sound)
 
-    table: Outcomes[TextRemoval, float] = Outcomes(ask, partial(progress_bar, show=None, description="verifying"))
+    table: Outcomes[TextRemoval, float] = Outcomes(ask, VERIFYING)
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
         keys = [

@@ -26,7 +26,8 @@ from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media_scores import Placed, appended, split_media_scores
 from ..merging import in_rows
-from ..options import Options, progress_bar, provenance
+from ..options import Options, provenance
+from ..progress import progress_bar
 from .completed_prompts import Completed
 
 TOKENS_OF_A_COPY = 8

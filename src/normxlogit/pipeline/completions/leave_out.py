@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from ...results.units.media import media_places
 from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
 from ...results.units.units import UnitScore
 from ...tasks.base import generating_task
-from ..options import progress_bar
+from ..progress import VERIFYING
 from .completed_prompts import Completed
 
 Array = npt.NDArray[np.float64]
@@ -142,8 +141,7 @@ def with_completion_verification(
     else:
         parts, pieces = removable_sources(whole, completed, division)
         units = picked(whole, parts, verify)
-    progress = partial(progress_bar, show=None, description="verifying")
-    ablations = Ablations(model, completed, list(pieces.values()), progress)
+    ablations = Ablations(model, completed, list(pieces.values()), VERIFYING)
     (verified,) = run_searches([result], [units], answers_without(ablations, pieces))
     return verified
 

@@ -14,7 +14,8 @@ from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.units.spans import SourceSpec
 from ...tasks.base import generating_task
-from ..options import Options, Results, progress_bar
+from ..options import Options, Results
+from ..progress import progress_bar
 from .completed_prompts import Completed, are_marks, generate_each, merged_settings, read_completion
 from .completion import explain_completions
 from .leave_out import with_completion_verification

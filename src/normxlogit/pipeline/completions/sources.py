@@ -38,7 +38,8 @@ from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
 from ..merging import in_rows
-from ..options import Options, progress_bar, provenance
+from ..options import Options, provenance
+from ..progress import progress_bar
 from .completed_prompts import Completed
 from .completion import CompletionRequest, batch_targets, explain_completions, pass_over, scored_tokens, text_scores
 from .leave_out import Ablations, Array, log_probabilities, media_sources, with_completion_verification

@@ -1,0 +1,130 @@
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from normxlogit.pipeline import progress
+from normxlogit.pipeline.progress import progress_bar
+
+
+class Shown:
+    """What is written to standard error so far."""
+
+    def __init__(self, capsys):
+        self.capsys, self.text = capsys, ""
+
+    def getvalue(self):
+        self.text += self.capsys.readouterr().err
+        return self.text
+
+
+@pytest.fixture
+def log(monkeypatch, capsys):
+    """Standard error that is a file, with quick lines."""
+    monkeypatch.setattr(progress, "LOG_EVERY", 0.05)
+    return Shown(capsys)
+
+
+def on_a_terminal(program):
+    """Return what a program shows on a terminal as its standard error."""
+    pty = pytest.importorskip("pty")
+    reader, writer = pty.openpty()
+    shown = []
+
+    def read():
+        with contextlib.suppress(OSError):  # the terminal is gone
+            while chunk := os.read(reader, 4096):
+                shown.append(chunk)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80"}
+    subprocess.run([sys.executable, "-c", program], stderr=writer, env=environment, check=True)
+    os.close(writer)
+    thread.join(10)
+    os.close(reader)
+    return b"".join(shown).decode()
+
+
+def test_a_log_has_lines_while_a_single_step_runs(log):
+    with progress_bar(1, None, "reading"):
+        time.sleep(0.3)
+    lines = log.getvalue().splitlines()
+    assert len(lines) >= 2
+    assert all(line.startswith("reading, ") for line in lines)
+
+
+def test_a_line_says_how_far_it_is_and_how_long_it_takes(log):
+    with progress_bar(4, None) as advance:
+        advance(1)
+        time.sleep(0.2)
+    assert log.getvalue().splitlines()[-1].startswith("explaining 25%, ")
+    assert log.getvalue().endswith(" s left\n")
+
+
+def test_short_calls_say_nothing_and_leave_no_thread(log, monkeypatch):
+    monkeypatch.setattr(progress, "LOG_EVERY", 10.0)
+    threads = threading.active_count()
+    for _ in range(20):
+        with progress_bar(3, None) as advance:
+            advance(3)
+    assert log.getvalue() == ""
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize(("steps", "shown"), [(1, "inner"), (4, "outer")])
+def test_of_two_calls_the_outermost_with_steps_is_shown(log, steps, shown):
+    with progress_bar(steps, None, "outer"), progress_bar(2, None, "inner") as advance:
+        advance(1)
+        time.sleep(0.2)
+    assert {line.split()[0].strip(",") for line in log.getvalue().splitlines()} == {shown}
+
+
+def test_nothing_is_shown_where_that_is_asked_and_in_other_threads(log):
+    with progress_bar(3, False):
+        time.sleep(0.15)
+
+    def call():
+        with progress_bar(3, None):
+            time.sleep(0.15)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert log.getvalue() == ""
+
+
+PROGRAM = """
+import time
+from normxlogit.pipeline import progress
+
+progress.PATIENCE = 0.05
+with progress.progress_bar(None, None, "answering") as update:
+    time.sleep(0.3)
+    update(completed=0.5, description="leaving out")
+    time.sleep(0.3)
+    with progress.progress_bar(4, None, "inner"):
+        time.sleep(0.2)
+try:
+    with progress.progress_bar(3, True, "failing"):
+        raise ValueError
+except ValueError:
+    pass
+with progress.progress_bar(1, None, "single"):
+    with progress.progress_bar(2, None, "step") as advance:
+        advance(1)
+        time.sleep(0.3)
+"""
+
+
+def test_a_terminal_has_a_bar_that_goes_when_the_call_ends():
+    shown = on_a_terminal(PROGRAM)
+    for description in ("answering", "leaving out", " 50%", "step"):
+        assert description in shown
+    assert "inner" not in shown, "the outer one has steps of its own"
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is back"
+    assert shown.rstrip().endswith("\x1b[2K"), "the line is cleared"
