@@ -368,3 +368,31 @@ def test_layers_that_the_words_bypass_are_not_read_and_a_note_says_so(kind):
         assert not any("were found" in note for note in embeddings.notes)
     if "normxlogit" in METHODS:
         assert not any("were found" in note for note in e(TEXT, method="normxlogit").notes)
+
+
+class Padded(nn.Module):
+    """Torch's encoder as it is made by default: without gradients it packs padded texts into nested tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(tiny.SIZE, 16)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True), 2)
+        self.out = nn.Linear(16, 3)
+
+    def forward(self, input_ids, attention_mask):
+        states = self.encoder(self.words(input_ids), src_key_padding_mask=attention_mask == 0)  # (B, T, H)
+        there = attention_mask[..., None].to(states.dtype)  # (B, T, 1)
+        return self.out((states * there).sum(1) / there.sum(1))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")  # of the caller's own call
+def test_torchs_own_encoder_is_explained_as_it_is_made_by_default():
+    module, tokenizer = plain.grown(Padded()), tiny.tokenizer_for("bert")
+    texts = ["the movie is not good", "the cat", "a film"]
+    for text, result in zip(texts, Explainer(module, tokenizer, task="sequence-classification")(texts), strict=True):
+        inputs = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            logits = module(inputs.input_ids, inputs.attention_mask)[0]
+        assert result.method == "frozen-gradient"
+        assert float(result.scores.sum() + result.bias) == pytest.approx(float(logits[result.target.id]), abs=1e-4)
+    assert module.encoder.use_nested_tensor, "the caller's module is as it was"

@@ -85,6 +85,8 @@ def clone(model: nn.Module) -> nn.Module:
         attributes["_modules"] = {name: copies.get(id(child)) for name, child in attributes["_modules"].items()}
         attributes["training"] = False
         attributes.pop("_compiled_call_impl", None)
+        if "use_nested_tensor" in attributes:  # of nn.TransformerEncoder: hooks cannot read nested tensors
+            attributes["use_nested_tensor"] = False
         for name, value in attributes.items():
             if isinstance(value, PretrainedConfig):
                 attributes[name] = _copy_config(value, attributes, configs, from_transformers)

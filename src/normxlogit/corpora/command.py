@@ -285,7 +285,8 @@ def _columns(pairs: Sequence[str]) -> dict[str, Any]:
         role, equals, name = pair.partition("=")
         setting = f"{role}_column"
         if not equals or setting in settings:
-            raise InputError(f"--column {pair}: expected ROLE=NAME, such as text=review, and one column for each role")
+            example = f"text={pair}" if not equals and pair.strip() else "text=review"
+            raise InputError(f"--column {pair}: expected ROLE=NAME, such as {example}, and one column for each role")
         settings[setting] = name
     return settings
 

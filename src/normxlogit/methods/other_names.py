@@ -49,7 +49,7 @@ OTHER_NAMES = (
     OtherName(
         ("attnlrp", "lxt"),
         "frozen-gradient:read_at=0",
-        "AttnLRP is patented; it propagates through attention's softmax, which is held here",
+        "AttnLRP, which is patented, propagates through attention's softmax; here that is held constant",
         is_same=False,
     ),
     OtherName(
