@@ -199,3 +199,16 @@ def test_a_word_is_one_in_whatever_way_it_is_written(tmp_path):
     assert set(units) <= {"a", "film", "wonderful", "don't", "köln", *map(str, range(len(texts)))}
     assert all(units.get(text, count) == count for text, count in {"wonderful": 12, "don't": 6, "köln": 6}.items())
     assert {"wonderful", "don't"} & set(units)
+
+
+def test_a_wrong_answer_to_a_text_of_several_rows_is_listed_once(tmp_path):
+    explainer = tiny.explainer("bert", num_labels=2)
+    label = explainer("the movie is bad").prediction.id
+    texts = ["the movie is bad"] * 3 + ["a film"]
+    rows = [{"text": text, "stars": 4 + place % 2} for place, text in enumerate(texts)]
+    attribute(explainer, rows, tmp_path, keep=["stars"])
+    names = {4: f"LABEL_{1 - label}", 5: f"LABEL_{1 - label}"}  # two values of one label
+    wrong = summarize(tmp_path, gold="stars", gold_labels=names).wrong
+    repeated = next(answer for answer in wrong if answer.id == "0")
+    assert repeated.rows == 3
+    assert not {"1", "2"} & {answer.id for answer in wrong}

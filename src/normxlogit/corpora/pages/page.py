@@ -67,7 +67,8 @@ def _wrong_answer(answer: WrongAnswer) -> Block:
     """Return a wrong answer as a text in colours, which a page folds where it is long."""
     predicted = ", ".join(filter(None, [answer.prediction, _probability(answer)]))
     noted = "".join(f" ({note})" for note in answer.notes)
-    caption = f"{answer.id}: predicted {predicted}, labelled {answer.gold}{noted}"
+    repeated = f" ({answer.rows} rows have this text)" if answer.rows > 1 else ""
+    caption = f"{answer.id}: predicted {predicted}, labelled {answer.gold}{repeated}{noted}"
     if answer.result is None:
         return Paragraph(caption)
     text = " ".join((answer.result.text or "").split())

@@ -180,21 +180,26 @@ def _unknown_labels(pairs: Sequence[_Pair], labels: ModelLabels) -> dict[str, in
 
 
 def _wrong_answers(run: RunTables, judged: Sequence[_Pair], layer: int, top: int) -> list[WrongAnswer]:
-    """Return the wrong answers with the highest probabilities."""
+    """Return the wrong answers with the highest probabilities; a text that stands in several rows is listed once."""
+    content = "row" if run.kind in SIGNALS else "words" if run.unit == "words" else "unit_ids"
     gold_of = {pair.key: ", ".join(pair.gold) for pair in judged if not pair.is_right}
     answers = run.ask(
-        """
-        SELECT row, prediction, probability, pair FROM compared WHERE pair IN (SELECT unnest(?::VARCHAR[]))
-        ORDER BY probability DESC NULLS LAST, row LIMIT ?
-        """,
+        f"""
+        WITH wrong_pairs AS (SELECT unnest(?::VARCHAR[]) AS pair, unnest(?::VARCHAR[]) AS gold_names)
+        SELECT min(row) AS first_row, any_value(compared.prediction), max(compared.probability) AS surest, gold_names,
+               count(*)
+        FROM compared JOIN wrong_pairs USING (pair) JOIN shards USING (row)
+        GROUP BY gold_names, compared.prediction_id, hash({content}) ORDER BY surest DESC NULLS LAST, first_row LIMIT ?
+        """,  # noqa: S608  # a column's name
         list(gold_of),
+        list(gold_of.values()),
         top,
     )
     rows = [row for row, *_ in answers]
     results, ids, notes = _results(run, rows, layer), run.ids_and_texts(rows), run.notes_of(rows)
     return [
-        WrongAnswer(ids[row][0], label, probability, gold_of[pair], results.get(row), notes[row] or [])
-        for row, label, probability, pair in answers
+        WrongAnswer(ids[row][0], label, probability, gold_names, results.get(row), notes[row] or [], rows_of_text)
+        for row, label, probability, gold_names, rows_of_text in answers
     ]
 
 

@@ -154,3 +154,4 @@ class WrongAnswer(NamedTuple):
     gold: str  # the right labels
     result: "Attribution | None"  # its attribution; None of a picture or a sound
     notes: list[str]  # such as that the model does not know some of its words
+    rows: int = 1  # how many rows have this text, with this label and this answer; the id is that of the first one
