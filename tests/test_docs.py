@@ -111,10 +111,12 @@ GIVEN = {
     },
     "docs/corpus.md": lambda: reviews(),
     "docs/your-model.md": lambda: (
+        own_models() | {"zero_shot_pipeline": zero_shot(), "dataset": {"tokens": [["a", "fine", "film"], ["bad"]]}}
+    ),
+    "docs/own-module.md": lambda: (
         own_models()
-        | {"zero_shot_pipeline": zero_shot(), "two_answers": plain.grown(written.TwoTasks())}
+        | {"two_answers": plain.grown(written.TwoTasks())}
         | {"with_other_names": plain.grown(written.OtherNames()), "with_features": plain.grown(written.WithFeatures())}
-        | {"dataset": {"tokens": [["a", "fine", "film"], ["bad"]]}}
     ),
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
