@@ -165,6 +165,7 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
 
 def _generate_form(app: App) -> Form:
     """Build the fields of a prompt."""
+    _need_writer(app)
     prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
     button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
     with _options():
@@ -172,11 +173,12 @@ def _generate_form(app: App) -> Form:
         chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
     fields = {"prompt": prompt, **common, "chat": chat}
     title = "Generated text and what it rests on"
-    return Form(fields, [button.click], app.generate, "generated", title, _first(app, "Nothing written yet."))
+    return Form(fields, [button.click], app.generate, "generated", title, busy("Nothing written yet."))
 
 
 def _cite_form(app: App) -> Form:
     """Build the fields of a question about documents."""
+    _need_writer(app)
     question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
     documents = gr.Textbox(
         label="Documents",
@@ -204,12 +206,13 @@ def _cite_form(app: App) -> Form:
         verify = gr.Checkbox(True, label="Test it: leave sources out and ask again", elem_id="verify")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     title = "An answer and its sources"
-    return Form(fields, [button.click], app.cite, "cited", title, _first(app, "Nothing answered yet."))
+    return Form(fields, [button.click], app.cite, "cited", title, busy("Nothing answered yet."))
 
 
-def _first(app: App, nothing: str) -> str:
-    """Return what is shown before the first result of a language model: what is missing, if something is."""
-    return busy(nothing) if app.writer else missing_writer(app.missing)
+def _need_writer(app: App) -> None:
+    """Say above a form what is missing, where no language model is there for it."""
+    if not app.writer:
+        gr.HTML(missing_writer(app.missing))
 
 
 def _common_fields(app: App, tab: str, tokens: int) -> dict[str, Any]:
