@@ -25,7 +25,7 @@ NEEDED = (
 )
 """Files without which the installed package fails in a way that no import shows."""
 
-LEFT_OUT = (".ci/", ".gitignore", ".pre-commit-config.yaml", "site/")
+LEFT_OUT = (".ci/", ".github/", ".gitignore", ".pre-commit-config.yaml", "site/")
 """What is in a checkout and in no sdist."""
 
 METADATA = ("License-Expression: Apache-2.0", "Requires-Python: <3.15,>=3.10", "Provides-Extra: eval")
