@@ -31,7 +31,7 @@ def _required(installation: "Installation") -> str:
     table = _table("package", "installed", "required", "")
     for package in installation.required:
         command = "" if package.fits else install_command(package)
-        table.add_row(package.name, package.installed or "no", package.specifier or "any", command)
+        table.add_row(package.name, package.installed or "no", package.specifier, command)
     errors = "".join(f"{name} cannot be imported: {error}\n" for name, error in installation.import_errors.items())
     return lines_of(table) + errors
 
@@ -40,6 +40,8 @@ def _abilities(installation: "Installation") -> str:
     """Return the table of abilities, with the packages that are missing for each."""
     from .installation import ABILITIES
 
+    if not any(installation.extras.values()):
+        return "normxlogit is not installed here: which versions and packages it needs is not known\n"
     table = _table("for", "missing", "")
     for extra, packages in installation.extras.items():
         missing = [f"{package.name}{package.specifier}" for package in packages if not package.fits]
@@ -52,7 +54,8 @@ def _measured(test: "SelfTest") -> str:
     """Return the explanation of the self-test and its two comparisons."""
     words = " ".join(f"{word} {score:.3f}" for word, score in test.words)
     lines = [
-        f"self-test: {test.text!r} is {test.label} ({test.probability:.4f}), by {test.method} on {test.device}",
+        f"self-test: {test.text!r} is {test.label} ({test.probability:.4f})",
+        f"  {test.method}, on {test.device} in {test.dtype}",
         f"  {words}",
         f"  scores {test.scores:.7f} + sink {test.sink:.7f} + bias {test.bias:.7f} = {test.total:.7f}",
         f"  logit of the model {test.logit:.7f}: differs by {abs(test.total - test.logit):.1e}, "

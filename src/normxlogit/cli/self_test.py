@@ -23,6 +23,7 @@ class SelfTest:
         text: The text that was explained.
         method: The method.
         device: The device that the model ran on.
+        dtype: The type of its logits.
         label: The label that the model predicts.
         probability: Its probability.
         words: The words of the text with their scores.
@@ -38,6 +39,7 @@ class SelfTest:
     text: str
     method: str
     device: str
+    dtype: str
     label: str
     probability: float
     words: tuple[tuple[str, float], ...]
@@ -91,6 +93,7 @@ def run_self_test() -> SelfTest:
         text=TEXT,
         method=METHOD,
         device=str(logits.device),
+        dtype=str(logits.dtype).removeprefix("torch."),
         label=result.prediction.label,
         probability=result.prediction.probability or 0.0,
         words=tuple((word.text, word.score) for word in result.words()),

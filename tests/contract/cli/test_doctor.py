@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 import torch
@@ -93,3 +94,15 @@ def test_without_torch_other_commands_are_one_line_that_names_the_doctor(broken)
     assert err.count("\n") == 1
     assert "libcudart" in err
     assert "normxlogit doctor" in err
+
+
+def test_a_library_that_is_not_installed_says_that_nothing_is_known_to_be_missing(capsys, monkeypatch):
+    def nowhere(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("normxlogit.cli.installation.requires", nowhere)
+    code, out, _ = run(capsys, "doctor")
+    assert code == 0
+    assert torch.__version__ in out
+    assert "normxlogit is not installed here" in out
+    assert "nothing" not in out
