@@ -6,12 +6,14 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 
 ABILITIES = {
+    "adapters": "adapters of PEFT",
     "app": "the app, a page in the browser",
     "documents": "documents in HTML and PDF",
     "eval": "evaluations, figures, methods of Captum",
     "gguf": "models in GGUF files",
-    "paper": "the paper's experiments, adapters of PEFT",
-    "scale": "tables of texts, also on Ray",
+    "paper": "the paper's experiments",
+    "ray": "tables of texts on Ray",
+    "scale": "tables of texts",
     "sentencepiece": "tokenizers in SentencePiece files",
     "speech": "sounds",
     "vision": "pictures",
