@@ -5,6 +5,7 @@ Run from a checkout, with a tag such as v0.2.0 on the commit for a release: pyth
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+
+VARIABLES = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+"""What is tried is the package as it is installed, not one on the path."""
 
 PACKAGE = "src/normxlogit"
 NEEDED = (
@@ -117,7 +121,7 @@ def beside_problems(wheel: Path, folder: Path) -> list[str]:
 def installed(python: str) -> dict[str, str]:
     """Return the version of each package of an environment."""
     command = [python, "-m", "pip", "list", "--format", "json"]
-    listing = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    listing = subprocess.run(command, env=VARIABLES, capture_output=True, text=True, check=True)  # noqa: S603
     return {package["name"]: package["version"] for package in json.loads(listing.stdout)}
 
 
@@ -140,7 +144,7 @@ def environment(folder: Path, *packages: str) -> str:
 
 def run(command: list[str], folder: Path = ROOT) -> None:
     """Run a command and stop where it fails."""
-    subprocess.run(command, cwd=folder, check=True)  # noqa: S603
+    subprocess.run(command, cwd=folder, env=VARIABLES, check=True)  # noqa: S603
 
 
 def main() -> None:
