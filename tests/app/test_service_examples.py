@@ -1,11 +1,13 @@
 import asyncio
 from pathlib import Path
 
-import httpx
 import pytest
 
 import normxlogit.explainer
 from tests.test_docs import STAND_INS
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("fastapi")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

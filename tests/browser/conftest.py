@@ -52,9 +52,8 @@ def watched():
     path = chromium()
     if path is None:
         pytest.skip("no Chromium on this machine: install it, or name one in NORMXLOGIT_CHROMIUM")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield Watched(browser)
         browser.close()
@@ -62,9 +61,8 @@ def watched():
 
 def violations(page) -> list[str]:
     """Return what axe finds serious or critical, each with the elements."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page).response["violations"]
     return [
         f"{v['id']}: {v['help']}: "
         + "; ".join(n["html"][:160] + str(n.get("failureSummary"))[:200] for n in v["nodes"][:3])

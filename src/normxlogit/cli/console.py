@@ -1,6 +1,7 @@
 """Output of all commands: text that any terminal can show, files, progress, and quiet libraries."""
 
 import os
+import shutil
 import sys
 import warnings
 from collections import Counter
@@ -16,6 +17,8 @@ from ..results.storage.files import json_text, replacing, write_text
 from ..results.units.characters import safe_output
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ..render.blocks import Block
     from ..tasks.targets import Layers
 
@@ -57,6 +60,9 @@ class OnceEach(TyperCommand):
                     formatter.write_dl(lines_of_heading)
 
 
+WIDEST = 110
+"""Most columns of a list, as wider ones are hard to read."""
+
 Format = Literal["terminal", "json", "html", "csv"]
 """The values of `--format`."""
 
@@ -84,6 +90,17 @@ def write(text: str) -> None:
         raise
     except OSError as error:
         raise DataError(f"cannot write to standard output: {error.strerror}") from None
+
+
+def lines_of(*tables: "Table") -> str:
+    """Return rich's tables as lines for a terminal of this width."""
+    from rich.console import Console
+
+    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False, markup=False)
+    with console.capture() as capture:
+        console.print(*tables)
+    # Rich pads lines with blanks.
+    return "\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n"
 
 
 def deliver_result(

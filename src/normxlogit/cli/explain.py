@@ -1,6 +1,5 @@
 """The commands that explain texts and list the methods."""
 
-import shutil
 import sys
 from itertools import chain
 from pathlib import Path
@@ -11,13 +10,10 @@ import typer
 from ..errors import InputError
 from ..inputs.texts import decoded, is_file_name
 from . import options
-from .console import check_output, deliver_result, format_for, layers_of, quiet, write
+from .console import check_output, deliver_result, format_for, layers_of, lines_of, quiet, write
 
 VERIFIED, MANY = 5, 64
 """The words that are removed by default, in formats for people, of at most so many texts."""
-
-WIDEST = 110
-"""Most columns of a list, as wider ones are hard to read."""
 
 
 def explain(
@@ -99,7 +95,6 @@ def methods() -> None:
     Example: normxlogit methods
     """
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -117,11 +112,7 @@ def methods() -> None:
     for default in DEFAULTS.values():
         of = Text.assemble(default.calls, "\n", (default.why, "dim"))
         tables[1].add_row("\n".join(default.methods), of, default.passes)
-    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False, markup=False)
-    with console.capture() as capture:
-        console.print(*tables)
-    # Rich pads lines with blanks.
-    write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
+    write(lines_of(*tables))
 
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:

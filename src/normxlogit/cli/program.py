@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ..errors import NormXLogitError
+from ..errors import NormXLogitError, reason_of
 from ..extending import extensions, named_or_none
 from ..results.units.characters import one_line
 from .console import OnceEach
+from .doctor import doctor
 from .explain import explain, methods
 from .generate import generate
 
@@ -30,12 +31,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a program; a user's mistake is one line on standard error and exit code 2."""
+    """Run a program; a user's mistake, or a missing package, is one line on standard error and exit code 2."""
     try:
         program(args=None if arguments is None else list(arguments), prog_name=name)
     except NormXLogitError as error:
-        sys.stderr.write(f"error: {one_line(str(error))}\n")
-        sys.exit(2)
+        _stop(str(error))
+    except ImportError as error:
+        from .installation import FOUNDATIONS
+
+        if (error.name or "").partition(".")[0] not in FOUNDATIONS:
+            raise
+        _stop(f"{reason_of(error)}; `normxlogit doctor` shows what is installed and what to do")
+
+
+def _stop(message: str) -> None:
+    """End the program with one line on standard error."""
+    sys.stderr.write(f"error: {one_line(message)}\n")
+    sys.exit(2)
 
 
 @app.callback(invoke_without_command=True)
@@ -66,3 +78,4 @@ app.command(cls=OnceEach)(generate)
 for _extension in extensions():
     _add(_extension.commands)
 app.command(cls=OnceEach)(methods)
+app.command(cls=OnceEach)(doctor)

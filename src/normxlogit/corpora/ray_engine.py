@@ -38,7 +38,7 @@ def run_ray(
     This process reads the input and sends each actor shards, which it explains and writes. An actor that dies is
     started again and given its shards again, which it writes under the same names.
     """
-    ray = optional_module("ray", "the engine 'ray' needs Ray: pip install 'normxlogit[scale]'")
+    ray = optional_module("ray", "the engine 'ray' needs Ray: pip install 'normxlogit[ray]'")
     started_here = not ray.is_initialized()
     if started_here:
         alone = cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ

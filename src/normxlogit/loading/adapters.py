@@ -46,7 +46,9 @@ class Adapter:
         try:
             import peft
         except ImportError:
-            raise InputError(f"{self.source} holds an adapter of PEFT; run: pip install 'normxlogit[paper]'") from None
+            raise InputError(
+                f"{self.source} holds an adapter of PEFT; run: pip install 'normxlogit[adapters]'"
+            ) from None
         with warnings.catch_warnings(record=True) as warnings_given:
             warnings.simplefilter("always")
             adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
