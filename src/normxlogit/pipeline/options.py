@@ -257,6 +257,7 @@ def progress_bar(
         total: The number of steps; None if it is not known before the work begins, and then 1 if it can be known.
         show: True for a bar on a terminal and lines in a log, False for nothing; None for a bar after a second, if
             standard error is a terminal, this is the main thread and no `no_bars` block is active.
+        description: What is being done.
         times: Whether to show the share, the elapsed and the remaining time, for descriptions that do not.
     """
     main = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)

@@ -90,6 +90,8 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
     Args:
         item: A path or file URL, an open file, bytes of one, a data URI or base64, or anything else; or a mapping with
             one of these under one of some keys, such as a part of a message, or a row or a file of a data set.
+        kind: "picture" or "sound", for errors.
+        keys: Keys under which a mapping has a path, a file or its bytes; the first that it has counts.
         data_keys: Keys of what is in memory; a mapping with one of them is returned itself.
     """
     key, name = "", ""

@@ -22,6 +22,7 @@ def read_parts(
             stand before it, as Ollama has them.
         prompt: The mapping that holds the messages, with "images" beside them as data sets have them: those of the
             parts {"type": "image"} in their order; without such parts they stand before the first message of the user.
+        reader: The processor; its sampling rate is that of sounds.
     """
     images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     images = images if isinstance(images, list | tuple) else ()

@@ -109,6 +109,8 @@ def cell_boxes(
 
     Args:
         sources: The column and row of the picture that each number comes from, (C, H, W); see `sources_of`.
+        grid: How many rows and columns of cells there are, (h, w).
+        size: Width and height of the picture, in pixels.
     """
     x, y, inside = sources
     edges = []
@@ -149,6 +151,7 @@ def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
 
     Args:
         boxes: Left, top, right and bottom of each part in pixels, (N, 4); NaN for parts of no pixel.
+        size: Width and height of the picture, in pixels.
 
     Returns:
         None if no part is in the picture.
@@ -178,6 +181,8 @@ def _spread(
         boxes: The boxes of all parts, (N, 4).
         with_area: The parts that are spread.
         single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
+        columns: The edges between the columns of the grid, in pixels, (w + 1,).
+        rows: The edges between its rows, (h + 1,).
     """
     left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
     where = _boxes_between(columns, rows)  # (h, w, 4)

@@ -99,6 +99,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
             soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
         rate: Samples a second that the model reads; None if that is not known.
+        place: Which of several sounds it is, counted from 0, for errors.
     """
     item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
     item, own_rate = _samples_and_rate(item, rate)

@@ -80,6 +80,7 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
+        sound: The sound, whose length all sounds here have.
         reader: The feature extractor, which says how many samples there are from one frame to the next.
         token: The placeholder token of a sound.
     """
