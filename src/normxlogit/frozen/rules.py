@@ -125,7 +125,10 @@ TABLE = (
 RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}  # the row of each operation
 
 PRODUCTS = {name for name, row in RULES.items() if row.operations.startswith("Mul ")}
-"""Products, whose factors are the last two inputs; all but the first two of the row are of matrices."""
+"""Products, whose factors are the last two inputs."""
+
+ELEMENTWISE_PRODUCTS = ("Mul", "Addcmul")
+"""Those of them that are not of matrices."""
 
 UNKNOWN = Row("", "refused", "", "test_backward.py::test_what_has_no_rule_is_named_with_its_place")
 """The row of every operation that has none."""

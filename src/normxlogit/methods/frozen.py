@@ -9,8 +9,10 @@ from ..copies.memory import GRAPH_MEMORY
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
-from ..frozen.frozen_model import Contributions, FrozenModel, FrozenPass, contributions, vocabulary_quantities
+from ..frozen.contributions import Contributions, FrozenPass, contributions
+from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, WORDS, ReadAt, Reading, Side
+from ..frozen.vocabulary import vocabulary_quantities
 from ..inputs.encoding import Batch
 from ..model.task_model import ForwardPass, TaskModel, check_same_pass
 from ..tasks.targets import Layers
