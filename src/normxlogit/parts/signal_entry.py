@@ -57,21 +57,20 @@ class SignalEntry:
 
 
 def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
-    """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone."""
+    """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone.
+
+    Args:
+        model: A copy of the model, which is run once.
+        inputs: The inputs of a forward pass.
+    """
     entries: list[SignalEntry] = []
 
     def record_entry(path: str, module: Any, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         entry_input = args[0] if args else next(iter(kwargs.values()), None)
-        if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
-            return
-        shapes = tuple(entry_input.shape), tuple(output.shape)
-        if isinstance(module, nn.Linear):
-            entries.append(SignalEntry(path, *shapes, output.ndim - 1))
-        else:
-            sizes, padding = module.kernel_size, module.padding
-            if isinstance(padding, str):
-                padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
-            entries.append(SignalEntry(path, *shapes, 1, (sizes, module.stride, padding)))
+        if not entries and isinstance(entry_input, Tensor) and entry_input.is_floating_point():
+            shapes = tuple(entry_input.shape), tuple(output.shape)
+            window = () if isinstance(module, nn.Linear) else _window_of(module)
+            entries.append(SignalEntry(path, *shapes, 1 if window else output.ndim - 1, window))
 
     candidates = {
         Site(path, call=0): partial(record_entry, path, module)
@@ -81,3 +80,11 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     with torch.no_grad():
         run(model, inputs, replace=candidates)
     return entries[0] if entries else None
+
+
+def _window_of(convolution: Any) -> tuple[tuple[int, ...], ...]:
+    """Return the kernel, the stride and the padding of a convolution."""
+    sizes, padding = convolution.kernel_size, convolution.padding
+    if isinstance(padding, str):
+        padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
+    return sizes, convolution.stride, padding
