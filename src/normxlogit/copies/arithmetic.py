@@ -121,19 +121,24 @@ def log_normaliser(logits: Tensor) -> Tensor:
 def non_finite_error(
     model: nn.Module, inputs: Mapping[str, Any], calls: list[Call] | None = None
 ) -> UnsupportedModelError:
-    """Return an error that names the module whose output first has NaN or infinity, in recorded calls or a new pass."""
+    """Return an error that names the module whose output first has NaN or infinity.
+
+    Args:
+        model: The model, of which a clone runs if there are no calls.
+        inputs: The inputs of the pass, (B, T).
+        calls: The calls of a recorded pass; None to record one.
+    """
     try:
         calls = trace(private_clone(model), inputs)[0] if calls is None else calls
     except Exception as error:  # the error is raised all the same, without the module's name
         reraise_out_of_memory(error)
         calls = []
-    first_call = min(
-        (call for call in calls if _returns_non_finite(call, inputs)), key=lambda call: call.end, default=None
-    )
-    where = "in its head" if first_call is None else f"first in what {first_call.path or 'the model itself'} returns"
-    cause = "; load the model in float32 or bfloat16 if it overflows, and check its weights"
-    if first_call is not None:
-        for name, weight in model.get_submodule(first_call.path).named_parameters(recurse=False):
+    broken_calls = [call for call in calls if _returns_non_finite(call, inputs)]
+    where, cause = "in its head", "; load the model in float32 or bfloat16 if it overflows, and check its weights"
+    if broken_calls:
+        path = min(broken_calls, key=lambda call: call.end).path
+        where = f"first in what {path or 'the model itself'} returns"
+        for name, weight in model.get_submodule(path).named_parameters(recurse=False):
             if type(weight) is nn.Parameter and not weight.is_meta and not weight.isfinite().all():
                 cause = f", whose {name} is not finite: the weights are broken"
     return UnsupportedModelError(f"{type(model).__name__} answers with NaN or infinite values, {where}{cause}")

@@ -5,7 +5,7 @@ for one pass. The backward pass outlives it: what runs again in it, under gradie
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -150,73 +150,96 @@ def run(
     copy: nn.Module,
     inputs: Mapping[str, Any],
     *,
-    record: Iterable[Site] = (),  # a value that is replaced is recorded after its replacement
+    record: Iterable[Site] = (),
     replace: Mapping[Site, Replace] | None = None,
-    instead: Mapping[str, Instead] | None = None,  # by path; the module runs only if the function calls it
-    stop: Site | None = None,  # where the pass ends; that, too, is recorded
-    call: Callable[..., Any] | None = None,  # a function to call instead of the copy, such as one of its layers
+    instead: Mapping[str, Instead] | None = None,
+    stop: Site | None = None,
+    call: Callable[..., Any] | None = None,
 ) -> Pass:
-    """Run one forward pass of a copy, which nothing else runs meanwhile."""
+    """Run one forward pass of a copy, which nothing else runs meanwhile.
+
+    Args:
+        copy: The copy, which is as it was after the pass.
+        inputs: The arguments of its forward, by name.
+        record: What is recorded; a value that is replaced is recorded after its replacement.
+        replace: Functions that change the output of a module.
+        instead: Functions that are called instead of a module, by its path; it runs only if the function calls it.
+        stop: Where the pass ends; that, too, is recorded.
+        call: A function to call instead of the copy, such as one of its layers.
+
+    Returns:
+        The output, None if the pass was stopped, and what was recorded.
+
+    Raises:
+        RuntimeError: If the copy runs already.
+    """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
-    result, replace, instead = Pass(), replace or {}, instead or {}
+    result = Pass()
     with contextlib.ExitStack() as stack, contextlib.suppress(_Stop):
         stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())  # a model that failed may have left it switched
         copy.__dict__[RUNNING] = True
         stack.callback(copy.__dict__.pop, RUNNING)
-        sites = list(dict.fromkeys(record if stop is None else (*record, stop)))
-        hooked = dict.fromkeys(site.path for site in (*replace, *sites))
-        modules = {path: copy.get_submodule(path) for path in {*hooked, *instead}}
-        for path in hooked:
-            module_sites = [site for site in sites if site.path == path]
-            replacements = [(site.call, function) for site, function in replace.items() if site.path == path]
-            for handle in _register_hooks(modules[path], module_sites, replacements, stop, result):
-                stack.callback(handle.remove)
-        for path, function in instead.items():
-            module = modules[path]
-            if "_call_impl" in module.__dict__:
-                raise RuntimeError(f"something is called instead of {path} under another path already")
-            # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
-            module.__dict__["_call_impl"] = partial(function, module._call_impl)
-            stack.callback(module.__dict__.pop, "_call_impl")
+        hooks: dict[str, _Hooks] = {}
+        for site, function in (replace or {}).items():
+            hooks.setdefault(site.path, _Hooks(result, stop)).replacements.append((site.call, function))
+        for site in dict.fromkeys(record if stop is None else (*record, stop)):
+            hooks.setdefault(site.path, _Hooks(result, stop)).sites.append(site)
+        for path, hooks_of_module in hooks.items():
+            hooks_of_module.register(copy.get_submodule(path), stack)
+        for path, function in (instead or {}).items():
+            _call_instead(copy.get_submodule(path), path, function, stack)
         with without_autocast(inputs):
             result.output = (copy if call is None else call)(**inputs)
     return result
 
 
-def _register_hooks(
-    module: nn.Module,
-    sites: Collection[Site],
-    replacements: Collection[tuple[int, Replace]],
-    stop: Site | None,
-    result: Pass,
-) -> list[Any]:
-    """Register the hooks of one module, which record into `result`; return their handles."""
-    input_sites, output_sites = [site for site in sites if site.is_input], [site for site in sites if not site.is_input]
-    calls_begun = calls_ended = 0
+def _call_instead(module: nn.Module, path: str, function: Instead, stack: contextlib.ExitStack) -> None:
+    """Let a function be called instead of a module until an exit stack is closed."""
+    if "_call_impl" in module.__dict__:
+        raise RuntimeError(f"something is called instead of {path} under another path already")
+    # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
+    module.__dict__["_call_impl"] = partial(function, module._call_impl)
+    stack.callback(module.__dict__.pop, "_call_impl")
 
-    def on_call(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        nonlocal calls_begun
-        calls_begun += 1
-        for site in input_sites:
-            result.record(site, calls_begun, main_input(args, kwargs))
-            _stop_at(site, calls_begun, stop)
 
-    def on_return(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        nonlocal calls_ended
-        calls_ended += 1
-        for call, replace in replacements:
-            changed = replace(output, args, kwargs) if call in (0, calls_ended) else None
+@dataclass
+class _Hooks:
+    """The hooks of one module, which record into `result`."""
+
+    result: Pass
+    stop: Site | None
+    sites: list[Site] = field(default_factory=list)  # what is recorded
+    replacements: list[tuple[int, Replace]] = field(default_factory=list)  # by the call that they change, 0 for all
+    calls_begun: int = 0
+    calls_ended: int = 0
+
+    def register(self, module: nn.Module, stack: contextlib.ExitStack) -> None:
+        """Register the hooks until an exit stack is closed."""
+        if any(site.is_input for site in self.sites):
+            stack.callback(module.register_forward_pre_hook(self.on_call, with_kwargs=True).remove)
+        if self.replacements or not all(site.is_input for site in self.sites):
+            stack.callback(module.register_forward_hook(self.on_return, with_kwargs=True).remove)
+
+    def on_call(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record the module's main input."""
+        self.calls_begun += 1
+        for site in self.sites:
+            if site.is_input:
+                self.result.record(site, self.calls_begun, main_input(args, kwargs))
+                _stop_at(site, self.calls_begun, self.stop)
+
+    def on_return(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Replace the module's output, and record it."""
+        self.calls_ended += 1
+        for call, replace in self.replacements:
+            changed = replace(output, args, kwargs) if call in (0, self.calls_ended) else None
             output = output if changed is None else changed
-        for site in output_sites:
-            result.record(site, calls_ended, output)
-            _stop_at(site, calls_ended, stop)
+        for site in self.sites:
+            if not site.is_input:
+                self.result.record(site, self.calls_ended, output)
+                _stop_at(site, self.calls_ended, self.stop)
         return output
-
-    handles = [module.register_forward_pre_hook(on_call, with_kwargs=True)] if input_sites else []
-    if output_sites or replacements:
-        handles.append(module.register_forward_hook(on_return, with_kwargs=True))
-    return handles
 
 
 def _stop_at(site: Site, count: int, stop: Site | None) -> None:
