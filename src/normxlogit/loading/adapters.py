@@ -57,7 +57,16 @@ class Adapter:
 
 
 def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
-    """Return the adapter in a folder or of a hub name, None if there is none."""
+    """Return the adapter in a folder or of a hub name, None if there is none.
+
+    Args:
+        source: The folder or hub name.
+        options: Those of transformers' `from_pretrained`, such as a revision.
+        allow_pickle: Allow weights that are not safetensors, whose loading can run code.
+
+    Raises:
+        InputError: If the adapter names no base model, or its weights are missing or broken.
+    """
     config = read_model_json(source, "adapter_config.json", options)
     if config is None:
         return None
@@ -73,16 +82,22 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
         pickles = "" if pickled is None else "; allow_pickle=True would read the pickled ones"
         raise InputError(f"{source}: the adapter's weights, adapter_model.safetensors, are missing{pickles}")
     local_base = Path(source) / base
-    auto_mapping = config.get("auto_mapping") or {}
     return Adapter(
         source,
         str(local_base) if local_base.is_dir() and not Path(base, "config.json").is_file() else base,
         config.get("revision"),
-        next((task.name for task in all_tasks().values() if task.models.peft_type == config.get("task_type")), None)
-        or task_name(str(auto_mapping.get("base_model_class"))),
+        _task_of(config),
         {} if weights is None else _tensor_shapes(source, weights),
         find_file(source, "tokenizer_config.json", options) is not None,
     )
+
+
+def _task_of(config: Mapping[str, Any]) -> TaskName | None:
+    """Return the task that an adapter's configuration names, or the class of its base model; None if neither does."""
+    for task in all_tasks().values():
+        if task.models.peft_type == config.get("task_type"):
+            return task.name
+    return task_name(str((config.get("auto_mapping") or {}).get("base_model_class")))
 
 
 def _tensor_shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:
