@@ -128,13 +128,24 @@ def cell_boxes(
 
 
 def equal_cells(grid: Sequence[int], size: Sequence[int]) -> npt.NDArray[np.float32]:
-    """Return the boxes of equal cells in rows and columns of an area of a width and height, (h, w, 4)."""
+    """Return the boxes of equal cells in rows and columns of an area of a width and height, (h, w, 4).
+
+    Args:
+        grid: How many rows and columns there are, (h, w).
+        size: Width and height of the area.
+    """
     columns, rows = (np.linspace(0, side, cells + 1) for side, cells in zip(size, grid[::-1], strict=True))
     return _boxes_between(columns, rows).astype(np.float32)
 
 
 def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
-    """Return the boxes of blocks of (side, side) patches, from those of tiles, (tiles * h * w, 4), row by row."""
+    """Return the boxes of blocks of (side, side) patches, from those of tiles, (tiles * h * w, 4), row by row.
+
+    Args:
+        boxes: The boxes of patches, (tiles * h * w, 4).
+        grid: Rows and columns of a tile, (h, w).
+        side: How many patches a block has on each side.
+    """
     height, width = grid
     blocks = boxes.reshape(-1, height // side, side, width // side, side, 4)
     low, high = np.nanmin(blocks[..., :2], (2, 4)), np.nanmax(blocks[..., 2:], (2, 4))

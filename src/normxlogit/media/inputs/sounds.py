@@ -78,9 +78,8 @@ def sampling_rate_of(reader: Any) -> int | None:
 def is_sound(item: Any) -> bool:
     """Return whether a value is one sound."""
     if isinstance(item, Mapping):
-        return any(item.get(key) is not None for key in ARRAY_KEYS) or any(
-            item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS
-        )
+        files = [item[key] for key in SOUND_KEYS if item.get(key) is not None]
+        return any(map(is_sound, files)) or any(item.get(key) is not None for key in ARRAY_KEYS)
     if isinstance(item, str | Path | bytes | bytearray | memoryview):
         return True
     if hasattr(item, "read") or hasattr(item, "get_all_samples") or _with_rate(item) is not None:
@@ -188,6 +187,11 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     """Return the moments of a sound, one for each frame that begins in it, of frames up to the second `end`.
 
     Frames after its end, which fill it up to the length that a model reads, belong to none.
+
+    Args:
+        sound: The sound.
+        frames: How many frames there are.
+        end: The second at which the last one ends.
     """
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)

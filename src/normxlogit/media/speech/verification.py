@@ -1,7 +1,8 @@
 """Verify transcripts: the loss of log-probability without the moments of the highest scores."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +29,12 @@ def with_speech_verification(
     """Return the transcript of a sound with its log-probability when moments of the sound are silenced.
 
     Of a sound that is read in windows it is the sum over them; only those that hold a silenced moment are read again.
+
+    Args:
+        model: The model of speech.
+        windows: The windows of the sound with their transcripts.
+        g: The transcript of the whole sound.
+        verify: How many moments are silenced; None for none.
     """
     if verify is None:
         return g
@@ -43,13 +50,14 @@ def with_speech_verification(
 
     table: Outcomes[TextRemoval, float] = Outcomes(ask, partial(progress_bar, show=None, description="verifying"))
 
+    def by_window(moments: Iterable[int]) -> list[TextRemoval]:
+        spans = pairwise(firsts)  # of the moments of each window
+        return [(k, tuple(m for m in moments if first <= m < end)) for k, (first, end) in enumerate(spans)]
+
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        keys = [
-            [(k, tuple(m for m in moments if firsts[k] <= m < firsts[k + 1])) for k in range(len(windows))]
-            for _, moments in removals
-        ]
-        table(key for keys_of_set in keys for key in keys_of_set)
-        return [Answer(None, sum(table(keys_of_set)), None) for keys_of_set in keys]
+        removals_by_window = [by_window(moments) for _, moments in removals]
+        table(chain.from_iterable(removals_by_window))
+        return [Answer(None, sum(table(of_windows)), None) for of_windows in removals_by_window]
 
     parts = [] if windows[0].sound.rate is None else g.audio[0].removable()
     removable_moments = Removable(parts, "moment", "silenced", "the transcript")
