@@ -195,21 +195,23 @@ def answer_keys(
     """
     fields = {key: value for key, value in fields_of(output).items() if _may_be_answer(value)}
     described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
-    if named is not None and named not in fields:
-        raise InputError(f"{name} returns no {named!r} of one to three axes, but {described or _described(output)}")
     if named is not None:
-        return (named,)
+        if named in fields:
+            return (named,)
+        raise InputError(f"{name} returns no {named!r} of one to three axes, but {described or _described(output)}")
     keys = _usual_keys(fields, extractive)
     if keys:
         return keys
-    fitting = [key for key, value in fields.items() if fits(value[:, None] if value.ndim == 1 else value)]
-    if len(fitting) == 1 or len(fields) == 1:
-        return tuple(fitting or fields)
     if not fields:
         raise UnsupportedModelError(
             f"{name} returns {_described(output)}; its logits must be a tensor of shape (texts, classes) or (texts, "
             "tokens, classes), alone, in a tuple, or in a mapping"
         )
+    if len(fields) == 1:
+        return tuple(fields)
+    fitting = [key for key, value in fields.items() if fits(value[:, None] if value.ndim == 1 else value)]
+    if len(fitting) == 1:
+        return tuple(fitting)
     raise UnsupportedModelError(
         f"{name} returns several tensors, and which of them is the answer is not clear: {described}; name it: "
         f"output_field={next(iter(fitting or fields))!r}"
@@ -369,7 +371,13 @@ def _check_needed_arguments(model: nn.Module, names: Sequence[str], given_names:
 
 
 def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> None:
-    """Give a clone named inputs and an output with logits, as a transformers model has them."""
+    """Give a clone named inputs and an output with logits, as a transformers model has them.
+
+    Args:
+        model: A clone, which is changed.
+        form: Where its answer is in its output, and what it is.
+        arguments: Makes the arguments of its forward.
+    """
     is_plain = not isinstance(model, PreTrainedModel)
 
     def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:

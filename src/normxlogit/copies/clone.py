@@ -80,9 +80,7 @@ def clone(model: nn.Module) -> nn.Module:
     for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
-    for name, value in itertools.chain.from_iterable(table.items() for table in tables):
-        if type(value) in MUTABLE_CONTAINERS and name not in TABLES:
-            _rebind_container(value, copies)
+    _copy_containers(tables, copies)
     _leave_inference_mode(tables)
     configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
     for attributes in tables:
@@ -96,6 +94,13 @@ def clone(model: nn.Module) -> nn.Module:
                 attributes[name] = _rebind_attribute(name, value, copies)
     model_copy: nn.Module = copies[id(model)]
     return model_copy
+
+
+def _copy_containers(tables: list[dict[str, Any]], copies: dict[int, Any]) -> None:
+    """Enter a copy of each container that is an attribute of a module, which several modules may share."""
+    for name, value in itertools.chain.from_iterable(table.items() for table in tables):
+        if type(value) in MUTABLE_CONTAINERS and name not in TABLES:
+            _rebind_container(value, copies)
 
 
 def _shallow_copy(module: nn.Module) -> nn.Module:
@@ -148,7 +153,12 @@ def _copy_config(
 
 
 def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
-    """Replace the forward of a clone, and of later clones of it, by a function that is given its own and the inputs."""
+    """Replace the forward of a clone, and of later clones of it, by a function that is given its own and the inputs.
+
+    Args:
+        model: A clone, which is changed.
+        forward: Called with the clone's own forward, and the inputs.
+    """
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
     original = model.__dict__.get(name)
     if original is None:

@@ -87,7 +87,13 @@ KEPT_OF_LAYER = 1.5  # by a graph for a token, times the widths of all linear ma
 
 
 def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) -> int:
-    """Return how many tokens a plain pass can have in the free memory; `vocabulary`: a language model's, or 0."""
+    """Return how many tokens a plain pass can have in the free memory; `vocabulary`: a language model's, or 0.
+
+    Args:
+        module: The model.
+        device: Where it runs.
+        vocabulary: How many logits a language model has; 0 for others.
+    """
     free = free_memory(device)
     if free is None:
         return MOST_TOKENS

@@ -135,7 +135,13 @@ class Pass:
         return value[-1] if site is not None and site.call == 0 and value else value
 
     def record(self, site: Site, count: int, value: Any) -> None:
-        """Record a value if it belongs to the call that the site names."""
+        """Record a value if it belongs to the call that the site names.
+
+        Args:
+            site: What is recorded.
+            count: Which call of its module it is, counted from 1.
+            value: The value.
+        """
         if site.call == 0:
             self.recorded.setdefault(site, []).append(value)
         elif site.call == count:
@@ -259,7 +265,12 @@ def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextMan
 
 
 def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
-    """Return a note if the caller has enabled autocast, in which the model's outputs would differ."""
+    """Return a note if the caller has enabled autocast, in which the model's outputs would differ.
+
+    Args:
+        inputs: The inputs, on the model's device.
+        dtype: The precision of the model; None if it is not known.
+    """
     if not torch.is_autocast_enabled(_device_of(inputs)):
         return ()
     precision = "" if dtype is None else f", {str(dtype).removeprefix('torch.')}"
@@ -317,7 +328,12 @@ def tensor_of(output: Any) -> Tensor | None:
 
 
 def with_tensor(output: Any, tensor: Tensor) -> Any:
-    """Return a module's output with its main tensor replaced, see `tensor_of`."""
+    """Return a module's output with its main tensor replaced, see `tensor_of`.
+
+    Args:
+        output: A tensor, a tuple or list that begins with one, or a `ModelOutput`.
+        tensor: The replacement.
+    """
     if isinstance(output, ModelOutput):
         return type(output)(**{**output, "last_hidden_state": tensor})
     if not isinstance(output, tuple | list):

@@ -125,7 +125,16 @@ def _at_read_positions(
     when="each call of decompx; a sum",
 )
 def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool) -> None:
-    """Refuse scores (B, K, T) that do not sum to the logits (B, K), as the model differs from its family."""
+    """Refuse scores (B, K, T) that do not sum to the logits (B, K), as the model differs from its family.
+
+    Args:
+        scores: Contributions, (B, K, T).
+        logits: What they sum to, (B, K).
+        exact: Whether the model works in full precision.
+
+    Raises:
+        HeadMismatchError: If they do not.
+    """
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
     size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
     if not difference <= (ROUNDING * size if exact else 0.25 * max(1.0, size)):
@@ -151,6 +160,12 @@ def decomposed(
     model: TaskModel, batch: Batch, layers: range, places: Tensor | None = None
 ) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
     """Yield the shares x_ij of all tokens j in the states of all positions i, layer by layer from 1.
+
+    Args:
+        model: The model, an encoder of a known family.
+        batch: B texts.
+        layers: The layers from 1 on.
+        places: The positions that are read at the last layer, (B, P); None for all.
 
     Yields:
         The layer; the positions i, (I,), ascending, at the last one those of `places`, (B, P), alone; and the shares,

@@ -164,7 +164,15 @@ class EncoderLayer:
 
 
 def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...)."""
+    """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...).
+
+    Args:
+        norm: The LayerNorm.
+        states: Its input, (..., H).
+
+    Raises:
+        UnsupportedModelError: If it has no weight or bias, or they are not in memory.
+    """
     weight, bias, epsilon = (getattr(norm, name, None) for name in ("weight", "bias", "eps"))
     if not isinstance(weight, Tensor) or not isinstance(bias, Tensor) or not isinstance(epsilon, float):
         raise UnsupportedModelError(f"needs LayerNorm with weight and bias where the model has a {type(norm).__name__}")
@@ -233,6 +241,14 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     """Run the encoder once, then each layer again, recording its internal states, one layer at a time.
 
     Attention probabilities come from the eager kernel, set on a clone: the others return none.
+
+    Args:
+        model: The model, an encoder of a known family.
+        batch: B texts.
+        numbers: The layers that are yielded, counted from 1.
+
+    Raises:
+        UnsupportedModelError: If its layers are not those of a known family.
     """
     paths = _family_paths(model)[0]
     copy: Any = without_cache(clone(model.module))

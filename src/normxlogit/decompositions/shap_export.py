@@ -12,16 +12,38 @@ from ..results.base import Record
 from ..results.storage.tables import optional_module
 
 
+class _ShapFields(NamedTuple):
+    """What SHAP shows of a text."""
+
+    scores: Any  # (T,), or (T, C) of several labels
+    base: Any  # what they add up from, () or (C,)
+    features: list[str]  # the texts of the T units
+    label_names: list[str] | None  # None for one label
+
+
 def to_shap(results: Sequence[Record], *, single: bool) -> Any:
-    """Return the units of one text, or of several with a row for each, as a `shap.Explanation`."""
+    """Return the units of one text, or of several with a row for each, as a `shap.Explanation`.
+
+    Args:
+        results: The results; each is of one text.
+        single: Whether there is a single one, which is not a row of several.
+
+    Raises:
+        DataError: If there are none, or a result is of layers or of generated text.
+    """
     if not results:
         raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
     texts = [_shap_fields(result) for result in results]
     if single:
-        (text,) = texts
-        base = text.base if text.label_names else float(text.base)
-        return shap.Explanation(text.scores, base, np.array(text.features, object), output_names=text.label_names)
+        base = texts[0].base if texts[0].label_names else float(texts[0].base)
+        features = np.array(texts[0].features, object)
+        return shap.Explanation(texts[0].scores, base, features, output_names=texts[0].label_names)
+    return _of_several(shap, texts)
+
+
+def _of_several(shap: Any, texts: Sequence[_ShapFields]) -> Any:
+    """Return an explanation with a row for each text."""
     bases = [text.base for text in texts]
     # Texts with different numbers of labels have no common array.
     alike = len({base.shape for base in bases}) == 1
@@ -41,24 +63,10 @@ def _object_array(values: Sequence[Any]) -> Any:
     return np.array([*values, None], object)[:-1]
 
 
-class _ShapFields(NamedTuple):
-    """What SHAP shows of a text."""
-
-    scores: Any  # (T,), or (T, C) of several labels
-    base: Any  # what they add up from, () or (C,)
-    features: list[str]  # the texts of the T units
-    label_names: list[str] | None  # None for one label
-
-
 def _shap_fields(result: Record) -> _ShapFields:
     """Return what SHAP shows of a result; refuse one that is not of the units of one text."""
     a = result.scored
-    if a is not result:
-        raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
-    if a.layers is not None:
-        raise DataError("SHAP's plots know no layers; choose one with layer(...)")
-    if a.completion is not None:
-        raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
+    _check_shown(a, result)
     if len(a.units) > a.text_units or a.units.kind[0] != "token":
         features = [f"{name or text} " for name, text in zip(a.units.names, a.units.text, strict=True)]
     else:
@@ -69,6 +77,16 @@ def _shap_fields(result: Record) -> _ShapFields:
             base = base + constant
     label_names = [target.name for target in a.targets] if a.has_target_axis else None
     return _ShapFields(a.scores.T.astype(np.float64), base, features, label_names)
+
+
+def _check_shown(a: Attribution, result: Record) -> None:
+    """Refuse results with more than the scores of the units of one text."""
+    if a is not result:
+        raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
+    if a.layers is not None:
+        raise DataError("SHAP's plots know no layers; choose one with layer(...)")
+    if a.completion is not None:
+        raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
 
 
 def _token_texts(a: Attribution) -> list[str]:

@@ -53,7 +53,12 @@ class Conservation:
         self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
-        """Make biases that autograd functions of other packages may add leaves until an exit stack is closed."""
+        """Make biases that autograd functions of other packages may add leaves until an exit stack is closed.
+
+        Args:
+            copy: The copy that runs.
+            stack: The exit stack, at whose end the copy has its own biases again.
+        """
         self._paths = {id(module): path for path, module in copy.named_modules()}
         tables: list[Any] = []
         for module in copy.modules():
@@ -111,7 +116,12 @@ class Conservation:
             written.copy_(self.as_leaf(written.clone()))
 
     def note(self, node: Any, result: Tensor) -> None:
-        """Note a value that may be held, and of operations without a rule their module; a call may add several."""
+        """Note a value that may be held, and of operations without a rule their module; a call may add several.
+
+        Args:
+            node: The node of the graph.
+            result: What its operation returned.
+        """
         row = RULES.get(stem(node))
         if row is not None and row.slope in (keep_value, divide, power):
             node.metadata[VALUE] = result.detach()

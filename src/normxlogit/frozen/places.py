@@ -90,7 +90,13 @@ class Readout:
     sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
-        """Read a state, by default as the vector; return an equal one, from which nothing flows back if `enters`."""
+        """Read a state, by default as the vector; return an equal one, from which nothing flows back if `enters`.
+
+        Args:
+            state: What a module returned.
+            vector: What gradients are multiplied by, in the state's shape; None for the state.
+            enters: Whether the input enters the graph here.
+        """
         leaf = enters or not state.requires_grad
         flowing = state.detach().requires_grad_() if leaf else state.clone()
         self.edges.append(get_gradient_edge(flowing))
@@ -125,7 +131,12 @@ class Readout:
         return states.narrow(tokens, 0, self.length)
 
     def held(self, side: Side, exempt: Tensor | None) -> Tensor | None:
-        """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T)."""
+        """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T).
+
+        Args:
+            side: Whose place it is.
+            exempt: Tokens that are the only ones through which the answer passes; None for none.
+        """
         if self.sinks is None or exempt is None or side is not Side.TEXT:
             return self.sinks
         return self.sinks & ~exempt if exempt.shape[-1] == self.sinks.shape[-1] else self.sinks
@@ -196,7 +207,16 @@ def _mark_sinks(readouts: Sequence[Readout], mask: Tensor, threshold: float) -> 
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
-    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1."""
+    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1.
+
+    Args:
+        read_at: The layers, see `FrozenGradient`.
+        count: How many layers there are.
+        first: The lowest one: 1 if some of the input does not pass the embeddings' output, otherwise 0.
+
+    Raises:
+        MethodError: If there is no such layer.
+    """
     if read_at == "middle":
         return (count // 2,)
     if isinstance(read_at, str):
@@ -240,7 +260,16 @@ class ModelPlaces:
         self._source_layers: tuple[LayerOutput, ...] | None = None
 
     def read(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
-        """Return where contributions are read: at `read_at`, of an encoder-decoder in its source, or at `layers`."""
+        """Return where contributions are read: at `read_at`, of an encoder-decoder in its source, or at `layers`.
+
+        Args:
+            batch: What the pass reads.
+            read_at: The layers, see `FrozenGradient`.
+            layers: The layers of a text, counted from 1, whatever `read_at` says; () for none.
+
+        Raises:
+            MethodError: If there is no such layer.
+        """
         if batch.has_source:
             return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
         text_layers = layers or self._layers(batch, read_at)

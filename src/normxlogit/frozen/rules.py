@@ -221,7 +221,14 @@ CRITERIA: tuple[Criterion, ...] = (
 
 
 def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int:
-    """Return which of two factors, or of two matrices, is held: 0 for the left, 1."""
+    """Return which of two factors, or of two matrices, is held: 0 for the left, 1.
+
+    Args:
+        left: The edge of the left factor.
+        right: That of the right one.
+        matrices: Whether they are matrices, and not multiplied element by element.
+        input_edges: By node that the input reaches, the edges over which it does.
+    """
     choices = (criterion(left, right, matrices, input_edges) for criterion in CRITERIA)
     return next((held for held in choices if held is not None), 0)
 

@@ -284,13 +284,10 @@ def _check_weights(
 ) -> None:
     """Refuse missing weights, which would be random, except those of an adapter."""
     pooler = "pooler." if is_bare(model) else "\0"  # an embedding model pools itself
-    keys_by_problem = {
-        "lacks": [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights],
-        "has other shapes of": [
-            described for key, described in other_shapes(info).items() if key not in adapter_weights
-        ],
-        "cannot give": {str(e) for name in ("error_msgs", "conversion_errors") for e in info.get(name) or ()},
-    }
+    missing = [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights]
+    reshaped = [described for key, described in other_shapes(info).items() if key not in adapter_weights]
+    errors = {str(error) for name in ("error_msgs", "conversion_errors") for error in info.get(name) or ()}
+    keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": errors}
     problems = [f"{problem} {listed(sorted(keys), MAX_LISTED)}" for problem, keys in keys_by_problem.items() if keys]
     if problems:
         raise InputError(
@@ -331,7 +328,12 @@ def _task_of_own_code(config: Any) -> TaskName | None:
 
 
 def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
-    """Return what a loaded model is for if its class does not say, as the caller may; None if it does."""
+    """Return what a loaded model is for if its class does not say, as the caller may; None if it does.
+
+    Args:
+        model: The loaded model.
+        task: What the caller says; None for nothing.
+    """
     if declared_tasks(model):
         return None
     return task or _task_of_own_code(getattr(model, "config", None)) or (wrapping_task() if is_bare(model) else None)

@@ -28,7 +28,13 @@ logger = logging.getLogger("normxlogit")
 
 
 def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
-    """Return the contents of a JSON file of a model, None if there is no such file."""
+    """Return the contents of a JSON file of a model, None if there is no such file.
+
+    Args:
+        source: The folder or hub name.
+        name: The name of the file.
+        options: Those of transformers' `from_pretrained`, such as a revision.
+    """
     file = find_file(source, name, options)
     if file is None:
         return None
@@ -44,7 +50,13 @@ def download_options(options: Mapping[str, Any], *more: str) -> dict[str, Any]:
 
 
 def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
-    """Return the local path of a file of a model, None if there is no such file."""
+    """Return the local path of a file of a model, None if there is no such file.
+
+    Args:
+        source: The folder or hub name.
+        name: The name of the file.
+        options: Those of transformers' `from_pretrained`, such as a revision.
+    """
     if not source:
         return None
     try:

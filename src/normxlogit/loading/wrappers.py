@@ -60,7 +60,17 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
 
 
 def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> dict[str, Any]:
-    """Return the module, tokenizer, labels and pipeline settings of a model or pipeline."""
+    """Return the module, tokenizer, labels and pipeline settings of a model or pipeline.
+
+    Args:
+        model: A module, a pipeline, a `Trainer`, or a model of sentence-transformers.
+        tokenizer: The caller's; None for the one that belongs to the model.
+        labels: Names of the labels; None for the model's.
+
+    Raises:
+        InputError: If there is no module or no tokenizer, or a setting of the pipeline is not applied here.
+        UnsupportedModelError: If the pipeline asks its model more than a text.
+    """
     module, reader = module_and_reader(model, tokenizer)
     names = None if labels is None else label_names(labels)
     settings = replace(pipeline_settings(model, names), ignored=ignored_labels(model))

@@ -109,6 +109,11 @@ class FrozenGradient(Method):
         """Run, backpropagate, sum; with `places` each position, or weighted sum of positions, is a quantity of its own.
 
         Of an encoder-decoder model, the S tokens of the source come before the decoder's: (1, K, 1, S + T).
+
+        Args:
+            request: What is explained.
+            places: Positions at which each of K targets is read, (B, K); None for those of the pass.
+            weights: Of sums of the K quantities, which are explained instead of each, (B, J, K).
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
         places_read = frozen.places.read(forward.batch, self.read_at, request.layers)

@@ -243,7 +243,12 @@ def list_methods() -> list[MethodInfo]:
 
 
 def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
-    """Return a phrase with the methods that work on any model, for the error of one that does not."""
+    """Return a phrase with the methods that work on any model, for the error of one that does not.
+
+    Args:
+        per_layer: Whether only methods that score single layers are meant.
+        head: Whether the model has a head.
+    """
     needs = (ANY_MODEL, LOGITS) if head else (LOGITS,)
     names = [method.name for method in list_methods() if method.needs in needs and (method.per_layer or not per_layer)]
     return f"{', '.join(names)} work on {ANY_MODEL}" if head else f"{', '.join(names)} need the model's logits only"
@@ -385,7 +390,15 @@ def default_methods(use: Use) -> list["Method"]:
 
 
 def named_or_default(method: "str | Method | None", use: Use) -> "Method":
-    """Return the caller's method, or the first default of a use if there is none."""
+    """Return the caller's method, or the first default of a use if there is none.
+
+    Args:
+        method: The method's text or the method; None for the default.
+        use: What is explained.
+
+    Raises:
+        MethodError: If there is no such method or setting.
+    """
     return method_named(DEFAULTS[use].methods[0] if method is None else method)
 
 

@@ -85,7 +85,12 @@ def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOut
 
 
 def encoder_outputs(copy: Any, inputs: Mapping[str, Any]) -> tuple[LayerOutput, ...]:
-    """Find the modules of an encoder-decoder model that return its encoder's layers' outputs; () if unknown."""
+    """Find the modules of an encoder-decoder model that return its encoder's layers' outputs; () if unknown.
+
+    Args:
+        copy: A copy of the model, which is run once.
+        inputs: The inputs of a forward pass.
+    """
     calls, outputs = trace(copy, {**inputs, "use_cache": False})
     states = outputs.get("encoder_hidden_states") or ()
     if len(states) < 2 or not all(isinstance(state, Tensor) for state in states):
@@ -121,7 +126,12 @@ def _next_of_same_shape(calls: list[Call], before: Call) -> Call | None:
 
 
 def calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[tuple[Call, Axes]] | None:
-    """Return the calls that returned these states, in order, with their axes; None if no call returned one of them."""
+    """Return the calls that returned these states, in order, with their axes; None if no call returned one of them.
+
+    Args:
+        calls: The calls of modules, in their order.
+        states: The states, (B, T, H) each.
+    """
     matches: list[tuple[Call, Axes]] = []
     waiting = iter(calls)
     for state in states:
@@ -134,7 +144,12 @@ def calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[tuple
 
 
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
-    """Find the module that returns the embedding layer's output, the innermost if several do; None if none does."""
+    """Find the module that returns the embedding layer's output, the innermost if several do; None if none does.
+
+    Args:
+        calls: The calls of a pass.
+        embedded: The embedding layer's output, (B, T, H); None if it is not known.
+    """
     if embedded is None:
         return None
     for call in sorted(calls, key=lambda call: call.end):

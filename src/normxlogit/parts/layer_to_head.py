@@ -33,7 +33,17 @@ class Tail:
 def run_trunk(
     pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Run a model up to the end of its trunk, (B, T, H), with other functions called instead of its layers."""
+    """Run a model up to the end of its trunk, (B, T, H), with other functions called instead of its layers.
+
+    Args:
+        pool: Copies of the model.
+        trunk: The path of the trunk.
+        instead: Functions that are called instead of a layer, by its path.
+        inputs: The inputs of the pass, (B, T).
+
+    Raises:
+        LookupError: If the trunk returns no hidden states.
+    """
     stop = Site(trunk)
     with pool.lease() as copy:
         hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).recorded.get(stop))
@@ -45,7 +55,18 @@ def run_trunk(
 def bring_to_head(
     pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Return what the head reads, (B, T, H), where each layer of a trunk returns a given state, (B, T, H)."""
+    """Return what the head reads, (B, T, H), where each layer of a trunk returns a given state, (B, T, H).
+
+    Args:
+        pool: Copies of the model.
+        trunk: The path of the trunk.
+        tail: What follows its layers.
+        state: A layer's output, (B, T, H).
+        inputs: The inputs of the pass, (B, T).
+
+    Raises:
+        LookupError: If the trunk returns no hidden states.
+    """
     layer_output = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
     return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output)), inputs)
 
@@ -62,6 +83,16 @@ def find_tail(
     """Find what follows a trunk's layers, which give L + 1 states of (B, T, H), and prove it; None for nothing.
 
     The last layer reads the last state but one, and modules of its kind return the states before.
+
+    Args:
+        pool: Copies of the model.
+        inputs: The inputs of a recorded pass, (B, T).
+        calls: Its calls.
+        trunk: The call whose output the head reads.
+        states: The embedding layer's output and each layer's, (B, T, H).
+
+    Raises:
+        LookupError: If no modules are found that bring the last layer's output to the head.
     """
     hidden = trunk.hidden
     if hidden is None:
@@ -98,7 +129,12 @@ def _tail_after(last: Call, family: list[Call], trunk: Call, states: tuple[Tenso
 
 
 def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
-    """Return the first layer's input where `hidden_states` begins with that layer's output, else None."""
+    """Return the first layer's input where `hidden_states` begins with that layer's output, else None.
+
+    Args:
+        calls: The calls of a pass.
+        states: The states that it returned, (B, T, H).
+    """
     by_family = families(calls)
     for call in calls:
         if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
@@ -127,7 +163,18 @@ class EarlyExit(NamedTuple):
 def exit_after(
     pool: Pool[PreTrainedModel], trunk: str, layers: Iterable[str], inputs: Mapping[str, Any], layer: int
 ) -> Tensor:
-    """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H)."""
+    """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H).
+
+    Args:
+        pool: Copies of the model.
+        trunk: The path of the trunk.
+        layers: The paths of all layers.
+        inputs: The inputs of the pass, (B, T).
+        layer: How many calls of layers run, counted from 1.
+
+    Raises:
+        LookupError: If the trunk returns no hidden states.
+    """
     calls_made = 0
 
     def run_or_skip(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:

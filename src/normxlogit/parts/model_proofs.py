@@ -44,7 +44,14 @@ MOST_LABELS = 1000  # outputs at a token of which all are compared; more are a v
     when="first call of language models; the head at each token for the rows, and at one for the vocabulary",
 )
 def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Tensor) -> bool:
-    """Return whether rows of the output embedding, computed alone from states, (N, H), are the logits, (N, V)."""
+    """Return whether rows of the output embedding, computed alone from states, (N, H), are the logits, (N, V).
+
+    Args:
+        head: The head, called with chosen rows of the output embedding.
+        path: The output embedding.
+        hidden: States, (N, H).
+        logits: The model's logits of them, (N, V).
+    """
     size, tolerance = logits.shape[-1], tolerance_for(logits)
     # A shift by about 0.382 of the vocabulary, which is far from any simple fraction of it.
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
@@ -119,7 +126,16 @@ class Traced:
 
 
 def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler: int) -> tuple[Traced, str | None]:
-    """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why."""
+    """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why.
+
+    Args:
+        model: A copy of the model, which is run once or twice.
+        text: The inputs of a text, (1, T).
+        filler: A token of which another text can consist.
+
+    Raises:
+        HeadMismatchError: If the model returns no logits.
+    """
     beside, note = _beside_another(text, filler), "the model was not tried on a second text: "
     if beside is None:
         note += "none of its inputs is known"
@@ -177,13 +193,27 @@ class FirstText:
 
     @classmethod
     def of(cls, inputs: dict[str, Any], traced: Traced, *, batched: bool) -> "FirstText":
-        """Return what a recorded pass shows of the text."""
+        """Return what a recorded pass shows of the text.
+
+        Args:
+            inputs: The inputs of the text alone, (1, T).
+            traced: A recorded pass over it, and over another text beside it.
+            batched: Whether the texts of a batch must not change each other's answers.
+        """
         logits = traced.logits[:1]
         rows = spread_rows(logits) if logits.ndim > 2 and logits.shape[-1] > MOST_LABELS else None
         return cls(inputs, traced.inputs, logits if rows is None else logits[..., rows], rows, traced.draws, batched)
 
     def answer(self, pool: Pool[PreTrainedModel], inputs: dict[str, Any]) -> Tensor:
-        """Return the model's answer to the text again, among these inputs."""
+        """Return the model's answer to the text again, among these inputs.
+
+        Args:
+            pool: Copies of the model.
+            inputs: Inputs whose first text it is, (B, T).
+
+        Raises:
+            HeadMismatchError: If the model returns no logits.
+        """
         with torch.inference_mode(), pool.lease() as copy:
             logits = answer_of(run(copy, inputs).output)
         if logits is None:
@@ -200,7 +230,15 @@ class FirstText:
     "drawn",
 )
 def prove_alone(pool: Pool[PreTrainedModel], first: FirstText) -> FirstText:
-    """Prove that a model answers a text alone as beside another, and each time; return it with that answer."""
+    """Prove that a model answers a text alone as beside another, and each time; return it with that answer.
+
+    Args:
+        pool: Copies of the model.
+        first: The text, with the model's answer to it beside another.
+
+    Raises:
+        UnsupportedModelError: If the answers differ.
+    """
     name = type(pool.model).__name__
     alone, beside, again = first.answer(pool, first.inputs), first.logits, list[Tensor]()
     if first.draws:

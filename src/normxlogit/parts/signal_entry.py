@@ -33,7 +33,12 @@ class SignalEntry:
         return channels_last.reshape(1, -1, channels_last.shape[-1])
 
     def unflatten(self, patches: Tensor, shape: torch.Size) -> Tensor:
-        """Return a row of N patches, (1, N, H), in the shape of the module's output."""
+        """Return a row of N patches, (1, N, H), in the shape of the module's output.
+
+        Args:
+            patches: The patches, (1, N, H).
+            shape: The shape of the module's output.
+        """
         axes = list(shape)
         width = axes.pop(self.channels)
         return patches.reshape(*axes, width).movedim(-1, self.channels)

@@ -75,5 +75,11 @@ def plain_trunk_candidates(
 
 
 def is_time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
-    """Return whether a plain module's states are (T, B, H), for token ids of (B, T)."""
+    """Return whether a plain module's states are (T, B, H), for token ids of (B, T).
+
+    Args:
+        model: The module.
+        states: States of three axes.
+        shape: The shape of the token ids, (B, T).
+    """
     return not isinstance(model, PreTrainedModel) and states.shape[:2] == shape[::-1] != shape
