@@ -20,6 +20,9 @@ from .trace import Call, trace
 EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "high": 2.0**-10, "medium": 2.0**-10, True: 2.0**-10}
 """The relative rounding of a factor, by the value of a setting that reduces the precision."""
 
+EXCLUDED = 1e4
+"""Logits below minus this are excluded outputs; some question-answering heads exclude the question's tokens so."""
+
 _lock = threading.Lock()
 _blocks = 0  # blocks of all threads that compute in full precision now
 _changed: list[tuple[Callable[[Any], None], Any, Any]] = []  # as `_reduced_settings` returns them
@@ -68,10 +71,6 @@ def _reduced_settings(*, convolutions: bool = False) -> list[tuple[Callable[[Any
         with suppress(AttributeError, RuntimeError):  # not of this version of torch
             settings.append((partial(setattr, owner, name), getattr(owner, name), full))
     return [setting for setting in settings if setting[1] in EPS]
-
-
-EXCLUDED = 1e4
-"""Logits below minus this are excluded outputs; some question-answering heads exclude the question's tokens so."""
 
 
 def is_finite(values: Tensor) -> bool:

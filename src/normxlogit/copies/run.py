@@ -18,8 +18,13 @@ from transformers.utils.generic import ModelOutput
 from .clone import clone
 from .snapshot import Snapshot
 
-MAX_PRIVATE_ELEMENTS = 1_000_000  # of a buffer that a private clone copies; larger ones are quantised weights
+MAX_PRIVATE_ELEMENTS = 1_000_000
+"""Elements of the largest buffer that a private clone copies; larger ones are quantised weights."""
+
 MAX_IDLE_COPIES = 8
+
+RUNNING = "_normxlogit_running"
+"""Attribute that marks a copy while it runs."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -109,8 +114,6 @@ Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 Instead = Callable[..., Any]
 """Called instead of a module, with the module's own call (with the owner's hooks) and the arguments."""
-
-RUNNING = "_normxlogit_running"  # marks a copy while it runs
 
 
 @dataclass(frozen=True)

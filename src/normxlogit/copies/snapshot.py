@@ -17,7 +17,9 @@ CONTAINERS = (dict, list, set, tuple)
 
 PLAIN_TYPES = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
 
-NOT_COMPARED = (Tensor, nn.Module, types.ModuleType)  # but by identity
+NOT_COMPARED = (Tensor, nn.Module, types.ModuleType)
+"""Values that are compared by identity."""
+
 NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "torch.", "transformers.cache_utils")
 """Packages whose objects change themselves in passes, or do not affect outputs."""
 

@@ -17,7 +17,8 @@ from .run import Site, hidden_of, main_input, run, tensor_of
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
 
-BATCH_FIRST: Axes = (0, 1, 2)  # the axes of a state of shape (B, T, H)
+BATCH_FIRST: Axes = (0, 1, 2)
+"""The axes of a state of shape (B, T, H)."""
 
 
 @dataclass

@@ -138,9 +138,10 @@ class EncoderLayer:
         if feed_forward:
             inner = _apply_linear(maps["up"], self.normed1) * self.slope  # (B, T, F)
             comparisons.append(("feed-forward part", self.pre_norm2, _apply_linear(maps["down"], inner) + self.normed1))
+        tolerance = ROUNDING if self.exact else COARSE
         for quantity, actual, expected in comparisons:
             difference = (expected - actual)[mask].abs().max().item()
-            if not difference <= (ROUNDING if self.exact else COARSE) * max(actual[mask].abs().max().item(), TINY):
+            if not difference <= tolerance * max(actual[mask].abs().max().item(), TINY):
                 raise UnsupportedModelError(
                     f"needs layers that are their family's and nothing more, and the {quantity} of layer {self.number} "
                     f"gives something else, by {difference:.2g}: a hook, an adapter or another module is there"

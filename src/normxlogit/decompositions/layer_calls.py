@@ -71,8 +71,11 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
     calls: list[LayerCall] = []
 
     def record_call(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        other_kwargs = dict(kwargs)
-        name = "hidden_states" if "hidden_states" in other_kwargs else None if args else next(iter(other_kwargs))
+        other_kwargs, name = dict(kwargs), None  # of the argument by keyword that holds the states
+        if "hidden_states" in other_kwargs:
+            name = "hidden_states"
+        elif not args:
+            name = next(iter(other_kwargs))
         states = args[0] if name is None else other_kwargs.pop(name)
         # Before the call, in which the layer writes into caches.
         copied_arguments = _copy_caches(args if name else args[1:]), _copy_caches(other_kwargs)

@@ -190,7 +190,7 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
     texts, places = [a.prompt or "", a.text_pair or ""], list[Place]()
     for part in parts:
         if isinstance(part, str):
-            matches = [Place(k, *span) for k, text in enumerate(texts) for span in find_text(text, part)]
+            matches = [Place(index, *span) for index, text in enumerate(texts) for span in find_text(text, part)]
         else:
             matches = [Place(0, *part)] if part[0] < part[1] <= len(texts[0]) else []
         if not matches or not part:
@@ -203,7 +203,8 @@ def _scores(a: Attribution, kind: SourceKind) -> dict[Place, float]:
     """Return the score of each unit of a kind by its place."""
     a = a if kind in a.units.kind else a.group(kind)
     spans, units = a.units.spans or (), a.units
-    return {Place(units.sequence[i], *spans[i]): float(a.scores[i]) for i, k in enumerate(units.kind) if k == kind}
+    indices = [index for index, kind_of_unit in enumerate(units.kind) if kind_of_unit == kind]
+    return {Place(units.sequence[index], *spans[index]): float(a.scores[index]) for index in indices}
 
 
 def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> EvidenceResult:

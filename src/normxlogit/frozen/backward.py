@@ -10,10 +10,12 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..errors import UnsupportedModelError
-from .rules import ELEMENTWISE_PRODUCTS, LEAF, PRODUCTS, RULES, UNKNOWN, Edge, Row, held_factor
+from .products import Edge, held_factor
+from .rules import ELEMENTWISE_PRODUCTS, LEAF, PRODUCTS, RULES, UNKNOWN, Row
 from .slopes import INPUT, INVERSE, Constant, Gradients, stem
 
-MODULE_PATH = "normxlogit_place"  # key in a node's `metadata` for the module that created it, in a pass that is proved
+MODULE_PATH = "normxlogit_place"
+"""Key in a node's `metadata` for the module that created it, in a pass that is proved."""
 
 NO_GRADIENT = (
     "the model cannot be frozen: no gradient flows through {}, as where weights and activations are quantised; load it "

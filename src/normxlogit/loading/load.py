@@ -23,6 +23,8 @@ from ..tasks import Task, TaskName, all_tasks, declared_tasks, head_error, is_ba
 from .adapters import Adapter, read_adapter
 from .model_files import converted_folder, download_options, save_converted
 
+AUTO = "auto"
+"""The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
 MAX_LISTED = 6
 """Most weights that an error names."""
 TOKENIZER = "its tokenizer"
@@ -337,10 +339,6 @@ def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
     if declared_tasks(model):
         return None
     return task or _task_of_own_code(getattr(model, "config", None)) or (wrapping_task() if is_bare(model) else None)
-
-
-AUTO = "auto"
-"""The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
 
 
 def device_named(device: torch.device | str) -> torch.device:

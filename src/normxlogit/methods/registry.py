@@ -381,7 +381,9 @@ DEFAULTS: dict[Use, Default] = {
 
 def use_of(task: "Task") -> Use:
     """Return what is explained by a call of a task's model."""
-    return "tokens" if task.outputs.vocabulary else "signals" if task.reads == "signal" else "labels"
+    if task.outputs.vocabulary:
+        return "tokens"
+    return "signals" if task.reads == "signal" else "labels"
 
 
 def default_methods(use: Use) -> list["Method"]:

@@ -21,7 +21,8 @@ from .layer_to_head import Tail
 
 Inputs = Mapping[str, Any]
 
-TOKENS_AT_ONCE = 256  # tokens whose logits of the whole vocabulary are in memory at once
+TOKENS_AT_ONCE = 256
+"""Tokens whose logits of the whole vocabulary are in memory at once."""
 
 LOGITS_AT_ONCE = 65_536_000
 """Most logits computed at once if single rows of the output embedding cannot be computed alone."""

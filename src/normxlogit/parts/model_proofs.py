@@ -30,9 +30,14 @@ from .proofs import (
     tolerance_for,
 )
 
-REPEATS = 8  # runs of a model that draws random numbers, on the same input
-PROOF_ROWS = 7  # vocabulary entries that are computed alone at every token, spread over the vocabulary
-MOST_LABELS = 1000  # outputs at a token of which all are compared; more are a vocabulary
+REPEATS = 8
+"""Runs of a model that draws random numbers, on the same input."""
+
+PROOF_ROWS = 7
+"""Vocabulary entries that are computed alone at every token, spread over the vocabulary."""
+
+MOST_LABELS = 1000
+"""Outputs at a token of which all are compared; more are a vocabulary."""
 
 
 @proof(

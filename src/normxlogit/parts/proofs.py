@@ -17,7 +17,8 @@ from ..copies.arithmetic import EXCLUDED, float32_eps
 SUM_ERROR = 10
 """Sums in another order, as in a larger batch, may differ by this multiple of the rounding of a single sum."""
 
-STATES_AGREE = 1e-4  # tolerance of the effect of padding, or of later tokens, on a state, relative to the largest value
+STATES_AGREE = 1e-4
+"""Tolerance of the effect of padding, or of later tokens, on a state, relative to the largest value."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -196,7 +196,9 @@ def _usual_column(usual: Sequence[str], names: Sequence[str]) -> str | None:
 
 def _unclear_column(role: str, names: Sequence[str], *, media: bool) -> DataError:
     """Return the error for a column that is not named."""
-    content = "pictures or sounds, or their paths" if media else role if role[-1] == "s" else f"{role}s"
+    content = role if role[-1] == "s" else f"{role}s"
+    if media:
+        content = "pictures or sounds, or their paths"
     option = f"{role}_column (--column {role}=...)"
     return DataError(f"which column holds the {content}? give {option}, one of {', '.join(names)}")
 
@@ -244,7 +246,7 @@ def check_choice(name: str, value: object, choices: Sequence[str], *, optional: 
     Raises:
         InputError: If it is another value.
     """
-    if value not in (*choices, *([None] if optional else [])):
+    if value not in choices and not (optional and value is None):
         raise InputError(f"{name} must be {', '.join(map(repr, choices))}{' or None' * optional}, not {value!r}")
 
 

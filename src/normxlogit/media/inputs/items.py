@@ -205,8 +205,11 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
         columns: Its columns by name.
         is_item: Whether a value is one picture, or one sound.
     """
-    of_rows = {k: c for k, c in columns.items() if isinstance(c, Iterable) and not isinstance(c, str | bytes | Mapping)}
-    firsts = {name: arrow_value(next(iter(column), None)) for name, column in of_rows.items()}
+    firsts = {
+        name: arrow_value(next(iter(column), None))
+        for name, column in columns.items()
+        if isinstance(column, Iterable) and not isinstance(column, str | bytes | Mapping)
+    }
     candidates = [firsts, *([columns] if isinstance(inputs, Mapping) else [])]
     for any_text in (False, True):
         for values in candidates:

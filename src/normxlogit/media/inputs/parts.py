@@ -99,8 +99,10 @@ def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Read
         return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
 
     return [
-        {**m, "content": list(map(replaced, m["content"]))} if isinstance(m.get("content"), list) else dict(m)
-        for m in messages
+        {**message, "content": list(map(replaced, message["content"]))}
+        if isinstance(message.get("content"), list)
+        else dict(message)
+        for message in messages
     ]
 
 
@@ -111,7 +113,9 @@ def _with_typed_parts(message: dict[str, Any]) -> dict[str, Any]:
     is_picture = is_opened_picture(content)
     if not (isinstance(content, list | tuple) or is_picture or images):
         return message
-    parts = content if isinstance(content, list | tuple) else [content] if is_picture or content else []
+    parts: Any = content
+    if not isinstance(content, list | tuple):
+        parts = [content] if is_picture or content else []
     pictures = [{"type": "image", "image": image} for image in images]
     rest = {key: value for key, value in message.items() if key != "images"}
     return {**rest, "content": [*pictures, *map(_typed_part, parts)]}

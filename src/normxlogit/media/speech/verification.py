@@ -52,7 +52,10 @@ def with_speech_verification(
 
     def by_window(moments: Iterable[int]) -> list[TextRemoval]:
         spans = pairwise(firsts)  # of the moments of each window
-        return [(k, tuple(m for m in moments if first <= m < end)) for k, (first, end) in enumerate(spans)]
+        return [
+            (window, tuple(moment for moment in moments if first <= moment < end))
+            for window, (first, end) in enumerate(spans)
+        ]
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
         removals_by_window = [by_window(moments) for _, moments in removals]

@@ -153,7 +153,8 @@ class MultimodalLM(CausalLM):
             UnsupportedModelError: If the processor makes inputs of another shape of them.
         """
         media = sorted(prompt.media, key=lambda medium: medium.kind)  # pictures, then sounds, as an encoding has them
-        media = [m.without(of_medium) if of_medium else m for m, of_medium in zip(media, places, strict=True)]
+        pairs = zip(media, places, strict=True)
+        media = [medium.without(of_medium) if of_medium else medium for medium, of_medium in pairs]
         processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
         inputs = {name: processed[name] for name in encoding.extra_inputs}
         for name, value in encoding.extra_inputs.items():

@@ -192,8 +192,9 @@ class SignalTask(Classification):
         inputs = collected(inputs)
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
-            numbered = enumerate(signals, 1)
-            return [self._encoding_of(model, s, None, {"name": f"{self.medium} {i}"}) for i, s in numbered], single
+            names = [f"{self.medium} {number}" for number in range(1, len(signals) + 1)]
+            pairs = zip(signals, names, strict=True)
+            return [self._encoding_of(model, signal, None, {"name": name}) for signal, name in pairs], single
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
@@ -352,7 +353,9 @@ def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], 
     if _are_rows(inputs, name):
         processed_rows = [_processed(row, model) for row in inputs]
         return [signal for signals, _ in filter(None, processed_rows) for signal in signals], False
-    columns = inputs if isinstance(inputs, Mapping) else named_columns(inputs) if is_table(inputs) else None
+    columns = inputs
+    if not isinstance(inputs, Mapping):
+        columns = named_columns(inputs) if is_table(inputs) else None
     if columns is None or name not in columns:
         return None
     values, masks = columns[name], columns.get("attention_mask")
