@@ -253,41 +253,21 @@ def measure(
         protocol: As in `evaluate`.
         seed: Of the bootstrap of intervals.
     """
-    task_outputs = answers.masked.model.task.outputs
-    regression = task_outputs.kind == "value"
-
-    def values_without(removals: list[TextRemoval]) -> Floats:
-        """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
-        logits = torch.stack([answer.logits for answer in answers.masked(removals) if answer.logits is not None])
-        probabilities = task_outputs.probabilities(logits)  # (N, C)
-        values: Floats = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
-        return values
-
-    def outputs_of(values: Floats) -> Floats:
-        """Return the predicted class, or the output of a regression model, (N,)."""
-        return values.ravel() if regression else values.argmax(1).astype(np.float64)
-
-    full_answers = values_without([(text, ()) for text in range(len(attributions))])  # (N, C)
-    rows, predicted = np.arange(len(attributions)), full_answers.argmax(1)  # (N,) each
-
-    def drop_to(values: Floats) -> Floats:
-        """Return how much the predicted label's probability drops, or how much a value changes, (N,)."""
-        drop: Floats = full_answers[rows, predicted] - values[rows, predicted]  # (N,)
-        return np.abs(drop) if regression else drop
-
+    regression = answers.masked.model.task.outputs.kind == "value"
+    whole = _values_without(answers.masked, [(text, ()) for text in range(len(attributions))])  # (N, C)
     drops, kept_drops, outputs = [], [], []  # (N,) for each level
     for level in LEVELS:
         splits = [
             split(encoding, attribution.scores, level, protocol)
             for encoding, attribution in zip(answers.masked.encodings, attributions, strict=True)
         ]
-        top_removed, rest_removed = (
-            [(text, tuple(sorted(halves[half]))) for text, halves in enumerate(splits)] for half in (0, 1)
-        )
-        values = values_without(top_removed)  # (N, C)
-        drops.append(drop_to(values))
-        outputs.append(outputs_of(values))
-        kept_drops.append(drop_to(values_without(rest_removed)))
+        top_removed = [(text, tuple(sorted(top))) for text, (top, _) in enumerate(splits)]
+        rest_removed = [(text, tuple(sorted(rest))) for text, (_, rest) in enumerate(splits)]
+        values = _values_without(answers.masked, top_removed)  # (N, C)
+        drops.append(_drop_to(values, whole, regression=regression))
+        outputs.append(_outputs_of(values, regression=regression))
+        values = _values_without(answers.masked, rest_removed)  # (N, C)
+        kept_drops.append(_drop_to(values, whole, regression=regression))
     drop, kept_drop = np.stack(drops, 1), np.stack(kept_drops, 1)  # (N, 9) each
     per_text = drop.mean(1)  # (N,)
     gold = np.asarray(labels, dtype=np.float64)  # (N,); of models with several true labels (N, C)
@@ -309,11 +289,31 @@ def measure(
         },
         texts=len(per_text),
         per_text=tuple(per_text.tolist()),
-        whole_quality=quality(outputs_of(full_answers), gold, regression=regression),
+        whole_quality=quality(_outputs_of(whole, regression=regression), gold, regression=regression),
         flips=() if regression else tuple(deletions.flips.tolist()),
         falls=tuple(map(tuple, deletions.falls.tolist())),
         flippable=flippable,
     )
+
+
+def _values_without(answers: TextAnswers, removals: list[TextRemoval]) -> Floats:
+    """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
+    logits = torch.stack([answer.logits for answer in answers(removals) if answer.logits is not None])
+    probabilities = answers.model.task.outputs.probabilities(logits)  # (N, C)
+    values: Floats = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
+    return values
+
+
+def _outputs_of(values: Floats, *, regression: bool) -> Floats:
+    """Return the predicted class, or the output of a regression model, (N,), of values, (N, C)."""
+    return values.ravel() if regression else values.argmax(1).astype(np.float64)
+
+
+def _drop_to(values: Floats, whole: Floats, *, regression: bool) -> Floats:
+    """Return how much the probability drops that is predicted of whole texts, or how much a value changes, (N,)."""
+    rows, predicted = np.arange(len(whole)), whole.argmax(1)  # (N,) each
+    drop: Floats = whole[rows, predicted] - values[rows, predicted]  # (N,)
+    return np.abs(drop) if regression else drop
 
 
 class Deletions(NamedTuple):
