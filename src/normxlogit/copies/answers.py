@@ -140,7 +140,7 @@ class AnswerForm:
         logits = [self._logits(fields_of(output)[key], recorded) for key in self.keys]
         if len(logits) > 1:
             return output, torch.stack(logits, -1)  # (B, T, 2)
-        return output, logits[0][:, None] if logits[0].ndim == 1 else logits[0]
+        return output, _with_classes(logits[0])
 
     def returned(self, logits: Tensor) -> Tensor:
         """Return the module's own answer for logits."""
@@ -194,11 +194,11 @@ def answer_keys(
         UnsupportedModelError: If no field can be the answer, or it is not clear which.
     """
     fields = {key: value for key, value in fields_of(output).items() if _may_be_answer(value)}
-    described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
     if named is not None:
-        if named in fields:
-            return (named,)
-        raise InputError(f"{name} returns no {named!r} of one to three axes, but {described or _described(output)}")
+        if named not in fields:
+            returned = _described_fields(fields) or _described(output)
+            raise InputError(f"{name} returns no {named!r} of one to three axes, but {returned}")
+        return (named,)
     keys = _usual_keys(fields, extractive)
     if keys:
         return keys
@@ -209,13 +209,23 @@ def answer_keys(
         )
     if len(fields) == 1:
         return tuple(fields)
-    fitting = [key for key, value in fields.items() if fits(value[:, None] if value.ndim == 1 else value)]
+    fitting = [key for key, value in fields.items() if fits(_with_classes(value))]
     if len(fitting) == 1:
         return tuple(fitting)
     raise UnsupportedModelError(
-        f"{name} returns several tensors, and which of them is the answer is not clear: {described}; name it: "
-        f"output_field={next(iter(fitting or fields))!r}"
+        f"{name} returns several tensors, and which of them is the answer is not clear: {_described_fields(fields)}; "
+        f"name it: output_field={next(iter(fitting or fields))!r}"
     )
+
+
+def _with_classes(logits: Tensor) -> Tensor:
+    """Return logits with an axis of classes: (B,) becomes (B, 1)."""
+    return logits[:, None] if logits.ndim == 1 else logits
+
+
+def _described_fields(fields: Mapping[FieldKey, Tensor]) -> str:
+    """Return the names and shapes of fields."""
+    return ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
 
 
 def _may_be_answer(value: Any) -> bool:

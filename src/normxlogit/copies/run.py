@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from .clone import clone
@@ -27,6 +28,12 @@ RUNNING = "_normxlogit_running"
 """Attribute that marks a copy while it runs."""
 
 Model = TypeVar("Model", bound=nn.Module)
+
+Inputs = Mapping[str, Any]
+"""The arguments of a forward pass, by name; (B, ...) each, if they are tensors."""
+
+States = tuple[Tensor, ...]
+"""The embedding layer's output and each layer's, (B, T, H)."""
 
 
 class PooledCopy(Generic[Model]):
@@ -83,6 +90,10 @@ class Pool(Generic[Model]):
         finally:
             if len(self._idle) < MAX_IDLE_COPIES and pooled.clean:
                 self._idle.append(pooled)
+
+
+ModelPool = Pool[PreTrainedModel]
+"""Clones of a model of transformers, or of a module that was given the form of one."""
 
 
 def constant_clone(model: Model) -> Model:
@@ -157,7 +168,7 @@ class _Stop(BaseException):
 
 def run(
     copy: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     *,
     record: Iterable[Site] = (),
     replace: Mapping[Site, Replace] | None = None,
@@ -260,14 +271,14 @@ def _stop_at(site: Site, count: int, stop: Site | None) -> None:
 # --- the model's own precision --------------------------------------------------------------------------------------
 
 
-def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+def without_autocast(inputs: Inputs) -> contextlib.AbstractContextManager[Any]:
     """Disable autocast inside the block, for the device of the inputs."""
     if not torch._C._is_any_autocast_enabled():  # a mode that records the pass would see the device being asked for
         return contextlib.nullcontext()
     return torch.autocast(_device_of(inputs), enabled=False)
 
 
-def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
+def autocast_note(inputs: Inputs, dtype: torch.dtype | None) -> tuple[str, ...]:
     """Return a note if the caller has enabled autocast, in which the model's outputs would differ.
 
     Args:
@@ -280,7 +291,7 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple
     return (f"explained in the model's own precision{precision}; in autocast, which is on here, it answers otherwise",)
 
 
-def _device_of(inputs: Mapping[str, Any]) -> str:
+def _device_of(inputs: Inputs) -> str:
     """Return the type of the inputs' device."""
     return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
 
@@ -360,7 +371,7 @@ def hidden_of(output: Any) -> Tensor | None:
     return hidden if hidden is not None and hidden.ndim == 3 else None
 
 
-def states_of(output: Any) -> tuple[Tensor, ...] | None:
+def states_of(output: Any) -> States | None:
     """Return the `hidden_states` in a model's output, those of the decoder if it has one; None if there are none."""
     if not isinstance(output, Mapping):
         return None

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..tasks import TaskName, all_tasks, task_name
-from .model_files import download_options, find_file, read_model_json
+from .model_files import LoadOptions, download_options, find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -30,18 +30,18 @@ class Adapter:
     shapes: Mapping[str, tuple[int, ...]]
     has_tokenizer: bool
 
-    def base_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def base_options(self, options: LoadOptions) -> dict[str, Any]:
         """Return the options to load the base model with: without the adapter's revision and subfolder."""
         base_only = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
-    def head_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def head_options(self, options: LoadOptions) -> dict[str, Any]:
         """Return options for as many outputs as the adapter's head has, unless the caller sets them."""
         outputs = next((self.shapes[name][0] for name in HEAD_WEIGHTS if name in self.shapes), None)
         set_by_caller = {"num_labels", "id2label", "config"} & options.keys()
         return {} if outputs is None or set_by_caller else {"num_labels": outputs}
 
-    def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
+    def add_to(self, model: nn.Module, options: LoadOptions) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""
         try:
             import peft
@@ -56,7 +56,7 @@ class Adapter:
         return adapted_model
 
 
-def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
+def read_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name, None if there is none.
 
     Args:

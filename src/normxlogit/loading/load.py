@@ -21,7 +21,7 @@ from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.texts import is_existing_path
 from ..tasks import Task, TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
-from .model_files import converted_folder, download_options, save_converted
+from .model_files import LoadOptions, converted_folder, download_options, save_converted
 
 AUTO = "auto"
 """The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
@@ -115,7 +115,7 @@ def load(
     return model.eval(), tokenizer
 
 
-def _read_config(base: str, location: Mapping[str, Any], trust_remote_code: bool) -> Any:
+def _read_config(base: str, location: LoadOptions, trust_remote_code: bool) -> Any:
     """Return the configuration of a model; refuse a folder of another library's that holds none."""
     if Path(base).is_dir() and not location.get("gguf_file") and not (Path(base) / CONFIGURATIONS[0]).is_file():
         for _, wrapper in wrappers():
@@ -124,7 +124,7 @@ def _read_config(base: str, location: Mapping[str, Any], trust_remote_code: bool
         return AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
 
 
-def _target_device(device: torch.device | str | None, options: Mapping[str, Any], config: Any) -> torch.device | None:
+def _target_device(device: torch.device | str | None, options: LoadOptions, config: Any) -> torch.device | None:
     """Return the device to which a loaded model is moved; None if transformers places it by itself."""
     if device is not None and device != AUTO:
         return device_named(device)
@@ -132,7 +132,7 @@ def _target_device(device: torch.device | str | None, options: Mapping[str, Any]
     return None if is_placed else device_named(AUTO)
 
 
-def _default_dtype(target_device: torch.device | None, options: Mapping[str, Any], config: Any) -> torch.dtype | str:
+def _default_dtype(target_device: torch.device | None, options: LoadOptions, config: Any) -> torch.dtype | str:
     """Return the precision of a checkpoint, but float32 for float16 on a CPU."""
     on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in options
     return torch.float32 if on_cpu and getattr(config, DTYPE, None) == torch.float16 else "auto"
@@ -149,7 +149,7 @@ def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config
 
 
 def _loading_options(
-    adapter: Adapter | None, base_options: Mapping[str, Any], options: Mapping[str, Any], *, allow_pickle: bool
+    adapter: Adapter | None, base_options: LoadOptions, options: LoadOptions, *, allow_pickle: bool
 ) -> dict[str, Any]:
     """Return the options of transformers' `from_pretrained` for the model, or for the base model of an adapter."""
     safe = {} if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True}
@@ -157,7 +157,7 @@ def _loading_options(
     return load_options if adapter is None else load_options | adapter.head_options(options)
 
 
-def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
+def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
     if not Path(source).is_dir():
         try:
@@ -170,7 +170,7 @@ def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool
     return read_adapter(source, options, allow_pickle=allow_pickle)
 
 
-def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[str, dict[str, Any]]:
     """Return the folder or hub name to load from, and the options, with the GGUF file of a folder with one alone."""
     if name is None and options.get("gguf_file") is not None:
         name, options = str(options["gguf_file"]), {key: options[key] for key in options if key != "gguf_file"}

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Form, Pool
+from ..copies.run import Form, ModelPool
 from ..copies.trace import Call
 from ..errors import HeadMismatchError, reason_of
 from .headpiece import Head, Headpiece, output_embedding_path
@@ -33,7 +33,7 @@ class ProvedHead(NamedTuple):
     tokenwise: bool  # whether it gives at a token alone what it gives there in the text
 
 
-def find_head(pool: Pool[PreTrainedModel], candidates: Iterator[Call], traced: Traced, piece: Headpiece) -> ProvedHead:
+def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece: Headpiece) -> ProvedHead:
     """Return the head behind the first candidate with which it is proved.
 
     Args:
@@ -67,7 +67,7 @@ def find_head(pool: Pool[PreTrainedModel], candidates: Iterator[Call], traced: T
     why="the trunk is where it was guessed, and the head reads nothing else, such as a state kept from a pass before",
     when="first call, for each candidate; the head alone",
 )
-def prove_head(pool: Pool[PreTrainedModel], trunk: Call, traced: Traced, piece: Headpiece) -> ProvedHead:
+def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -> ProvedHead:
     """Prove the head that reads a module's output.
 
     Args:

@@ -1,6 +1,6 @@
 """Find the parts of a model by recording one small forward pass, and prove them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..copies.arithmetic import is_finite, non_finite_error
-from ..copies.run import Form, Pool, Site, embedded_of, states_of, tensor_of
+from ..copies.run import Form, Inputs, ModelPool, Site, States, embedded_of, states_of, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError
 from .embeddings import table_of
@@ -24,14 +24,12 @@ from .trunk_candidates import is_time_first, plain_trunk_candidates, trunk_candi
 class _ShownStates(NamedTuple):
     """The states that a pass shows of a model's layers."""
 
-    states: tuple[Tensor, ...] | None = None  # the embedding layer's output and each layer's, (B, T, H)
+    states: States | None = None  # the embedding layer's output and each layer's, (B, T, H)
     embedded: Tensor | None = None  # the embedding layer's output, (B, T, H)
     lack_embeddings: bool = False  # whether the states that the model returned begin with the first layer's output
 
 
-def find_parts(
-    pool: Pool[PreTrainedModel], text: Mapping[str, Any], filler: int, further: tuple[str, ...] = ()
-) -> tuple[Parts, FirstText]:
+def find_parts(pool: ModelPool, text: Inputs, filler: int, further: tuple[str, ...] = ()) -> tuple[Parts, FirstText]:
     """Record a copy's pass over a text beside another, and find and prove the parts of the model.
 
     Args:
@@ -108,7 +106,7 @@ def _trunk_candidates(model: Any, traced: Traced, layers: list[Call], shown: _Sh
 
 
 def _layer_outputs(
-    pool: Pool[PreTrainedModel], parts: Parts, layers: list[Call], shown: _ShownStates, traced: Traced, filler: int
+    pool: ModelPool, parts: Parts, layers: list[Call], shown: _ShownStates, traced: Traced, filler: int
 ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
     """Return where the outputs of the layers are returned, None if not all are, and that of the embedding layer."""
     states, embedded, _ = shown
@@ -125,7 +123,7 @@ def _layer_outputs(
 
 
 def _outputs_by_structure(
-    pool: Pool[PreTrainedModel], layers: list[Call], embedded: Tensor | None, traced: Traced, filler: int
+    pool: ModelPool, layers: list[Call], embedded: Tensor | None, traced: Traced, filler: int
 ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
     """Return the outputs of a plain module's layers, None if they are not proved, and of its embeddings.
 
@@ -170,9 +168,7 @@ def _first_lookup(model: nn.Module, calls: list[Call], ids: Tensor) -> str | Non
     return None
 
 
-def _with_head(
-    parts: Parts, pool: Pool[PreTrainedModel], proved: ProvedHead, traced: Traced, shown: _ShownStates
-) -> Parts:
+def _with_head(parts: Parts, pool: ModelPool, proved: ProvedHead, traced: Traced, shown: _ShownStates) -> Parts:
     """Return the parts with a proved head, and with the way by which layers' outputs reach it."""
     trunk = proved.trunk
     parts = replace(

@@ -13,13 +13,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.run import Form, Instead, Pool, Site, hidden_of, run, tensor_of
+from ..copies.run import Form, Inputs, Instead, ModelPool, Site, hidden_of, run, tensor_of
 from ..copies.trace import Axes, path_of
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .layer_outputs import LayerOutput
 from .layer_to_head import Tail
-
-Inputs = Mapping[str, Any]
 
 TOKENS_AT_ONCE = 256
 """Tokens whose logits of the whole vocabulary are in memory at once."""
@@ -61,7 +59,7 @@ class Headpiece:
 class Head:
     """The head of a model as a callable."""
 
-    pool: Pool[PreTrainedModel]  # lends copies of the model
+    pool: ModelPool  # lends copies of the model
     piece: Headpiece
 
     def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:

@@ -1,13 +1,13 @@
 """The module and the call that returns the output of each layer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..copies.run import several_states, tensor_of
+from ..copies.run import Inputs, States, several_states, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, trace
 
 
@@ -23,7 +23,7 @@ class LayerOutput:
     positions: int = 1  # how many axes after the first are positions: two in a map of the patches of a picture
 
 
-def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
+def layer_outputs(calls: list[Call], trunk: str | None, states: States) -> tuple[LayerOutput, ...] | None:
     """Find the modules that return the outputs of L layers.
 
     Args:
@@ -45,9 +45,7 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
     return None if text_state is None else _in_order_of(text_state, outputs, _states_of_inner(states))
 
 
-def _in_order_of(
-    text_state: Tensor, outputs: Sequence[LayerOutput], states: tuple[Tensor, ...]
-) -> tuple[LayerOutput, ...] | None:
+def _in_order_of(text_state: Tensor, outputs: Sequence[LayerOutput], states: States) -> tuple[LayerOutput, ...] | None:
     """Return outputs with the axes of texts and tokens first, as a state has them, (B, T, H); None if unclear."""
     orders = [_tokens_first(state, text_state.shape[:2]) for state in states]
     reordered = []
@@ -58,7 +56,7 @@ def _in_order_of(
     return tuple(reordered)
 
 
-def _states_of_inner(states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _states_of_inner(states: States) -> States:
     """Return the outputs of all layers but the last, or of a single one, among the states."""
     return states[1:-1] or states[-1:]
 
@@ -84,7 +82,7 @@ def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOut
     return tuple(outputs) if len(outputs) == len(layers) else ()
 
 
-def encoder_outputs(copy: Any, inputs: Mapping[str, Any]) -> tuple[LayerOutput, ...]:
+def encoder_outputs(copy: Any, inputs: Inputs) -> tuple[LayerOutput, ...]:
     """Find the modules of an encoder-decoder model that return its encoder's layers' outputs; () if unknown.
 
     Args:
@@ -99,7 +97,7 @@ def encoder_outputs(copy: Any, inputs: Mapping[str, Any]) -> tuple[LayerOutput, 
     return layers if all(layer.axes == BATCH_FIRST for layer in layers) else ()
 
 
-def _outputs_of_family(family: list[Call], states: tuple[Tensor, ...]) -> list[LayerOutput] | None:
+def _outputs_of_family(family: list[Call], states: States) -> list[LayerOutput] | None:
     """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
     single = [call for call in family if not several_states(call.returned)]
     matches = calls_returning(single, _states_of_inner(states))
@@ -125,7 +123,7 @@ def _next_of_same_shape(calls: list[Call], before: Call) -> Call | None:
     return None
 
 
-def calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[tuple[Call, Axes]] | None:
+def calls_returning(calls: list[Call], states: States) -> list[tuple[Call, Axes]] | None:
     """Return the calls that returned these states, in order, with their axes; None if no call returned one of them.
 
     Args:

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..copies.answers import fields_of
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Form, Instead, Pool, Site, hidden_of, main_input, run, tensor_of
+from ..copies.run import Form, Inputs, Instead, ModelPool, Site, States, hidden_of, main_input, run, tensor_of
 from ..copies.trace import Axes, Call, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import beyond_rounding, proof, tolerance_for
@@ -30,9 +29,7 @@ class Tail:
     axes: Axes  # how the layers hold what `hidden_states` shows as (B, T, H)
 
 
-def run_trunk(
-    pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
-) -> Tensor:
+def run_trunk(pool: ModelPool, trunk: str, instead: Mapping[str, Instead], inputs: Inputs) -> Tensor:
     """Run a model up to the end of its trunk, (B, T, H), with other functions called instead of its layers.
 
     Args:
@@ -52,9 +49,7 @@ def run_trunk(
     return hidden
 
 
-def bring_to_head(
-    pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
-) -> Tensor:
+def bring_to_head(pool: ModelPool, trunk: str, tail: Tail, state: Tensor, inputs: Inputs) -> Tensor:
     """Return what the head reads, (B, T, H), where each layer of a trunk returns a given state, (B, T, H).
 
     Args:
@@ -77,9 +72,7 @@ def bring_to_head(
     why="a layer's state is brought to the head by the way that the last one's takes",
     when="first call; a pass in which the layers are skipped",
 )
-def find_tail(
-    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], calls: list[Call], trunk: Call, states: tuple[Tensor, ...]
-) -> Tail | None:
+def find_tail(pool: ModelPool, inputs: Inputs, calls: list[Call], trunk: Call, states: States) -> Tail | None:
     """Find what follows a trunk's layers, which give L + 1 states of (B, T, H), and prove it; None for nothing.
 
     The last layer reads the last state but one, and modules of its kind return the states before.
@@ -117,7 +110,7 @@ def find_tail(
     raise LookupError("the modules between the last layer and the head could not be found")
 
 
-def _tail_after(last: Call, family: list[Call], trunk: Call, states: tuple[Tensor, ...]) -> Tail | None:
+def _tail_after(last: Call, family: list[Call], trunk: Call, states: States) -> Tail | None:
     """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
     axes, output = axes_of(last.main_input, states[-2]), tensor_of(last.returned)
     if axes is None or last.main_input is None or output is None or output.shape != last.main_input.shape:
@@ -128,7 +121,7 @@ def _tail_after(last: Call, family: list[Call], trunk: Call, states: tuple[Tenso
     return Tail(tuple(paths), Form.of(last.returned), axes)
 
 
-def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
+def first_layer_input(calls: list[Call], states: States) -> Tensor | None:
     """Return the first layer's input where `hidden_states` begins with that layer's output, else None.
 
     Args:
@@ -160,9 +153,7 @@ class EarlyExit(NamedTuple):
     call_count: int  # how many calls of them a pass has
 
 
-def exit_after(
-    pool: Pool[PreTrainedModel], trunk: str, layers: Iterable[str], inputs: Mapping[str, Any], layer: int
-) -> Tensor:
+def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Inputs, layer: int) -> Tensor:
     """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H).
 
     Args:
@@ -192,9 +183,7 @@ def exit_after(
     why="the layers that are skipped are all of them, and skipping has an effect",
     when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
 )
-def find_early_exit(
-    pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
-) -> EarlyExit | None:
+def find_early_exit(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit | None:
     """Find the layers that can be skipped, and prove them; None if none can.
 
     Args:
@@ -223,9 +212,7 @@ def find_early_exit(
     return early_exit if beyond_rounding(every_layer, hidden) is None else None
 
 
-def _layers_reaching_head(
-    pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
-) -> EarlyExit:
+def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit:
     """Return the layers whose output the head's input depends on."""
     layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
     last_calls = {call.family: call for call in layer_calls}.values()
@@ -251,7 +238,7 @@ def _is_read_by_another(output: Tensor | None, layer: Call, calls: list[Call]) -
     return any(call.main_input is output for call in calls if call.path != layer.path)
 
 
-def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
+def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> bool:
     """Return whether changing a layer's output changes the head's input; that of some layers only affects a choice."""
 
     def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
@@ -273,11 +260,17 @@ def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[s
     arguments = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
     state_names = [name for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3]
     for name in sorted(state_names, key=lambda name: name not in kwargs):
-        form = fields[name].shape, fields[name].dtype
-        alike = [key for key, value in arguments.items() if (value.shape, value.dtype) == form]
-        if alike:
-            fields[name] = arguments.pop(name if name in kwargs and name in alike else alike[0])
+        argument = _argument_like(fields[name], name if name in kwargs else None, arguments)
+        if argument is not None:
+            fields[name] = arguments.pop(argument)
     return _with_fields(output, fields)
+
+
+def _argument_like(state: Tensor, name: str | None, arguments: Mapping[Any, Tensor]) -> Any:
+    """Return the name or place of an argument of a state's shape and precision, if it can be this one; None if none."""
+    form = state.shape, state.dtype
+    alike = [key for key, value in arguments.items() if (value.shape, value.dtype) == form]
+    return name if name in alike else next(iter(alike), None)
 
 
 def _with_fields(output: Any, fields: Mapping[Any, Any]) -> Any:

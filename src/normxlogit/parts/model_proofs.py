@@ -15,7 +15,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import is_finite
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Pool, Replace, Site, private_clone, run, tensor_of, with_tensor
+from ..copies.run import Inputs, ModelPool, Replace, Site, private_clone, run, tensor_of, with_tensor
 from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
@@ -83,7 +83,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     why="scores that are read at a layer are of all that the text says if no path to the answer leads around it",
     when="first call of modules whose layers were found by structure; a pass for each layer and one more",
 )
-def on_every_path(pool: Pool[PreTrainedModel], outputs: Sequence[LayerOutput], traced: "Traced", filler: int) -> bool:
+def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Traced", filler: int) -> bool:
     """Return whether the answer depends on a text by the output of each of some modules alone.
 
     Args:
@@ -130,7 +130,7 @@ class Traced:
     draws: bool  # whether random numbers were drawn
 
 
-def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler: int) -> tuple[Traced, str | None]:
+def trace_beside_another(model: PreTrainedModel, text: Inputs, filler: int) -> tuple[Traced, str | None]:
     """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why.
 
     Args:
@@ -166,7 +166,7 @@ def _traced(model: PreTrainedModel, inputs: dict[str, Any]) -> Traced:
     return Traced(inputs, calls, output, logits, _random_states() != random_states)
 
 
-def _beside_another(text: Mapping[str, Any], filler: int) -> dict[str, Any] | None:
+def _beside_another(text: Inputs, filler: int) -> dict[str, Any] | None:
     """Return the inputs of a text and others, as many texts as there are not tokens; None if no input is known."""
     names = ("input_ids", "pixel_values", "input_features", "input_values")
     main_name = next((name for name in names if name in text), None)
@@ -209,7 +209,7 @@ class FirstText:
         rows = spread_rows(logits) if logits.ndim > 2 and logits.shape[-1] > MOST_LABELS else None
         return cls(inputs, traced.inputs, logits if rows is None else logits[..., rows], rows, traced.draws, batched)
 
-    def answer(self, pool: Pool[PreTrainedModel], inputs: dict[str, Any]) -> Tensor:
+    def answer(self, pool: ModelPool, inputs: dict[str, Any]) -> Tensor:
         """Return the model's answer to the text again, among these inputs.
 
         Args:
@@ -234,7 +234,7 @@ class FirstText:
     when="first call; a pass, which is frozen-gradient's own on a short text; eight more where random numbers are "
     "drawn",
 )
-def prove_alone(pool: Pool[PreTrainedModel], first: FirstText) -> FirstText:
+def prove_alone(pool: ModelPool, first: FirstText) -> FirstText:
     """Prove that a model answers a text alone as beside another, and each time; return it with that answer.
 
     Args:

@@ -1,7 +1,7 @@
 """The entry of a picture or a sound into a model: the first module with weights that reads it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import Replace, Site, run
+from ..copies.run import Inputs, Replace, Site, run
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SignalEntry:
         return {Site(self.path, call=0): replace_output}
 
 
-def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
+def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
     """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone.
 
     Args:

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from ..copies.run import States
 from ..copies.trace import Call, path_of
 
 
-def trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
+def trunk_candidates(model: PreTrainedModel, calls: list[Call], states: States | None) -> Iterator[Call]:
     """Yield the calls after the last layer whose output could be the head's input, likely ones first.
 
     Args:
@@ -32,7 +33,7 @@ def trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Te
             yield called[path]
 
 
-def _end_of_last_layer(calls: list[Call], states: tuple[Tensor, ...] | None) -> int:
+def _end_of_last_layer(calls: list[Call], states: States | None) -> int:
     """Return when the module ended that read the last state but one; -1 if that is not known."""
     if not states or len(states) < 2:
         return -1
