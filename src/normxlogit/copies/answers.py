@@ -4,7 +4,7 @@ They are the input of that operation, found by recording a pass, or computed fro
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -346,10 +346,7 @@ def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
     unknown = sorted(named_inputs - set(names))
     if unknown and not takes_any:
         raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
-    ids_name = "input_ids"
-    if ids_name not in names:
-        ids_name = next((name for name in names if name not in named_inputs), ids_name)
-    name_of = {"input_ids": ids_name, **settings.input_names}
+    name_of = {"input_ids": _name_of_ids(names, named_inputs), **settings.input_names}
     if is_plain:
         _check_needed_arguments(model, names, {*named_inputs, name_of["input_ids"]})
 
@@ -365,6 +362,13 @@ def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
         }
 
     return arguments
+
+
+def _name_of_ids(names: Sequence[str], named_inputs: Collection[str]) -> str:
+    """Return the argument that is given token ids: `input_ids`, or the first that no other input is given to."""
+    if "input_ids" in names:
+        return "input_ids"
+    return next((name for name in names if name not in named_inputs), "input_ids")
 
 
 def _check_needed_arguments(model: nn.Module, names: Sequence[str], given_names: set[str]) -> None:

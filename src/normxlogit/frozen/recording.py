@@ -39,12 +39,11 @@ class Recording(TorchFunctionMode):
             return None
         saved_input = _saved_input(func, args, kwargs) if func in _SAVING_OUTPUTS else None
         result = func(*args, **kwargs)
-        if isinstance(result, Tensor) and result.grad_fn is not None:
-            node: Any = result.grad_fn
-            if saved_input is not None:
-                node.metadata[INPUT] = saved_input
-            if proof is not None:
-                proof.note(node, result)
+        node: Any = result.grad_fn if isinstance(result, Tensor) else None
+        if node is not None and saved_input is not None:
+            node.metadata[INPUT] = saved_input
+        if node is not None and proof is not None:
+            proof.note(node, result)
         return result
 
 

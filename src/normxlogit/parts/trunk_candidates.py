@@ -64,15 +64,20 @@ def plain_trunk_candidates(
     base_model_paths = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
     candidates: list[_Candidate] = []
     for call in sorted(calls, key=lambda call: call.end, reverse=True):
-        hidden = call.hidden
-        if hidden is None or not call.path or call.end < start:
-            continue
-        if is_time_first(model, hidden, shape):
-            hidden = hidden.transpose(0, 1)  # (B, T, H)
-        if hidden.shape[:2] == shape and hidden.is_floating_point():
+        hidden = None if call.end < start or not call.path else _states_of_tokens(model, call, shape)
+        if hidden is not None:
             candidates.append(_Candidate(hidden.shape == logits.shape, call.path not in base_model_paths, call))
     candidates.sort(key=lambda candidate: candidate[:2])
     yield from (candidate.call for candidate in candidates)
+
+
+def _states_of_tokens(model: nn.Module, call: Call, shape: torch.Size) -> Tensor | None:
+    """Return the hidden states that a call returned, (B, T, H); None if they are not of the text's tokens."""
+    hidden = call.hidden
+    if hidden is not None and is_time_first(model, hidden, shape):
+        hidden = hidden.transpose(0, 1)  # (B, T, H)
+    is_of_tokens = hidden is not None and hidden.shape[:2] == shape and hidden.is_floating_point()
+    return hidden if is_of_tokens else None
 
 
 def is_time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:

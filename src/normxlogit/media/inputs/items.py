@@ -205,11 +205,7 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
         columns: Its columns by name.
         is_item: Whether a value is one picture, or one sound.
     """
-    firsts = {
-        name: arrow_value(next(iter(column), None))
-        for name, column in columns.items()
-        if isinstance(column, Iterable) and not isinstance(column, str | bytes | Mapping)
-    }
+    firsts = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if _has_rows(column)}
     candidates = [firsts, *([columns] if isinstance(inputs, Mapping) else [])]
     for any_text in (False, True):
         for values in candidates:
@@ -218,6 +214,11 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
             if names:
                 return names
     return []
+
+
+def _has_rows(column: Any) -> bool:
+    """Return whether a value is a column, and not a text or a mapping."""
+    return isinstance(column, Iterable) and not isinstance(column, str | bytes | Mapping)
 
 
 def _may_be_file(value: Any, any_text: bool) -> bool:

@@ -98,13 +98,19 @@ def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: M
     heard = [(start, part, g) for start, part, g in explained if g is not None]
     if not heard:
         raise InputError(f"{model.name} generates nothing of this sound")
-    end = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
-    windows = []
-    for start, part, g in heard:  # the token that ends a transcript is left out between windows
-        is_ended = len(g.generated) > 1 and end is not None and g.generated[-1].id == end and g is not heard[-1][2]
-        windows.append(Window(start, part, g, len(g.generated) - is_ended))
+    windows = [Window(start, part, g, len(g.generated)) for start, part, g in heard]
+    # The token that ends a transcript is left out between windows.
+    windows[:-1] = [_without_end(model, window) for window in windows[:-1]]
     result = heard[0][2] if len(parts) == 1 else joined(sound, windows)
     return with_speech_verification(model, windows, result, options.verify)
+
+
+def _without_end(model: TaskModel, window: Window) -> Window:
+    """Return a window without the token that ends its transcript, unless it is the only one."""
+    end = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
+    generated = window.transcript.generated
+    is_ended = len(generated) > 1 and end is not None and generated[-1].id == end
+    return window._replace(kept=len(generated) - is_ended)
 
 
 @enough_memory("transcribe this sound")
