@@ -18,7 +18,8 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.frozen.frozen_model import FrozenModel, backpropagated
+from normxlogit.frozen.contributions import backpropagated
+from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import Place, Reading, Side
 from normxlogit.inputs.encoding import Encoding
 

@@ -131,12 +131,15 @@ class Explainer:
 
         Args:
             name: Hub name, folder (also of a PEFT adapter) or GGUF file; None for the sentiment model in the package.
-            task: Which head to load, if no file says; `labels`, `pooling` and `batch_tokens` are as in the class.
+            task: Which head to load, if no file says.
+            labels: As in the class.
+            pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
             device: Where to put the model; by default the accelerator, if it is not quantised and has no `device_map`.
             trust_remote_code: Allow code from the model's repository to run.
             allow_pickle: Allow weights that are not safetensors, whose loading can run code.
             allow_missing_weights: Allow a checkpoint without some weights of the model, which are then random.
+            batch_tokens: As in the class.
             **options: Passed to transformers' `from_pretrained`.
 
         Raises:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.frozen.frozen_model import Recording
+from normxlogit.frozen.recording import Recording
 
 LOOKED_UP = "vectors looked up"
 HELD = "held values"

@@ -6,7 +6,7 @@ from torch import nn
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.frozen.frozen_model import Recording
+from normxlogit.frozen.recording import Recording
 from tests import tiny
 
 TEXT = "the movie is never bad"

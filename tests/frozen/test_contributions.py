@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from normxlogit.frozen import frozen_model
-from normxlogit.frozen.frozen_model import FrozenModel, contributions
+from normxlogit.frozen.contributions import contributions
+from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import Place, Reading, Side
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, resolve

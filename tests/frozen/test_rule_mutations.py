@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from normxlogit.frozen import rules
+from normxlogit.frozen import products, rules
 from tests.frozen.mutations import check_rule, mutations, noticed
 from tests.frozen.operations import GATED, KERNEL, ONE_ARGUMENT, TWINS, TWO_FACTORS, X, flat, nodes_of
 from tests.frozen.slopes import slope_of
@@ -52,9 +52,9 @@ def _is_followed(name):
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_each_criterion_decides_which_factor_is_held(name, monkeypatch):
     assert _is_followed(name)
-    others = tuple(criterion for criterion in rules.CRITERIA if criterion.__name__ != name)
+    others = tuple(criterion for criterion in products.CRITERIA if criterion.__name__ != name)
     if name == "left":
-        monkeypatch.setattr(rules, "CRITERIA", (*others, lambda *_: 1))
+        monkeypatch.setattr(products, "CRITERIA", (*others, lambda *_: 1))
     else:
-        monkeypatch.setattr(rules, "CRITERIA", others)
+        monkeypatch.setattr(products, "CRITERIA", others)
     assert not _is_followed(name), "nothing depends on it"

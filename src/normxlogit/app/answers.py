@@ -193,7 +193,11 @@ class App:
         """Answer a question from documents, and cite the sentences that the answer rests on.
 
         Args:
+            question: The question; None or empty where an answer is given without one.
             documents: The texts, with a line of "---" between two.
+            model: The model's name; None for the one that is loaded.
+            new_tokens: The most tokens of an answer that the model writes.
+            method: The method's name; None for the default.
             answer: An answer that was written elsewhere; empty lets the model answer.
             verify: Whether sources are left out, to test what is cited.
         """

@@ -79,6 +79,7 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
     """Build the page.
 
     Args:
+        app: What answers the page's requests.
         methods: The methods that are chosen at first.
     """
     limits = app.limits

@@ -89,6 +89,7 @@ def make(
         model: Name or folder; None for the model in the package.
         methods: The methods that are chosen at first; by default the default.
         host: The address that it will be served at.
+        limits: How long texts may be, and how many requests may wait; None for the default limits.
         load: Loads a model by its name or folder.
     """
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported

@@ -61,6 +61,7 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
     """Return what makes the task of a zero-shot pipeline from its classifier.
 
     Args:
+        pipeline: A zero-shot-classification pipeline of transformers.
         labels: The candidate labels; by default those that the pipeline was made with.
     """
     settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}

@@ -115,6 +115,7 @@ def deliver_result(
     A file that is opened later, such as a page, leaves the result on standard output too.
 
     Args:
+        result: A result, or a collection of them.
         kind: The format.
         output: The file; None for standard output.
         drawings: Lists of blocks for a terminal; by default one for each result.

@@ -4,7 +4,7 @@ They are the input of that operation, found by recording a pass, or computed fro
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -79,12 +79,20 @@ NORMALISERS = {
 """Functions that a forward pass may end in, by their names in torch."""
 
 
+class _Recorded(NamedTuple):
+    """A result of a normaliser, which is kept alive, so that its id is its own."""
+
+    result: Tensor
+    logits: Tensor  # what the normaliser was given, reshaped as the result
+    normaliser: str
+
+
 class _RecordedLogits(TorchFunctionMode):
     """Records the inputs of normalisers in a forward pass, and what is only reshaped afterwards."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._recorded: dict[int, tuple[Tensor, Tensor, str]] = {}  # by the id of the result, which is kept alive
+        self._recorded: dict[int, _Recorded] = {}  # by the id of the result
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
@@ -92,17 +100,17 @@ class _RecordedLogits(TorchFunctionMode):
         name, source = getattr(func, "__name__", ""), args[0] if args else options.get("input")
         if not isinstance(result, Tensor) or not isinstance(source, Tensor) or result.ndim > 3:  # attention has four
             return result
+        recorded = self.of(source)
         if name in NORMALISERS:
-            self._recorded[id(result)] = (result, source, name)
-        elif name in SHAPE_ONLY and args and id(source) in self._recorded:
-            _, logits, normaliser = self._recorded[id(source)]
-            self._recorded[id(result)] = (result, func(logits, *args[1:], **options), normaliser)
+            self._recorded[id(result)] = _Recorded(result, source, name)
+        elif name in SHAPE_ONLY and args and recorded is not None:
+            logits = func(recorded.logits, *args[1:], **options)
+            self._recorded[id(result)] = _Recorded(result, logits, recorded.normaliser)
         return result
 
-    def of(self, answer: Tensor) -> tuple[Tensor, str] | None:
-        """Return the logits of an answer, and the name of its normaliser; None if it was not made by one."""
-        entry = self._recorded.get(id(answer))
-        return None if entry is None else entry[1:]
+    def of(self, answer: Tensor) -> _Recorded | None:
+        """Return how an answer was made by a normaliser; None if it was not."""
+        return self._recorded.get(id(answer))
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,7 @@ class AnswerForm:
         logits = [self._logits(fields_of(output)[key], recorded) for key in self.keys]
         if len(logits) > 1:
             return output, torch.stack(logits, -1)  # (B, T, 2)
-        return output, logits[0][:, None] if logits[0].ndim == 1 else logits[0]
+        return output, _with_classes(logits[0])
 
     def returned(self, logits: Tensor) -> Tensor:
         """Return the module's own answer for logits."""
@@ -142,7 +150,7 @@ class AnswerForm:
         if self.normaliser is None:
             return answer
         entry = None if recorded is None else recorded.of(answer)
-        return self.normaliser.logits(answer) if entry is None else entry[0]
+        return self.normaliser.logits(answer) if entry is None else entry.logits
 
 
 @dataclass(frozen=True)
@@ -172,36 +180,69 @@ def fields_of(output: Any) -> Mapping[FieldKey, Any]:
 def answer_keys(
     output: Any, named: FieldKey, name: str, *, extractive: bool, fits: Callable[[Tensor], bool]
 ) -> tuple[FieldKey, ...]:
-    """Return which field of a module's output is the answer, or which two; `fits`: the task can read it."""
-    fields = {  # which may be the answer
-        key: value
-        for key, value in fields_of(output).items()
-        if isinstance(value, Tensor) and value.is_floating_point() and 1 <= value.ndim <= 3  # a loss has no axes
-    }
-    described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
+    """Return which field of a module's output is the answer, or which two.
+
+    Args:
+        output: What the module returned.
+        named: The field that its owner names; None if none is named.
+        name: The class of the module, for errors.
+        extractive: Whether the task reads two fields, the logits of start and end.
+        fits: Whether the task can read a tensor, (B, C) or (B, T, C).
+
+    Raises:
+        InputError: If there is no field as named.
+        UnsupportedModelError: If no field can be the answer, or it is not clear which.
+    """
+    fields = {key: value for key, value in fields_of(output).items() if _may_be_answer(value)}
     if named is not None:
         if named not in fields:
-            raise InputError(f"{name} returns no {named!r} of one to three axes, but {described or _described(output)}")
+            returned = _described_fields(fields) or _described(output)
+            raise InputError(f"{name} returns no {named!r} of one to three axes, but {returned}")
         return (named,)
-    if {"start_logits", "end_logits"} <= fields.keys():
-        return "start_logits", "end_logits"
-    pairs = [key for key, value in fields.items() if value.ndim == 2]
-    if extractive and len(pairs) == 2 and fields[pairs[0]].shape == fields[pairs[1]].shape:
-        return tuple(pairs)
-    if None in fields or "logits" in fields:
-        return ("logits" if "logits" in fields else None,)
-    fitting = [key for key, value in fields.items() if fits(value[:, None] if value.ndim == 1 else value)]
-    if len(fitting) == 1 or len(fields) == 1:
-        return (*(fitting or fields),)
+    keys = _usual_keys(fields, extractive)
+    if keys:
+        return keys
     if not fields:
         raise UnsupportedModelError(
             f"{name} returns {_described(output)}; its logits must be a tensor of shape (texts, classes) or (texts, "
             "tokens, classes), alone, in a tuple, or in a mapping"
         )
+    if len(fields) == 1:
+        return tuple(fields)
+    fitting = [key for key, value in fields.items() if fits(_with_classes(value))]
+    if len(fitting) == 1:
+        return tuple(fitting)
     raise UnsupportedModelError(
-        f"{name} returns several tensors, and which of them is the answer is not clear: {described}; name it: "
-        f"output_field={next(iter(fitting or fields))!r}"
+        f"{name} returns several tensors, and which of them is the answer is not clear: {_described_fields(fields)}; "
+        f"name it: output_field={next(iter(fitting or fields))!r}"
     )
+
+
+def _with_classes(logits: Tensor) -> Tensor:
+    """Return logits with an axis of classes: (B,) becomes (B, 1)."""
+    return logits[:, None] if logits.ndim == 1 else logits
+
+
+def _described_fields(fields: Mapping[FieldKey, Tensor]) -> str:
+    """Return the names and shapes of fields."""
+    return ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
+
+
+def _may_be_answer(value: Any) -> bool:
+    """Return whether a field of an output can hold logits, (B,), (B, C) or (B, T, C); a loss has no axes."""
+    return isinstance(value, Tensor) and value.is_floating_point() and 1 <= value.ndim <= 3
+
+
+def _usual_keys(fields: Mapping[FieldKey, Tensor], extractive: bool) -> tuple[FieldKey, ...]:
+    """Return the field or fields that are the answer by their name, or as two alike; () if none are."""
+    if {"start_logits", "end_logits"} <= fields.keys():
+        return "start_logits", "end_logits"
+    matrices = [key for key, value in fields.items() if value.ndim == 2]
+    if extractive and len(matrices) == 2 and fields[matrices[0]].shape == fields[matrices[1]].shape:
+        return tuple(matrices)
+    if "logits" in fields:
+        return ("logits",)
+    return (None,) if None in fields else ()
 
 
 def answer_form(
@@ -210,47 +251,69 @@ def answer_form(
     """Return what a module returns: found by the operation that its answer comes from, or by the numbers.
 
     Probabilities are within 0 and 1 and sum to one. Of a single number, or another sum, only the operation tells.
+
+    Args:
+        run: Returns the module's output for an input, by its number.
+        keys: The field of the answer, or the two.
+        declared: What the module's owner says that the numbers are; None if nothing was said.
+        probes: How many inputs there are.
+
+    Raises:
+        InputError: If the numbers are not what was declared.
     """
     if declared in ("logits", "values"):
         return AnswerForm(keys, declared=declared)
     answers: list[Tensor] = []
-    recorded: list[tuple[Tensor, str] | None] = []
+    recorded: list[_Recorded | None] = []
     for number in range(probes):
         with _RecordedLogits() as record:
             output = run(number)
-        own_answers = [fields_of(output)[key] for key in keys]
-        answers += own_answers
-        recorded += map(record.of, own_answers)
-    names = {None if found is None else found[1] for found in recorded}
-    normaliser = NORMALISERS.get(next(iter(names)) or "") if len(names) == 1 else None
-    is_recorded = normaliser is not None and all(
-        found is not None and torch.allclose(normaliser.apply(found[0]).to(answer), answer, atol=1e-6)
-        for found, answer in zip(recorded, answers, strict=True)
-    )
-    normaliser = normaliser if is_recorded else _normaliser_by_numbers(answers, declared)
+        fields = fields_of(output)
+        answers += [fields[key] for key in keys]
+        recorded += [record.of(fields[key]) for key in keys]
+    recorded_normaliser = _recorded_normaliser(answers, recorded)
+    normaliser = recorded_normaliser or _normaliser_by_numbers(answers, declared)
     if declared is not None and (normaliser is None or normaliser.outputs != declared):
+        smallest, largest = min(float(a.min()) for a in answers), max(float(a.max()) for a in answers)
         raise InputError(
-            f"outputs={declared!r}, and the module returned numbers from {min(float(a.min()) for a in answers):.3g} to "
-            f"{max(float(a.max()) for a in answers):.3g}"
+            f"outputs={declared!r}, and the module returned numbers from {smallest:.3g} to {largest:.3g}"
             + ("" if normaliser is None else f", which are {normaliser.outputs}")
         )
-    return AnswerForm(keys, normaliser, is_recorded, declared)
+    return AnswerForm(keys, normaliser, recorded_normaliser is not None, declared)
+
+
+def _recorded_normaliser(answers: Sequence[Tensor], recorded: Sequence[_Recorded | None]) -> Normaliser | None:
+    """Return the function that made all answers of recorded logits; None unless one did."""
+    normaliser = None
+    for answer, entry in zip(answers, recorded, strict=True):
+        if entry is None or normaliser not in (None, NORMALISERS[entry.normaliser]):
+            return None
+        normaliser = NORMALISERS[entry.normaliser]
+        if not torch.allclose(normaliser.apply(entry.logits).to(answer), answer, atol=1e-6):
+            return None
+    return normaliser
 
 
 def _normaliser_by_numbers(answers: Sequence[Tensor], declared: Outputs | None) -> Normaliser | None:
     """Return what makes answers of logits, by the numbers alone; None for logits."""
     for name in ("softmax", "log_softmax", "sigmoid", "logsigmoid"):
         normaliser = NORMALISERS[name]
-        exclusive = normaliser.outcomes == "exclusive"
-        if declared not in (None, normaliser.outputs) or (declared is None and not exclusive):
-            continue
-        chances = [answer.double().exp() if normaliser.outputs == "log-probabilities" else answer for answer in answers]
-        within = all(bool(((chance >= 0) & (chance <= 1 + SUM_TOLERANCE)).all()) for chance in chances)
-        sums = torch.cat([chance.double().sum(-1).flatten() for chance in chances]) if exclusive else torch.ones(1)
-        several = chances[0].ndim > 1 and chances[0].shape[-1] > 1
-        if within and (several or not exclusive) and bool(((sums - 1).abs() < SUM_TOLERANCE).all()):
+        may_be = normaliser.outcomes == "exclusive" if declared is None else normaliser.outputs == declared
+        if may_be and _are_returned_by(normaliser, answers):
             return normaliser
     return None
+
+
+def _are_returned_by(normaliser: Normaliser, answers: Sequence[Tensor]) -> bool:
+    """Return whether numbers can be the output of a normaliser: within 0 and 1, exclusive ones with the sum one."""
+    chances = [answer.double().exp() if normaliser.outputs == "log-probabilities" else answer for answer in answers]
+    within = all(bool(((chance >= 0) & (chance <= 1 + SUM_TOLERANCE)).all()) for chance in chances)
+    if not within or normaliser.outcomes == "independent":
+        return within
+    if chances[0].ndim < 2 or chances[0].shape[-1] < 2:
+        return False
+    sums = torch.cat([chance.double().sum(-1).flatten() for chance in chances])
+    return bool(((sums - 1).abs() < SUM_TOLERANCE).all())
 
 
 def _described(output: Any) -> str:
@@ -267,39 +330,68 @@ Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
-    """Return what makes the arguments of a forward: token ids under its own name, and what else it has names for."""
+    """Return what makes the arguments of a forward: token ids under its own name, and what else it has names for.
+
+    Args:
+        model: The module.
+        settings: How its owner says that it is called.
+
+    Raises:
+        InputError: If the settings name an argument that the forward does not have.
+        UnsupportedModelError: If a plain module needs an argument that nothing gives.
+    """
     names, takes_any = forward_arguments(model)
     class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
     named_inputs = {*settings.input_names.values(), *settings.extra_inputs}
-    if (unknown := sorted(named_inputs - set(names))) and not takes_any:
+    unknown = sorted(named_inputs - set(names))
+    if unknown and not takes_any:
         raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
-    first = next((name for name in names if name not in named_inputs), "input_ids")
-    name_of = {"input_ids": "input_ids" if "input_ids" in names else first, **settings.input_names}
-    parameters = inspect.signature(model.forward).parameters
-    needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
-    missing = sorted(needed - named_inputs - {name_of["input_ids"], "attention_mask", "token_type_ids", "position_ids"})
-    if missing and is_plain:
-        raise UnsupportedModelError(
-            f"the forward of {class_name} needs {', '.join(missing)}: input_names={{'attention_mask': {missing[0]!r}}} "
-            f"says that it is what the tokenizer calls so, extra_inputs={{{missing[0]!r}: ...}} gives something else"
-        )
+    name_of = {"input_ids": _name_of_ids(names, named_inputs), **settings.input_names}
+    if is_plain:
+        _check_needed_arguments(model, names, {*named_inputs, name_of["input_ids"]})
 
     def arguments(inputs: Mapping[str, Any]) -> dict[str, Any]:
-        if absent := sorted(settings.extra_inputs.keys() - inputs.keys()):
+        absent = sorted(settings.extra_inputs.keys() - inputs.keys())
+        if absent:
             raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
         renamed = {name_of.get(name, name): value for name, value in inputs.items()}
-        any_value = takes_any and not is_plain  # settings, too
         return {
             name: value
             for name, value in renamed.items()
-            if name in names or any_value or (takes_any and isinstance(value, Tensor))
+            if name in names or (takes_any and (isinstance(value, Tensor) or not is_plain))
         }
 
     return arguments
 
 
+def _name_of_ids(names: Sequence[str], named_inputs: Collection[str]) -> str:
+    """Return the argument that is given token ids: `input_ids`, or the first that no other input is given to."""
+    if "input_ids" in names:
+        return "input_ids"
+    return next((name for name in names if name not in named_inputs), "input_ids")
+
+
+def _check_needed_arguments(model: nn.Module, names: Sequence[str], given_names: set[str]) -> None:
+    """Refuse a module whose forward needs an argument that nothing gives."""
+    parameters = inspect.signature(model.forward).parameters
+    needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
+    missing = sorted(needed - given_names - {"attention_mask", "token_type_ids", "position_ids"})
+    if missing:
+        raise UnsupportedModelError(
+            f"the forward of {type(model).__name__} needs {', '.join(missing)}: input_names={{'attention_mask': "
+            f"{missing[0]!r}}} says that it is what the tokenizer calls so, extra_inputs={{{missing[0]!r}: ...}} gives "
+            "something else"
+        )
+
+
 def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> None:
-    """Give a clone named inputs and an output with logits, as a transformers model has them."""
+    """Give a clone named inputs and an output with logits, as a transformers model has them.
+
+    Args:
+        model: A clone, which is changed.
+        form: Where its answer is in its output, and what it is.
+        arguments: Makes the arguments of its forward.
+    """
     is_plain = not isinstance(model, PreTrainedModel)
 
     def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:

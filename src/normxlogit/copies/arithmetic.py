@@ -20,6 +20,9 @@ from .trace import Call, trace
 EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "high": 2.0**-10, "medium": 2.0**-10, True: 2.0**-10}
 """The relative rounding of a factor, by the value of a setting that reduces the precision."""
 
+EXCLUDED = 1e4
+"""Logits below minus this are excluded outputs; some question-answering heads exclude the question's tokens so."""
+
 _lock = threading.Lock()
 _blocks = 0  # blocks of all threads that compute in full precision now
 _changed: list[tuple[Callable[[Any], None], Any, Any]] = []  # as `_reduced_settings` returns them
@@ -70,10 +73,6 @@ def _reduced_settings(*, convolutions: bool = False) -> list[tuple[Callable[[Any
     return [setting for setting in settings if setting[1] in EPS]
 
 
-EXCLUDED = 1e4
-"""Logits below minus this are excluded outputs; some question-answering heads exclude the question's tokens so."""
-
-
 def is_finite(values: Tensor) -> bool:
     """Return whether values hold neither NaN nor +inf, and not -inf alone, as heads exclude some outputs with -inf."""
     if not values.numel() or bool(values.sum(dtype=torch.float32).isfinite()):
@@ -121,19 +120,24 @@ def log_normaliser(logits: Tensor) -> Tensor:
 def non_finite_error(
     model: nn.Module, inputs: Mapping[str, Any], calls: list[Call] | None = None
 ) -> UnsupportedModelError:
-    """Return an error that names the module whose output first has NaN or infinity, in recorded calls or a new pass."""
+    """Return an error that names the module whose output first has NaN or infinity.
+
+    Args:
+        model: The model, of which a clone runs if there are no calls.
+        inputs: The inputs of the pass, (B, T).
+        calls: The calls of a recorded pass; None to record one.
+    """
     try:
         calls = trace(private_clone(model), inputs)[0] if calls is None else calls
     except Exception as error:  # the error is raised all the same, without the module's name
         reraise_out_of_memory(error)
         calls = []
-    first_call = min(
-        (call for call in calls if _returns_non_finite(call, inputs)), key=lambda call: call.end, default=None
-    )
-    where = "in its head" if first_call is None else f"first in what {first_call.path or 'the model itself'} returns"
-    cause = "; load the model in float32 or bfloat16 if it overflows, and check its weights"
-    if first_call is not None:
-        for name, weight in model.get_submodule(first_call.path).named_parameters(recurse=False):
+    broken_calls = [call for call in calls if _returns_non_finite(call, inputs)]
+    where, cause = "in its head", "; load the model in float32 or bfloat16 if it overflows, and check its weights"
+    if broken_calls:
+        path = min(broken_calls, key=lambda call: call.end).path
+        where = f"first in what {path or 'the model itself'} returns"
+        for name, weight in model.get_submodule(path).named_parameters(recurse=False):
             if type(weight) is nn.Parameter and not weight.is_meta and not weight.isfinite().all():
                 cause = f", whose {name} is not finite: the weights are broken"
     return UnsupportedModelError(f"{type(model).__name__} answers with NaN or infinite values, {where}{cause}")

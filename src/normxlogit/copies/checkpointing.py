@@ -22,6 +22,11 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
     """Let modules, none inside another, save nothing in the block, and run again, each in `around`, when needed.
 
     The copy is used by no other pass while the graph is there.
+
+    Args:
+        copy: The copy.
+        paths: The modules.
+        around: A context in which each runs again.
     """
     latest: dict[Any, list[Tensor]] = {}
     with ExitStack() as stack:

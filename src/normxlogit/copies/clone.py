@@ -20,6 +20,9 @@ from .snapshot import TABLES
 MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
 """Containers that a forward pass may change; a copy has its own."""
 
+REBOUND = (types.FunctionType, types.MethodType, functools.partial, tuple)
+"""Values that may refer to modules."""
+
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """Return the model inside a compiled or PEFT-wrapped one; adapters stay where they were injected."""
@@ -61,26 +64,25 @@ def clone(model: nn.Module) -> nn.Module:
     """Return a structural copy of a model, in evaluation mode: its modules are copied, its tensors are shared.
 
     What was compiled is plain again, for hooks to be seen.
+
+    Args:
+        model: Any module; it is only read.
+
+    Raises:
+        UnsupportedModelError: If hooks are on what `torch.compile` put around a module.
     """
-    copies: dict[int, Any] = {}  # by the id of the original
-    configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
     # A compiled module and the one inside it have the same copy.
     module_and_uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
+    copies: dict[int, Any] = {}  # by the id of the original
     for original in {id(inner): inner for _, inner in module_and_uncompiled}.values():
-        copied = copies[id(original)] = original.__class__.__new__(original.__class__)
-        copied.__dict__.update(
-            (name, value.copy() if name in TABLES and isinstance(value, dict) else value)
-            for name, value in original.__dict__.items()
-        )
-    copied_modules = list(copies.values())
+        copies[id(original)] = _shallow_copy(original)
+    tables: list[dict[str, Any]] = [module.__dict__ for module in copies.values()]
     for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
-    tables: list[dict[str, Any]] = [module.__dict__ for module in copied_modules]
-    for name, value in itertools.chain.from_iterable(table.items() for table in tables):
-        if type(value) in MUTABLE_CONTAINERS and name not in TABLES:
-            _rebind_container(value, copies)
+    _copy_containers(tables, copies)
     _leave_inference_mode(tables)
+    configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
     for attributes in tables:
         attributes["_modules"] = {name: copies.get(id(child)) for name, child in attributes["_modules"].items()}
         attributes["training"] = False
@@ -90,16 +92,36 @@ def clone(model: nn.Module) -> nn.Module:
         for name, value in attributes.items():
             if isinstance(value, PretrainedConfig):
                 attributes[name] = _copy_config(value, attributes, configs, from_transformers)
-            elif name in ("_forward_hooks", "_forward_pre_hooks") and value:
-                attributes[name] = type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
-            elif name in TABLES:
-                continue  # it refers to no module of the original
-            elif id(value) in copies or isinstance(
-                value, (types.FunctionType, types.MethodType, functools.partial, tuple)
-            ):
-                attributes[name] = _rebind_container(value, copies)
+            else:
+                attributes[name] = _rebind_attribute(name, value, copies)
     model_copy: nn.Module = copies[id(model)]
     return model_copy
+
+
+def _copy_containers(tables: list[dict[str, Any]], copies: dict[int, Any]) -> None:
+    """Enter a copy of each container that is an attribute of a module, which several modules may share."""
+    for name, value in itertools.chain.from_iterable(table.items() for table in tables):
+        if type(value) in MUTABLE_CONTAINERS and name not in TABLES:
+            _rebind_container(value, copies)
+
+
+def _shallow_copy(module: nn.Module) -> nn.Module:
+    """Return a module of the same class with the same attributes, and tables of its own."""
+    copied = module.__class__.__new__(module.__class__)
+    for name, value in module.__dict__.items():
+        copied.__dict__[name] = value.copy() if name in TABLES and isinstance(value, dict) else value
+    return copied
+
+
+def _rebind_attribute(name: str, value: Any, copies: dict[int, Any]) -> Any:
+    """Return an attribute of a copied module, in which modules of the original are replaced by their copies."""
+    if name in ("_forward_hooks", "_forward_pre_hooks"):
+        return type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
+    if name in TABLES:  # it refers to no module of the original
+        return value
+    if id(value) in copies or isinstance(value, REBOUND):
+        return _rebind_container(value, copies)
+    return value
 
 
 def _leave_inference_mode(tables: list[dict[str, Any]]) -> None:
@@ -133,7 +155,12 @@ def _copy_config(
 
 
 def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
-    """Replace the forward of a clone, and of later clones of it, by a function that is given its own and the inputs."""
+    """Replace the forward of a clone, and of later clones of it, by a function that is given its own and the inputs.
+
+    Args:
+        model: A clone, which is changed.
+        forward: Called with the clone's own forward, and the inputs.
+    """
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
     original = model.__dict__.get(name)
     if original is None:
@@ -161,12 +188,7 @@ def _uncompiled(module: nn.Module) -> nn.Module:
 
 def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
     """Return a value, such as a bound method, with copies for modules; a compiled function is plain again."""
-    if isinstance(value, types.FunctionType) and "_torchdynamo_orig_callable" in value.__dict__:
-        while isinstance(value, types.FunctionType):  # down to the method that was compiled
-            inner = value.__dict__.get("_torchdynamo_orig_callable") or value.__dict__.get("__wrapped__")
-            if inner is None:
-                break
-            value = inner
+    value = _uncompiled_function(value)
     if id(value) in copies:
         return copies[id(value)]
     if isinstance(value, types.MethodType):
@@ -182,21 +204,37 @@ def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
     return _rebind_closure(value, copies) if isinstance(value, types.FunctionType) else value
 
 
+def _uncompiled_function(value: Any) -> Any:
+    """Return the method inside a function that `torch.compile` made; anything else unchanged."""
+    inner = value
+    if isinstance(value, types.FunctionType) and "_torchdynamo_orig_callable" not in value.__dict__:
+        return value
+    while isinstance(inner, types.FunctionType):
+        value = inner
+        inner = value.__dict__.get("_torchdynamo_orig_callable") or value.__dict__.get("__wrapped__")
+    return value if inner is None else inner
+
+
 def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> types.FunctionType:
     """Return a function with a closure and defaults that refer to the copies."""
-    filled_cells = [cell for cell in function.__closure__ or () if cell_content(cell) is not None]
-    contents = (*map(cell_content, filled_cells), *(function.__defaults__ or ()))
+    cells, defaults = function.__closure__ or (), function.__defaults__ or ()
+    contents = (*map(cell_content, cells), *defaults)
     owners = (content.__self__ if isinstance(content, types.MethodType) else content for content in contents)
     if not any(id(owner) in copies for owner in owners):
         return function
-    new_cells = {id(cell): types.CellType(_rebind(cell_content(cell), copies)) for cell in filled_cells}
-    closure = tuple(new_cells.get(id(cell), cell) for cell in function.__closure__ or ())
-    defaults = tuple(_rebind(part, copies) for part in function.__defaults__ or ()) or None
-    copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, defaults, closure)
+    closure = tuple(_rebind_cell(cell, copies) for cell in cells)
+    new_defaults = tuple(_rebind(part, copies) for part in defaults) or None
+    copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, new_defaults, closure)
     copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, function.__qualname__
     copied.__module__ = function.__module__
     copied.__dict__.update(function.__dict__)
     return copied
+
+
+def _rebind_cell(cell: types.CellType, copies: dict[int, Any]) -> types.CellType:
+    """Return a cell of a closure with its content rebound; an empty one is shared."""
+    content = cell_content(cell)
+    return cell if content is None else types.CellType(_rebind(content, copies))
 
 
 def cell_content(cell: types.CellType) -> Any:

@@ -12,7 +12,26 @@ from ..errors import InputError
 
 Result = TypeVar("Result")
 
-PHRASES = ("DefaultCPUAllocator", "can't allocate memory")  # in torch's errors that have no class of their own
+PHRASES = ("DefaultCPUAllocator", "can't allocate memory")
+"""What torch's errors for too little memory say that have no class of their own."""
+
+GRAPH_MEMORY = 4
+"""How many times the memory of a plain pass one takes whose graph is kept for a backward pass."""
+
+MOST_TOKENS = 8192
+"""Most tokens of a plain pass by default on a CPU, where more are not faster."""
+
+MOST_TOKENS_ON_ACCELERATORS = 65_536
+"""Most tokens on other devices: the more tokens, the fewer kernels are launched for each."""
+
+FEWEST_TOKENS = 1024
+"""Fewest tokens: the estimate is a rough one, and too large a batch is split."""
+
+SHARE_OF_MEMORY = 0.5
+"""Share of the free memory for the states of a pass, by the estimate."""
+
+KEPT_OF_LAYER = 1.5
+"""What a graph keeps for a token, in widths of all linear maps: BERT and Llama keep 1.4 of them."""
 
 
 def out_of_memory(error: BaseException | None) -> bool:
@@ -77,17 +96,15 @@ def enough_memory(purpose: str) -> Iterator[None]:
 
 # --- how many tokens a forward pass can have ------------------------------------------------------------------------
 
-GRAPH_MEMORY = 4  # how many times the memory of a plain pass one takes whose graph is kept for a backward pass
-
-MOST_TOKENS = 8192  # of a plain pass by default on a CPU, where more are not faster
-MOST_TOKENS_ON_ACCELERATORS = 65_536  # the more tokens, the fewer kernels are launched for each
-FEWEST_TOKENS = 1024  # the estimate is a rough one, and too large a batch is split
-SHARE_OF_MEMORY = 0.5  # of the free memory, for the states of a pass by the estimate
-KEPT_OF_LAYER = 1.5  # by a graph for a token, times the widths of all linear maps: BERT and Llama keep 1.4 of them
-
 
 def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) -> int:
-    """Return how many tokens a plain pass can have in the free memory; `vocabulary`: a language model's, or 0."""
+    """Return how many tokens a plain pass can have in the free memory; `vocabulary`: a language model's, or 0.
+
+    Args:
+        module: The model.
+        device: Where it runs.
+        vocabulary: How many logits a language model has; 0 for others.
+    """
     free = free_memory(device)
     if free is None:
         return MOST_TOKENS

@@ -5,7 +5,7 @@ for one pass. The backward pass outlives it: what runs again in it, under gradie
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,15 +13,27 @@ from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from .clone import clone
 from .snapshot import Snapshot
 
-MAX_PRIVATE_ELEMENTS = 1_000_000  # of a buffer that a private clone copies; larger ones are quantised weights
+MAX_PRIVATE_ELEMENTS = 1_000_000
+"""Elements of the largest buffer that a private clone copies; larger ones are quantised weights."""
+
 MAX_IDLE_COPIES = 8
 
+RUNNING = "_normxlogit_running"
+"""Attribute that marks a copy while it runs."""
+
 Model = TypeVar("Model", bound=nn.Module)
+
+Inputs = Mapping[str, Any]
+"""The arguments of a forward pass, by name; (B, ...) each, if they are tensors."""
+
+States = tuple[Tensor, ...]
+"""The embedding layer's output and each layer's, (B, T, H)."""
 
 
 class PooledCopy(Generic[Model]):
@@ -80,6 +92,10 @@ class Pool(Generic[Model]):
                 self._idle.append(pooled)
 
 
+ModelPool = Pool[PreTrainedModel]
+"""Clones of a model of transformers, or of a module that was given the form of one."""
+
+
 def constant_clone(model: Model) -> Model:
     """Return a private clone whose weights, on the model's own storage, are constants: no graph is built for them."""
     copied, constants = private_clone(model), dict[int, nn.Parameter]()
@@ -110,8 +126,6 @@ Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Instead = Callable[..., Any]
 """Called instead of a module, with the module's own call (with the owner's hooks) and the arguments."""
 
-RUNNING = "_normxlogit_running"  # marks a copy while it runs
-
 
 @dataclass(frozen=True)
 class Site:
@@ -135,7 +149,13 @@ class Pass:
         return value[-1] if site is not None and site.call == 0 and value else value
 
     def record(self, site: Site, count: int, value: Any) -> None:
-        """Record a value if it belongs to the call that the site names."""
+        """Record a value if it belongs to the call that the site names.
+
+        Args:
+            site: What is recorded.
+            count: Which call of its module it is, counted from 1.
+            value: The value.
+        """
         if site.call == 0:
             self.recorded.setdefault(site, []).append(value)
         elif site.call == count:
@@ -148,75 +168,98 @@ class _Stop(BaseException):
 
 def run(
     copy: nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     *,
-    record: Iterable[Site] = (),  # a value that is replaced is recorded after its replacement
+    record: Iterable[Site] = (),
     replace: Mapping[Site, Replace] | None = None,
-    instead: Mapping[str, Instead] | None = None,  # by path; the module runs only if the function calls it
-    stop: Site | None = None,  # where the pass ends; that, too, is recorded
-    call: Callable[..., Any] | None = None,  # a function to call instead of the copy, such as one of its layers
+    instead: Mapping[str, Instead] | None = None,
+    stop: Site | None = None,
+    call: Callable[..., Any] | None = None,
 ) -> Pass:
-    """Run one forward pass of a copy, which nothing else runs meanwhile."""
+    """Run one forward pass of a copy, which nothing else runs meanwhile.
+
+    Args:
+        copy: The copy, which is as it was after the pass.
+        inputs: The arguments of its forward, by name.
+        record: What is recorded; a value that is replaced is recorded after its replacement.
+        replace: Functions that change the output of a module.
+        instead: Functions that are called instead of a module, by its path; it runs only if the function calls it.
+        stop: Where the pass ends; that, too, is recorded.
+        call: A function to call instead of the copy, such as one of its layers.
+
+    Returns:
+        The output, None if the pass was stopped, and what was recorded.
+
+    Raises:
+        RuntimeError: If the copy runs already.
+    """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
-    result, replace, instead = Pass(), replace or {}, instead or {}
+    result = Pass()
     with contextlib.ExitStack() as stack, contextlib.suppress(_Stop):
         stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())  # a model that failed may have left it switched
         copy.__dict__[RUNNING] = True
         stack.callback(copy.__dict__.pop, RUNNING)
-        sites = list(dict.fromkeys(record if stop is None else (*record, stop)))
-        hooked = dict.fromkeys(site.path for site in (*replace, *sites))
-        modules = {path: copy.get_submodule(path) for path in {*hooked, *instead}}
-        for path in hooked:
-            module_sites = [site for site in sites if site.path == path]
-            replacements = [(site.call, function) for site, function in replace.items() if site.path == path]
-            for handle in _register_hooks(modules[path], module_sites, replacements, stop, result):
-                stack.callback(handle.remove)
-        for path, function in instead.items():
-            module = modules[path]
-            if "_call_impl" in module.__dict__:
-                raise RuntimeError(f"something is called instead of {path} under another path already")
-            # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
-            module.__dict__["_call_impl"] = partial(function, module._call_impl)
-            stack.callback(module.__dict__.pop, "_call_impl")
+        hooks: dict[str, _Hooks] = {}
+        for site, function in (replace or {}).items():
+            hooks.setdefault(site.path, _Hooks(result, stop)).replacements.append((site.call, function))
+        for site in dict.fromkeys(record if stop is None else (*record, stop)):
+            hooks.setdefault(site.path, _Hooks(result, stop)).sites.append(site)
+        for path, hooks_of_module in hooks.items():
+            hooks_of_module.register(copy.get_submodule(path), stack)
+        for path, function in (instead or {}).items():
+            _call_instead(copy.get_submodule(path), path, function, stack)
         with without_autocast(inputs):
             result.output = (copy if call is None else call)(**inputs)
     return result
 
 
-def _register_hooks(
-    module: nn.Module,
-    sites: Collection[Site],
-    replacements: Collection[tuple[int, Replace]],
-    stop: Site | None,
-    result: Pass,
-) -> list[Any]:
-    """Register the hooks of one module, which record into `result`; return their handles."""
-    input_sites, output_sites = [site for site in sites if site.is_input], [site for site in sites if not site.is_input]
-    calls_begun = calls_ended = 0
+def _call_instead(module: nn.Module, path: str, function: Instead, stack: contextlib.ExitStack) -> None:
+    """Let a function be called instead of a module until an exit stack is closed."""
+    if "_call_impl" in module.__dict__:
+        raise RuntimeError(f"something is called instead of {path} under another path already")
+    # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
+    module.__dict__["_call_impl"] = partial(function, module._call_impl)
+    stack.callback(module.__dict__.pop, "_call_impl")
 
-    def on_call(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        nonlocal calls_begun
-        calls_begun += 1
-        for site in input_sites:
-            result.record(site, calls_begun, main_input(args, kwargs))
-            _stop_at(site, calls_begun, stop)
 
-    def on_return(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        nonlocal calls_ended
-        calls_ended += 1
-        for call, replace in replacements:
-            changed = replace(output, args, kwargs) if call in (0, calls_ended) else None
+@dataclass
+class _Hooks:
+    """The hooks of one module, which record into `result`."""
+
+    result: Pass
+    stop: Site | None
+    sites: list[Site] = field(default_factory=list)  # what is recorded
+    replacements: list[tuple[int, Replace]] = field(default_factory=list)  # by the call that they change, 0 for all
+    calls_begun: int = 0
+    calls_ended: int = 0
+
+    def register(self, module: nn.Module, stack: contextlib.ExitStack) -> None:
+        """Register the hooks until an exit stack is closed."""
+        if any(site.is_input for site in self.sites):
+            stack.callback(module.register_forward_pre_hook(self.on_call, with_kwargs=True).remove)
+        if self.replacements or not all(site.is_input for site in self.sites):
+            stack.callback(module.register_forward_hook(self.on_return, with_kwargs=True).remove)
+
+    def on_call(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record the module's main input."""
+        self.calls_begun += 1
+        for site in self.sites:
+            if site.is_input:
+                self.result.record(site, self.calls_begun, main_input(args, kwargs))
+                _stop_at(site, self.calls_begun, self.stop)
+
+    def on_return(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Replace the module's output, and record it."""
+        self.calls_ended += 1
+        for call, replace in self.replacements:
+            changed = replace(output, args, kwargs) if call in (0, self.calls_ended) else None
             output = output if changed is None else changed
-        for site in output_sites:
-            result.record(site, calls_ended, output)
-            _stop_at(site, calls_ended, stop)
+        for site in self.sites:
+            if not site.is_input:
+                self.result.record(site, self.calls_ended, output)
+                _stop_at(site, self.calls_ended, self.stop)
         return output
-
-    handles = [module.register_forward_pre_hook(on_call, with_kwargs=True)] if input_sites else []
-    if output_sites or replacements:
-        handles.append(module.register_forward_hook(on_return, with_kwargs=True))
-    return handles
 
 
 def _stop_at(site: Site, count: int, stop: Site | None) -> None:
@@ -228,22 +271,27 @@ def _stop_at(site: Site, count: int, stop: Site | None) -> None:
 # --- the model's own precision --------------------------------------------------------------------------------------
 
 
-def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+def without_autocast(inputs: Inputs) -> contextlib.AbstractContextManager[Any]:
     """Disable autocast inside the block, for the device of the inputs."""
     if not torch._C._is_any_autocast_enabled():  # a mode that records the pass would see the device being asked for
         return contextlib.nullcontext()
     return torch.autocast(_device_of(inputs), enabled=False)
 
 
-def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
-    """Return a note if the caller has enabled autocast, in which the model's outputs would differ."""
+def autocast_note(inputs: Inputs, dtype: torch.dtype | None) -> tuple[str, ...]:
+    """Return a note if the caller has enabled autocast, in which the model's outputs would differ.
+
+    Args:
+        inputs: The inputs, on the model's device.
+        dtype: The precision of the model; None if it is not known.
+    """
     if not torch.is_autocast_enabled(_device_of(inputs)):
         return ()
     precision = "" if dtype is None else f", {str(dtype).removeprefix('torch.')}"
     return (f"explained in the model's own precision{precision}; in autocast, which is on here, it answers otherwise",)
 
 
-def _device_of(inputs: Mapping[str, Any]) -> str:
+def _device_of(inputs: Inputs) -> str:
     """Return the type of the inputs' device."""
     return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
 
@@ -294,7 +342,12 @@ def tensor_of(output: Any) -> Tensor | None:
 
 
 def with_tensor(output: Any, tensor: Tensor) -> Any:
-    """Return a module's output with its main tensor replaced, see `tensor_of`."""
+    """Return a module's output with its main tensor replaced, see `tensor_of`.
+
+    Args:
+        output: A tensor, a tuple or list that begins with one, or a `ModelOutput`.
+        tensor: The replacement.
+    """
     if isinstance(output, ModelOutput):
         return type(output)(**{**output, "last_hidden_state": tensor})
     if not isinstance(output, tuple | list):
@@ -318,7 +371,7 @@ def hidden_of(output: Any) -> Tensor | None:
     return hidden if hidden is not None and hidden.ndim == 3 else None
 
 
-def states_of(output: Any) -> tuple[Tensor, ...] | None:
+def states_of(output: Any) -> States | None:
     """Return the `hidden_states` in a model's output, those of the decoder if it has one; None if there are none."""
     if not isinstance(output, Mapping):
         return None

@@ -2,7 +2,7 @@
 
 import dataclasses
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,9 @@ CONTAINERS = (dict, list, set, tuple)
 
 PLAIN_TYPES = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
 
-NOT_COMPARED = (Tensor, nn.Module, types.ModuleType)  # but by identity
+NOT_COMPARED = (Tensor, nn.Module, types.ModuleType)
+"""Values that are compared by identity."""
+
 NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "torch.", "transformers.cache_utils")
 """Packages whose objects change themselves in passes, or do not affect outputs."""
 
@@ -35,26 +37,46 @@ class Snapshot:
         """Copy all containers as they are."""
         self._before = [container.copy() for container in self._containers]
         tables = [container for container in self._containers if isinstance(container, dict)]
-        tensors = [(table, key, value) for table in tables for key, value in table.items() if isinstance(value, Tensor)]
-        self._single_elements = [named for named in tensors if named[2].numel() < 2]  # which are equal by their value
+        entries = [entry for table in tables for entry in _tensor_entries(table)]
+        self._single_elements = [entry for entry in entries if entry.tensor.numel() < 2]  # equal by their value
         # Copies of tensors that were created in inference mode share the storage, but are other tensors.
-        self._storage_addresses = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
+        in_inference_mode = (entry.tensor for entry in entries if entry.tensor.is_inference())
+        self._storage_addresses = [(tensor, tensor.data_ptr()) for tensor in in_inference_mode]
 
     def unchanged(self) -> bool:
         """Return whether nothing changed except modes, values of weights and transformers' own recording hooks."""
-        if any(value.data_ptr() != address for value, address in self._storage_addresses):
+        if any(tensor.data_ptr() != address for tensor, address in self._storage_addresses):
             return False
         if list(map(type, self._modules)) != self._classes:
             return False
         if _equal_contents(self._containers, self._before):
-            return all(table.get(name) is value for table, name, value in self._single_elements)
+            return not any(entry.is_replaced for entry in self._single_elements)
         # The fast comparison of whole dictionaries, in C, counts what is harmless as a change.
         current, earlier = (list(map(_without_harmless, each)) for each in (self._containers, self._before))
-        singles = (named for named in self._single_elements if not named[2].is_meta)
-        if not _equal_contents(current, earlier) or any(table.get(name) is not value for table, name, value in singles):
+        if not _equal_contents(current, earlier):
+            return False
+        if any(entry.is_replaced for entry in self._single_elements if not entry.tensor.is_meta):
             return False
         self._remember()
         return True
+
+
+class _TensorEntry(NamedTuple):
+    """A tensor in a table."""
+
+    table: dict[Any, Any]
+    key: Any
+    tensor: Tensor
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the table holds another tensor now."""
+        return self.table.get(self.key) is not self.tensor
+
+
+def _tensor_entries(table: dict[Any, Any]) -> list[_TensorEntry]:
+    """Return the tensors that a table holds."""
+    return [_TensorEntry(table, key, value) for key, value in table.items() if isinstance(value, Tensor)]
 
 
 def _equal_contents(current: Any, earlier: Any) -> bool:

@@ -17,7 +17,8 @@ from .run import Site, hidden_of, main_input, run, tensor_of
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
 
-BATCH_FIRST: Axes = (0, 1, 2)  # the axes of a state of shape (B, T, H)
+BATCH_FIRST: Axes = (0, 1, 2)
+"""The axes of a state of shape (B, T, H)."""
 
 
 @dataclass
@@ -50,7 +51,15 @@ class Call:
 
 
 def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], ModelOutput]:
-    """Run a copy once and record every call of every module, in the order in which they began."""
+    """Run a copy once and record every call of every module, in the order in which they began.
+
+    Args:
+        model: The copy.
+        inputs: The arguments of its forward, by name.
+
+    Returns:
+        The calls, and the model's output with its hidden states.
+    """
     calls: list[Call] = []
     running: list[Call] = []
     ended, numbers = itertools.count(), Counter[str]()
@@ -91,7 +100,12 @@ def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
 
 
 def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
-    """Return the order of axes in which a tensor starts with the values of a reference, (B, T, H); None for none."""
+    """Return the order of axes in which a tensor starts with the values of a reference, (B, T, H); None for none.
+
+    Args:
+        tensor: A tensor that may hold more positions behind those of the reference; None for none.
+        reference: The values, (B, T, H).
+    """
     if tensor is reference:
         return tuple(range(reference.ndim))
     if tensor is None or tensor.device != reference.device or tensor.dtype != reference.dtype:

@@ -1,9 +1,9 @@
 """The commands that explain a corpus, and sum up what was explained."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,12 @@ from ..long_runs.console import GoldLabelsOption
 from ..long_runs.tables import Format
 from ..results.units.characters import one_line
 from ..results.units.kinds import PartKind, SourceKind
+
+if TYPE_CHECKING:
+    from .jobs import Job
+    from .ray_engine import Cluster
+    from .run import Progress
+
 
 ROWS, ANSWERS, SPEED = "Rows and columns", "Completions, answers and conversations", "Speed and Ray"
 """Panels of the help."""
@@ -165,33 +171,22 @@ def attribute(
         "verify": options.verified_units(verify),
     }
     options.check_targets(target, all_labels)
-    if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
-        raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
     with quiet():
         from ..tasks.targets import typed_targets
-        from .folder import Folder
-        from .jobs import JOBS, Predictions, fields_of
+        from .jobs import Predictions
         from .local import limit_cached_kernels
         from .run import attribute as run
 
-        kind = next(each for each in JOBS if each.__name__.lower() == job)
-        names = dict.fromkeys(name for each in JOBS for name in fields_of(each))
-        job_settings = {name: arguments[name] for name in names if arguments.get(name) is not None}
+        cluster = _cluster(engine, num_workers, num_gpus_per_worker, ray_address)
+        kind, job_settings = _job_and_settings(job, arguments)
         job_settings |= _columns(column or ())
-        if unused := [name for name in job_settings if name not in fields_of(kind)]:
-            owners = [f"--job {each.__name__.lower()}" for each in JOBS if unused[0] in fields_of(each)]
-            raise InputError(f"{_option_of(unused[0])} is for {' or '.join(owners) or 'no job'}, not for {job}")
+        _check_settings(kind, job_settings)
         limit_cached_kernels()
-        if engine == "ray" and device == options.AUTO:
+        if cluster is not None and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
         if kind is Predictions:
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
-        cluster = None
-        if engine == "ray":
-            from .ray_engine import Cluster
-
-            cluster = Cluster(num_workers, num_gpus_per_worker, ray_address)
         shared = ("id_column", "keep_text", "input_format", "shard_rows", "max_errors", "engine", "method")
         settings = {name: arguments[name] for name in shared} | {"keep": keep or (), "cluster": cluster}
         try:
@@ -199,14 +194,54 @@ def attribute(
         except KeyboardInterrupt:
             sys.stderr.write(f"stopped; the same command resumes {output}\n")
             raise typer.Exit(130) from None
-        manifest = Folder(output).read_manifest()
-        text_column = None if manifest is None else manifest.settings.get("text_column")
-    failures = (
-        f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}" if finished.errors else ""
-    )
-    fresh = "" if finished.fresh == finished.rows else f" ({finished.fresh:,} now)"
-    of_column = "" if text_column is None or "text_column" in job_settings else f" of the column {text_column!r}"
-    write(f"{output}: {finished.rows:,} rows{of_column}{fresh}{failures}\n")
+        write(_report(output, finished, job_settings))
+
+
+def _cluster(engine: str, workers: int, gpus: float, address: str | None) -> "Cluster | None":
+    """Return the resources of the Ray engine, None for the local one; refuse its options beside the local one."""
+    if engine == "ray":
+        from .ray_engine import Cluster
+
+        return Cluster(workers, gpus, address)
+    if workers != 1 or gpus or address:
+        raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
+    return None
+
+
+def _job_and_settings(job: str, arguments: Mapping[str, Any]) -> tuple[type["Job"], dict[str, Any]]:
+    """Return the class of a job, and those of the arguments of the command that are settings of any job."""
+    from .jobs import JOBS, fields_of
+
+    kind = next(each for each in JOBS if each.__name__.lower() == job)
+    names = dict.fromkeys(name for each in JOBS for name in fields_of(each))
+    return kind, {name: arguments[name] for name in names if arguments.get(name) is not None}
+
+
+def _check_settings(kind: type["Job"], settings: Mapping[str, Any]) -> None:
+    """Refuse settings that are of other jobs, or of none."""
+    from .jobs import JOBS, fields_of
+
+    unused = [name for name in settings if name not in fields_of(kind)]
+    if unused:
+        owners = [f"--job {each.__name__.lower()}" for each in JOBS if unused[0] in fields_of(each)]
+        owned = " or ".join(owners) or "no job"
+        raise InputError(f"{_option_of(unused[0])} is for {owned}, not for {kind.__name__.lower()}")
+
+
+def _report(output: str, finished: "Progress", job_settings: Mapping[str, Any]) -> str:
+    """Return the line that says what a run has written."""
+    from .folder import Folder
+
+    line = f"{output}: {finished.rows:,} rows"
+    manifest = Folder(output).read_manifest()
+    text_column = None if manifest is None else manifest.settings.get("text_column")
+    if text_column is not None and "text_column" not in job_settings:
+        line += f" of the column {text_column!r}"
+    if finished.fresh != finished.rows:
+        line += f" ({finished.fresh:,} now)"
+    if finished.errors:
+        line += f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}"
+    return f"{line}\n"
 
 
 def summarize(

@@ -93,8 +93,11 @@ class Folder:
 
     def refuse_inside(self, inputs: Any) -> None:
         """Refuse an output folder inside an input folder: its shards would be input rows of the next run."""
-        names = [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ()
-        for path in (Path(name).resolve() for name in names if self.local and isinstance(name, str | Path)):
+        if isinstance(inputs, str | Path):
+            inputs = [inputs]
+        if not self.local or not isinstance(inputs, Sequence):
+            return
+        for path in (Path(name).resolve() for name in inputs if isinstance(name, str | Path)):
             if path.is_dir() and Path(self.path).resolve().is_relative_to(path):
                 raise DataError(f"{self.location} lies in {path}, which is read as a whole; give another --output")
 

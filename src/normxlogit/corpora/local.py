@@ -27,6 +27,12 @@ def run_local(
     """Explain shards on this machine.
 
     While the model reads a shard, the next is tokenised, the one after that is read, and the one before written.
+
+    Args:
+        worker: Explains the rows.
+        folder: Where shards are written.
+        run_digest: The digest of the run, which the shards carry.
+        shards: The shards that are left.
     """
     worker.model.refresh()
     first_copy = worker.model.copy

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import DataError, NormXLogitError, reason_of
 from ..explainer import Explainer
@@ -37,18 +38,25 @@ def run_ray(
 
     This process reads the input and sends each actor shards, which it explains and writes. An actor that dies is
     started again and given its shards again, which it writes under the same names.
+
+    Args:
+        explainer: Explains the rows; each actor gets a copy.
+        settings: What is explained, and how.
+        folder: The folder that is written to.
+        run: The digest of the run, which the shards carry.
+        shards: The shards that are left.
+        cluster: The resources.
+
+    Yields:
+        Each written shard, in any order, with the share of the input read with it.
+
+    Raises:
+        DataError: If Ray does not start, or fails.
     """
     ray = optional_module("ray", "the engine 'ray' needs Ray: pip install 'normxlogit[ray]'")
     started_here = not ray.is_initialized()
     if started_here:
-        alone = cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
-        cores = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if alone else {}
-        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **cores}
-        try:
-            ray.init(address=cluster.address, **options)
-        except Exception as error:  # a node that takes too long to start raises nothing more special
-            reason = reason_of(error)
-            raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
+        _start(ray, cluster)
     resources: dict[str, float | None] = {"num_cpus": 0 if cluster.gpus else 1, "num_gpus": cluster.gpus or None}
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
     actor = ray.remote(max_restarts=-1, max_task_retries=-1, **resources)(Actor)
@@ -69,6 +77,17 @@ def run_ray(
             ray.kill(each)
         if started_here:
             ray.shutdown()
+
+
+def _start(ray: Any, cluster: Cluster) -> None:
+    """Connect to a cluster, or start one on this machine."""
+    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    if cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ:
+        options["num_cpus"] = max(cluster.workers, os.cpu_count() or 1)
+    try:
+        ray.init(address=cluster.address, **options)
+    except Exception as error:  # a node that takes too long to start raises nothing more special
+        raise DataError(f"Ray did not start: {reason_of(error)}; try again, or take the local engine") from None
 
 
 class Actor:

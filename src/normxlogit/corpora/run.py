@@ -1,6 +1,6 @@
 """`attribute`, which runs or resumes a corpus run."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
 from .rows.reading import columns_of_text, open_source
-from .rows.shards import WrittenShard, left_shards
+from .rows.shards import Shard, WrittenShard, left_shards
 from .worker import Settings, Worker
 
 if TYPE_CHECKING:
@@ -144,7 +144,6 @@ def attribute(
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
-    keep = [keep] if isinstance(keep, str) else keep
     job = Predictions() if job is None else job
     if not isinstance(job, Job):
         raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
@@ -153,10 +152,9 @@ def attribute(
     source = open_source(inputs, input_format, files=media)
     names = source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
-    columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
+    columns = replace(job.columns(media=media), id=id_column, keep=(keep,) if isinstance(keep, str) else tuple(keep))
     columns.check(names, CORPUS[job.kind or model.task.result_kind])
-    of_source = source.class_names()
-    columns = replace(columns, class_names={name: of_source[name] for name in columns.names if name in of_source})
+    columns = replace(columns, class_names=_items_of(source.class_names(), columns.names))
     text_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
@@ -171,9 +169,7 @@ def attribute(
         totals = Progress.after(written.values())
         shards = left_shards(source, columns, shard_rows, dict(written), totals.skip)
         if manifest.complete:
-            # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
-            if next(shards, None) is not None:
-                raise DataError(f"{folder.location} was made of fewer rows than the input has; give another --output")
+            _check_nothing_left(shards, folder)
             return totals
         folder.write_manifest(manifest)
         if engine == "ray":
@@ -190,14 +186,38 @@ def attribute(
                 update(completed=totals.fraction, description=str(totals))
                 if watch is not None:
                     watch(totals)
-                if max_errors is not None and totals.errors > max_errors:
-                    many = f"{totals.errors} rows have no result, more than --max-errors {max_errors}"
-                    raise DataError(f"{many}; see {folder.location}/errors")
+                _check_errors(totals, max_errors, folder)
         folder.write_manifest(replace(manifest, shards=len(written), complete=True))
-    if totals.rows and totals.rows == totals.errors:  # the settings are at fault, not the rows
+    _check_any_result(totals, folder, written)
+    return totals
+
+
+def _items_of(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the items of a mapping that have one of some names."""
+    return {name: values[name] for name in names if name in values}
+
+
+def _check_nothing_left(shards: Iterator[Shard], folder: Folder) -> None:
+    """Refuse a complete folder if the input has more rows, by which it shows that it is another one.
+
+    Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
+    """
+    if next(shards, None) is not None:
+        raise DataError(f"{folder.location} was made of fewer rows than the input has; give another --output")
+
+
+def _check_any_result(totals: Progress, folder: Folder, written: Mapping[int, WrittenShard]) -> None:
+    """Refuse a run without any result, of which the settings are at fault, not the rows."""
+    if totals.rows and totals.rows == totals.errors:
         row, _, reason = next(folder.failures(written))
         raise DataError(f"none of {totals.rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
-    return totals
+
+
+def _check_errors(totals: Progress, max_errors: int | None, folder: Folder) -> None:
+    """Refuse more errors than are allowed."""
+    if max_errors is not None and totals.errors > max_errors:
+        many = f"{totals.errors} rows have no result, more than --max-errors {max_errors}"
+        raise DataError(f"{many}; see {folder.location}/errors")
 
 
 def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, WrittenShard]]:

@@ -1,7 +1,7 @@
 """DecompX: every hidden state and the logits as sums over the tokens of the text."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -77,28 +77,17 @@ class DecompX(Method):
         exact = True
         try:
             head = None if takes_norm else _HeadOnShares(model, target)
-            places = _read_positions(model, run, target)  # (B, P)
-            for texts, [_] in split_work(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
-                batch, width = _without_trailing_padding(run.batch, texts)
-                read_positions = places[texts]  # (b, P)
-                for layer, rows, shares in decomposed(model, batch, range(1, max(layers_scored) + 1), read_positions):
-                    if layer.number not in layers_scored:
-                        continue
-                    row_indices = torch.searchsorted(rows, read_positions.to(rows.device))  # (b, P)
-                    text_indices = torch.arange(len(read_positions), device=rows.device)[:, None]  # (b, 1)
-                    vectors = shares[text_indices, row_indices]  # (b, P, T, H)
-                    if head is None:
-                        contributions = torch.linalg.vector_norm(vectors[:, 0], dim=-1)[:, None]  # (b, 1, T)
-                    else:
-                        states = layer.returned[text_indices, read_positions.to(rows.device)]  # (b, P, H)
-                        contributions = head.contributions(vectors, states, texts)  # (b, K, T)
-                        exact = exact and layer.exact and head.exact
-                        contributions_sum_to_the_logits(
-                            contributions, head.model_logits(states.to(run.hidden.dtype), texts), exact
-                        )
-                    for index, number in enumerate(layers_scored):
-                        if number == layer.number:
-                            scores[texts, :, index, :width] = contributions.to(scores.device)
+            for read in _at_read_positions(model, run, target, layers_scored):
+                if head is None:
+                    contributions = torch.linalg.vector_norm(read.shares[:, 0], dim=-1)[:, None]  # (b, 1, T)
+                else:
+                    contributions = head.contributions(read.shares, read.states, read.texts)  # (b, K, T)
+                    exact = exact and read.layer.exact and head.exact
+                    logits = head.model_logits(read.states.to(run.hidden.dtype), read.texts)  # (b, K)
+                    contributions_sum_to_the_logits(contributions, logits, exact)
+                for index, number in enumerate(layers_scored):
+                    if number == read.layer.number:
+                        scores[read.texts, :, index, : contributions.shape[-1]] = contributions.to(scores.device)
         except HeadMismatchError:
             raise
         except UnsupportedModelError as error:
@@ -110,6 +99,33 @@ class DecompX(Method):
         return Scores(scores, bias=None if takes_norm or not exact else torch.zeros_like(scores[..., 0]))
 
 
+class _AtReadPositions(NamedTuple):
+    """A layer's shares and states at the P positions that the head reads, of some texts."""
+
+    texts: slice
+    layer: EncoderLayer
+    shares: Tensor  # of each token in the states, (b, P, T, H)
+    states: Tensor  # the states, (b, P, H)
+
+
+def _at_read_positions(
+    model: TaskModel, run: ForwardPass, target: BatchTargets, layers: tuple[int, ...]
+) -> Iterator[_AtReadPositions]:
+    """Yield the shares and states of layers where the head reads them, for few texts at a time."""
+    mask = run.batch.mask
+    positions = _read_positions(model, run, target)  # (B, P)
+    for texts, [_] in split_work(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
+        batch = _without_trailing_padding(run.batch, texts)
+        text_indices = torch.arange(len(positions[texts]), device=positions.device)[:, None]  # (b, 1)
+        for layer, rows, shares in decomposed(model, batch, range(1, max(layers) + 1), positions[texts]):
+            if layer.number in layers:
+                read_positions = positions[texts].to(rows.device)  # (b, P)
+                row_indices = torch.searchsorted(rows, read_positions)  # (b, P)
+                texts_here = text_indices.to(rows.device)
+                states = layer.returned[texts_here, read_positions]
+                yield _AtReadPositions(texts, layer, shares[texts_here, row_indices], states)
+
+
 @proof(
     compares="the sum of DecompX's contributions, and the explained logit",
     tolerance=f"{ROUNDING:g} of the largest, 0.25 in half precision or quantised",
@@ -117,10 +133,20 @@ class DecompX(Method):
     when="each call of decompx; a sum",
 )
 def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool) -> None:
-    """Refuse scores (B, K, T) that do not sum to the logits (B, K), as the model differs from its family."""
+    """Refuse scores (B, K, T) that do not sum to the logits (B, K), as the model differs from its family.
+
+    Args:
+        scores: Contributions, (B, K, T).
+        logits: What they sum to, (B, K).
+        exact: Whether the model works in full precision.
+
+    Raises:
+        HeadMismatchError: If they do not.
+    """
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
     size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
-    if not difference <= (ROUNDING * size if exact else 0.25 * max(1.0, size)):
+    tolerance = ROUNDING * size if exact else 0.25 * max(1.0, size)
+    if not difference <= tolerance:
         raise HeadMismatchError(
             f"the contributions miss the model's logits by {difference:.2g}: its layers or its head are not those of "
             "its family"
@@ -134,16 +160,21 @@ def _read_positions(model: TaskModel, run: ForwardPass, target: BatchTargets) ->
     return position_weights(model, run, target)[:, 0].argmax(-1, keepdim=True)
 
 
-def _without_trailing_padding(batch: Batch, texts: slice) -> tuple[Batch, int]:
-    """Return some texts of a batch without the padding after the longest of them, and their length."""
-    width = int(batch.mask[texts].any(0).nonzero().max()) + 1
-    return batch.rows(texts, width), width
+def _without_trailing_padding(batch: Batch, texts: slice) -> Batch:
+    """Return some texts of a batch without the padding after the longest of them."""
+    return batch.rows(texts, int(batch.mask[texts].any(0).nonzero().max()) + 1)
 
 
 def decomposed(
     model: TaskModel, batch: Batch, layers: range, places: Tensor | None = None
 ) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
     """Yield the shares x_ij of all tokens j in the states of all positions i, layer by layer from 1.
+
+    Args:
+        model: The model, an encoder of a known family.
+        batch: B texts.
+        layers: The layers from 1 on.
+        places: The positions that are read at the last layer, (B, P); None for all.
 
     Yields:
         The layer; the positions i, (I,), ascending, at the last one those of `places`, (B, P), alone; and the shares,

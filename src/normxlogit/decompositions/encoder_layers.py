@@ -138,9 +138,10 @@ class EncoderLayer:
         if feed_forward:
             inner = _apply_linear(maps["up"], self.normed1) * self.slope  # (B, T, F)
             comparisons.append(("feed-forward part", self.pre_norm2, _apply_linear(maps["down"], inner) + self.normed1))
+        tolerance = ROUNDING if self.exact else COARSE
         for quantity, actual, expected in comparisons:
             difference = (expected - actual)[mask].abs().max().item()
-            if not difference <= (ROUNDING if self.exact else COARSE) * max(actual[mask].abs().max().item(), TINY):
+            if not difference <= tolerance * max(actual[mask].abs().max().item(), TINY):
                 raise UnsupportedModelError(
                     f"needs layers that are their family's and nothing more, and the {quantity} of layer {self.number} "
                     f"gives something else, by {difference:.2g}: a hook, an adapter or another module is there"
@@ -164,7 +165,15 @@ class EncoderLayer:
 
 
 def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...)."""
+    """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...).
+
+    Args:
+        norm: The LayerNorm.
+        states: Its input, (..., H).
+
+    Raises:
+        UnsupportedModelError: If it has no weight or bias, or they are not in memory.
+    """
     weight, bias, epsilon = (getattr(norm, name, None) for name in ("weight", "bias", "eps"))
     if not isinstance(weight, Tensor) or not isinstance(bias, Tensor) or not isinstance(epsilon, float):
         raise UnsupportedModelError(f"needs LayerNorm with weight and bias where the model has a {type(norm).__name__}")
@@ -233,6 +242,14 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     """Run the encoder once, then each layer again, recording its internal states, one layer at a time.
 
     Attention probabilities come from the eager kernel, set on a clone: the others return none.
+
+    Args:
+        model: The model, an encoder of a known family.
+        batch: B texts.
+        numbers: The layers that are yielded, counted from 1.
+
+    Raises:
+        UnsupportedModelError: If its layers are not those of a known family.
     """
     paths = _family_paths(model)[0]
     copy: Any = without_cache(clone(model.module))

@@ -61,12 +61,21 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
     """Run the trunk of a clone once and return all calls of some of its layers, in their order.
 
     Left out are those of modules that return no hidden state, or several.
+
+    Args:
+        model: The model.
+        copy: The clone that runs.
+        layers: The paths of the layers.
+        batch: B texts.
     """
     calls: list[LayerCall] = []
 
     def record_call(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        other_kwargs = dict(kwargs)
-        name = "hidden_states" if "hidden_states" in other_kwargs else None if args else next(iter(other_kwargs))
+        other_kwargs, name = dict(kwargs), None  # of the argument by keyword that holds the states
+        if "hidden_states" in other_kwargs:
+            name = "hidden_states"
+        elif not args:
+            name = next(iter(other_kwargs))
         states = args[0] if name is None else other_kwargs.pop(name)
         # Before the call, in which the layer writes into caches.
         copied_arguments = _copy_caches(args if name else args[1:]), _copy_caches(other_kwargs)
@@ -87,6 +96,12 @@ def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tu
     """Yield pieces of the work on (texts, rows) of at most `budget` units each, and at least one row.
 
     Each is a slice of the texts and slices of their rows: several whole texts, or one text in pieces.
+
+    Args:
+        texts: How many texts there are.
+        rows: How many rows each has.
+        row_size: Units of work of a row of one text.
+        budget: Most units at once.
     """
     texts_at_once = max(1, budget // (rows * row_size))
     step = rows if rows * row_size <= budget else max(1, budget // row_size)

@@ -56,7 +56,13 @@ class MatrixMethod(Method):
 
     @abstractmethod
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """Yield the numbers of the requested layers with their matrices, (B, T, T), in ascending order."""
+        """Yield the numbers of the requested layers with their matrices, (B, T, T), in ascending order.
+
+        Args:
+            model: The model.
+            run: The forward pass over B texts.
+            layers: The layers, counted from 1.
+        """
 
 
 def _scaled_down(product: Tensor) -> Tensor:
@@ -66,7 +72,13 @@ def _scaled_down(product: Tensor) -> Tensor:
 
 
 def needs_error(name: str, error: UnsupportedModelError, *, per_layer: bool = False) -> UnsupportedModelError:
-    """Return the error for a method that does not work on a model: what it needs, and which methods work."""
+    """Return the error for a method that does not work on a model: what it needs, and which methods work.
+
+    Args:
+        name: The method's name.
+        error: Why it does not work.
+        per_layer: Whether single layers were asked for.
+    """
     return UnsupportedModelError(f"{name} {error}; {alternatives(per_layer=per_layer)}")
 
 
@@ -75,6 +87,11 @@ def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -
 
     For answers about a token that is its position. For answers about the text, a head's own gradient tells what it
     reads: the first token (BERT), the last one (Llama), or all (mean pooling).
+
+    Args:
+        model: The model.
+        run: The forward pass over B texts.
+        target: What is explained, K for each.
     """
     width, count = run.batch.mask.shape[1], target.ids.shape[1]
     if run.positions is not None:

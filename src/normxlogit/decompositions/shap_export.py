@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,45 +12,81 @@ from ..results.base import Record
 from ..results.storage.tables import optional_module
 
 
+class _ShapFields(NamedTuple):
+    """What SHAP shows of a text."""
+
+    scores: Any  # (T,), or (T, C) of several labels
+    base: Any  # what they add up from, () or (C,)
+    features: list[str]  # the texts of the T units
+    label_names: list[str] | None  # None for one label
+
+
 def to_shap(results: Sequence[Record], *, single: bool) -> Any:
-    """Return the units of one text, or of several with a row for each, as a `shap.Explanation`."""
+    """Return the units of one text, or of several with a row for each, as a `shap.Explanation`.
+
+    Args:
+        results: The results; each is of one text.
+        single: Whether there is a single one, which is not a row of several.
+
+    Raises:
+        DataError: If there are none, or a result is of layers or of generated text.
+    """
     if not results:
         raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
     texts = [_shap_fields(result) for result in results]
     if single:
-        ((values, base, features, names),) = texts
-        return shap.Explanation(values, base if names else float(base), np.array(features, object), output_names=names)
-    all_values, bases, all_features, all_names = zip(*texts, strict=True)
-    # Texts with different numbers of labels have no common array; the None keeps numpy from making one.
+        base = texts[0].base if texts[0].label_names else float(texts[0].base)
+        features = np.array(texts[0].features, object)
+        return shap.Explanation(texts[0].scores, base, features, output_names=texts[0].label_names)
+    return _of_several(shap, texts)
+
+
+def _of_several(shap: Any, texts: Sequence[_ShapFields]) -> Any:
+    """Return an explanation with a row for each text."""
+    bases = [text.base for text in texts]
+    # Texts with different numbers of labels have no common array.
     alike = len({base.shape for base in bases}) == 1
-    base = np.stack(bases) if alike else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
-    # Names of the features let SHAP average a word over texts of different lengths.
-    data = {
-        "data": np.array([*(np.array(features, object) for features in all_features), None], object)[:-1],
-        "feature_names": [[feature.strip() for feature in features] for features in all_features],
-        "output_names": all_names[0] if all(names == all_names[0] for names in all_names) else None,
-    }
-    return shap.Explanation(np.array([*all_values, None], object)[:-1], base, **data)
+    label_names = texts[0].label_names
+    return shap.Explanation(
+        _object_array([text.scores for text in texts]),
+        np.stack(bases) if alike else _object_array(bases),  # (B,) or (B, C)
+        data=_object_array([np.array(text.features, object) for text in texts]),
+        # Names of the features let SHAP average a word over texts of different lengths.
+        feature_names=[[feature.strip() for feature in text.features] for text in texts],
+        output_names=label_names if all(text.label_names == label_names for text in texts) else None,
+    )
 
 
-def _shap_fields(result: Record) -> tuple[Any, Any, list[str], list[str] | None]:
-    """Return the scores, (T,) or (T, C) of several labels, what they add up from, the T features, and the labels."""
+def _object_array(values: Sequence[Any]) -> Any:
+    """Return an array of arrays, which keep their own shapes; the None keeps numpy from making one of them."""
+    return np.array([*values, None], object)[:-1]
+
+
+def _shap_fields(result: Record) -> _ShapFields:
+    """Return what SHAP shows of a result; refuse one that is not of the units of one text."""
     a = result.scored
-    if a is not result:
-        raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
-    if a.layers is not None:
-        raise DataError("SHAP's plots know no layers; choose one with layer(...)")
-    if a.completion is not None:
-        raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
+    _check_shown(a, result)
     if len(a.units) > a.text_units or a.units.kind[0] != "token":
         features = [f"{name or text} " for name, text in zip(a.units.names, a.units.text, strict=True)]
     else:
         features = _token_texts(a)
     base = np.zeros(a.scores.shape[:-1])  # () or (C,)
     for constant in (a.bias, a.sink):
-        base = base + constant if constant is not None and constant.shape == base.shape else base
-    return a.scores.T.astype(np.float64), base, features, [t.name for t in a.targets] if a.has_target_axis else None
+        if constant is not None and constant.shape == base.shape:
+            base = base + constant
+    label_names = [target.name for target in a.targets] if a.has_target_axis else None
+    return _ShapFields(a.scores.T.astype(np.float64), base, features, label_names)
+
+
+def _check_shown(a: Attribution, result: Record) -> None:
+    """Refuse results with more than the scores of the units of one text."""
+    if a is not result:
+        raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
+    if a.layers is not None:
+        raise DataError("SHAP's plots know no layers; choose one with layer(...)")
+    if a.completion is not None:
+        raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
 
 
 def _token_texts(a: Attribution) -> list[str]:

@@ -40,9 +40,9 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
     """
     weights = np.atleast_2d(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)
-    for k in np.flatnonzero((weights == 0).all(1) & (deviations > 0)):
-        fitted = _regressor(alpha).fit(columns, answers[:, k] / deviations[k], sample_weight=importance)
-        weights[k] = fitted.coef_ * deviations[k]
+    for target in np.flatnonzero((weights == 0).all(1) & (deviations > 0)):
+        fitted = _regressor(alpha).fit(columns, answers[:, target] / deviations[target], sample_weight=importance)
+        weights[target] = fitted.coef_ * deviations[target]
     return weights
 
 

@@ -91,26 +91,22 @@ def load_examples(
             {1: "negative", 5: "positive", 3: None}, where None leaves rows out; the names of whole numbers from 0 on,
             which a data set may have itself; or "id2label" if numbers count the labels of the model.
         limit: Only the first rows.
+
+    Raises:
+        DataError: If the source cannot be read, lacks a column, or has no rows.
     """
     name = str(source) if isinstance(source, str | Path) else ""
     if name == SAMPLE and data_dir is None:
-        lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
-        meaning = meaning_of(gold_labels, TASKS["sst2"].labels)
-        return [Example(**json.loads(line), meaning=meaning) for line in lines[:limit]]
+        return _packaged_reviews(gold_labels, limit)
     task = TASKS.get(name)
-    columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
     table, source_name = _open_source(source, name, task, split, data_dir)
     existing = table.names()
-    usual = (*(task.columns for task in TASKS.values()), ("text",))
-    columns = columns or next((some for some in usual if all(name in existing for name in some)), ())
+    columns = (columns,) if isinstance(columns, str) else tuple(columns)
+    columns = columns or _usual_columns(existing, task)
     if not columns:
         existing_names = ", ".join(existing)
         raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {existing_names}")
-    missing = [column for column in (*columns, label_column) if column not in existing]
-    if missing:
-        advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
-        absent = ", ".join(map(repr, missing))
-        raise DataError(f"{source_name}: no column {absent}; it has {', '.join(existing)}{advice}")
+    _check_columns((*columns, label_column), existing, source_name)
     rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column])), source_name), limit)
     meaning = meaning_of(gold_labels, table.class_names().get(label_column, task.labels if task else ()))
     examples = [_example(row, number, columns, label_column, source_name) for number, row in enumerate(rows)]
@@ -118,6 +114,32 @@ def load_examples(
     if not examples:
         raise DataError(f"{source_name}: empty")
     return examples
+
+
+def _check_columns(columns: Sequence[str], existing: Sequence[str], source_name: str) -> None:
+    """Refuse columns that a table does not have."""
+    missing = [column for column in columns if column not in existing]
+    if missing:
+        advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
+        absent = ", ".join(map(repr, missing))
+        raise DataError(f"{source_name}: no column {absent}; it has {', '.join(existing)}{advice}")
+
+
+def _packaged_reviews(gold_labels: Any, limit: int | None) -> list[Example]:
+    """Return the labelled reviews of the package."""
+    lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
+    meaning = meaning_of(gold_labels, TASKS["sst2"].labels)
+    return [Example(**json.loads(line), meaning=meaning) for line in lines[:limit]]
+
+
+def _usual_columns(existing: Sequence[str], task: GlueTask | None) -> tuple[str, ...]:
+    """Return the columns of a task's texts, or the first usual ones that a table has; () if it has none."""
+    if task is not None:
+        return tuple(task.columns)
+    for columns in (*(task.columns for task in TASKS.values()), ("text",)):
+        if all(name in existing for name in columns):
+            return tuple(columns)
+    return ()
 
 
 def _open_source(

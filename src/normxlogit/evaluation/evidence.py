@@ -97,7 +97,21 @@ def load_evidence(path: str | Path, limit: int | None = None) -> list[Known]:
 def evaluate_evidence(
     explainer: Explainer, cases: Sequence[Known], methods: Sequence[Method], on_progress: OnProgress | None = None
 ) -> tuple[list[EvidenceResult | Refused], dict[str, int]]:
-    """Measure how high methods, and rankings that read no model, rank known evidence."""
+    """Measure how high methods, and rankings that read no model, rank known evidence.
+
+    Args:
+        explainer: The model.
+        cases: Inputs with what their answers are known to rest on.
+        methods: The methods.
+        on_progress: Called with the steps; None for none.
+
+    Returns:
+        The result of each method, or its refusal, and of each ranking; and how many inputs were measured, and left out
+        for each reason.
+
+    Raises:
+        DataError: If nothing can be measured.
+    """
     judged: list[Judged] = []
     left_out: Counter[str] = Counter()
     for number, case in enumerate(cases):
@@ -176,7 +190,7 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
     texts, places = [a.prompt or "", a.text_pair or ""], list[Place]()
     for part in parts:
         if isinstance(part, str):
-            matches = [Place(k, *span) for k, text in enumerate(texts) for span in find_text(text, part)]
+            matches = [Place(index, *span) for index, text in enumerate(texts) for span in find_text(text, part)]
         else:
             matches = [Place(0, *part)] if part[0] < part[1] <= len(texts[0]) else []
         if not matches or not part:
@@ -189,7 +203,8 @@ def _scores(a: Attribution, kind: SourceKind) -> dict[Place, float]:
     """Return the score of each unit of a kind by its place."""
     a = a if kind in a.units.kind else a.group(kind)
     spans, units = a.units.spans or (), a.units
-    return {Place(units.sequence[i], *spans[i]): float(a.scores[i]) for i, k in enumerate(units.kind) if k == kind}
+    indices = [index for index, kind_of_unit in enumerate(units.kind) if kind_of_unit == kind]
+    return {Place(units.sequence[index], *spans[index]): float(a.scores[index]) for index in indices}
 
 
 def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> EvidenceResult:
@@ -199,7 +214,13 @@ def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> Evi
 
 
 def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
-    """Return the probability that evidence, (U,), is among the first units by scores, (U,), ties in random order."""
+    """Return the probability that evidence, (U,), is among the first units by scores, (U,), ties in random order.
+
+    Args:
+        count: How many units are first.
+        scores: Of the units, (U,).
+        is_evidence: Which of them are evidence, (U,).
+    """
     lowest = np.sort(scores)[-min(count, len(scores))]
     certain, tied = scores > lowest, is_evidence[scores == lowest]
     if is_evidence[certain].any():
@@ -209,7 +230,12 @@ def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
 
 
 def auroc(scores: Array, is_evidence: Mask) -> float:
-    """Return the area under the ROC curve: pairs of evidence and another unit in the right order, ties for a half."""
+    """Return the area under the ROC curve: pairs of evidence and another unit in the right order, ties for a half.
+
+    Args:
+        scores: Of the units, (U,).
+        is_evidence: Which of them are evidence, (U,).
+    """
     differences = scores[is_evidence][:, None] - scores[~is_evidence]  # (E, U - E)
     return float(((np.sign(differences) + 1) / 2).mean())
 
@@ -227,10 +253,14 @@ def _overlap(judged: Judged) -> Array:
     texts = [judged.tokens.text or "", judged.tokens.text_pair or ""]
     bodies = [_words(texts[place.text or 0][place.start : place.end]) for place in judged.units]
     holders = Counter(word for body in bodies for word in set(body))
+    of_both = Counter(_words(" ".join(texts)))
     scores = []
     for unit, words in zip(judged.units, bodies, strict=True):
-        ranked = [body for place, body in zip(judged.units, bodies, strict=True) if place.text == unit.text]
-        elsewhere = Counter(_words(" ".join(texts))) - Counter(word for body in ranked for word in body)
+        ranked = Counter[str]()  # the words of all units of the same text
+        for place, body in zip(judged.units, bodies, strict=True):
+            if place.text == unit.text:
+                ranked.update(body)
+        elsewhere = of_both - ranked
         scores.append(sum(1 / holders[word] for word in set(words) if word in elsewhere))
     return np.array(scores, np.float64)
 

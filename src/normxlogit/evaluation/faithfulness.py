@@ -164,14 +164,26 @@ def run_methods(
 
 
 def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
-    """Encode the texts for all methods of a run."""
+    """Encode the texts for all methods of a run.
+
+    Args:
+        explainer: The model.
+        texts: Texts or pairs.
+        protocol: As in `evaluate`.
+    """
     if protocol not in ("default", "published"):
         raise InputError(f"protocol must be 'default' or 'published', not {protocol!r}")
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 
 def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> dict[str, int]:
-    """Count the texts that are measured, and those of them that are truncated."""
+    """Count the texts that are measured, and those of them that are truncated.
+
+    Args:
+        explainer: The model.
+        examples: The labelled texts.
+        protocol: As in `evaluate`.
+    """
     cut = sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
     return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
 
@@ -234,43 +246,31 @@ def measure(
     """Perturb texts by scores and measure how the model's answers change.
 
     The drop of a text is p(predicted label | text) - p(predicted label | text without its top tokens), for regression
-    the change of the output's size. Of models with several true labels, gold labels are a 1 or a 0 for each.
+    the change of the output's size.
+
+    Args:
+        method: The name of the result.
+        answers: The model's answers to the texts without some of their tokens.
+        attributions: The scores of the tokens of each text.
+        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
+        protocol: As in `evaluate`.
+        seed: Of the bootstrap of intervals.
     """
-    task_outputs = answers.masked.model.task.outputs
-    regression = task_outputs.kind == "value"
-
-    def values_without(removals: list[TextRemoval]) -> Floats:
-        """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
-        logits = torch.stack([answer.logits for answer in answers.masked(removals) if answer.logits is not None])
-        probabilities = task_outputs.probabilities(logits)  # (N, C)
-        values: Floats = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
-        return values
-
-    def outputs_of(values: Floats) -> Floats:
-        """Return the predicted class, or the output of a regression model, (N,)."""
-        return values.ravel() if regression else values.argmax(1).astype(np.float64)
-
-    full_answers = values_without([(text, ()) for text in range(len(attributions))])  # (N, C)
-    rows, predicted = np.arange(len(attributions)), full_answers.argmax(1)  # (N,) each
-
-    def drop_to(values: Floats) -> Floats:
-        """Return how much the predicted label's probability drops, or how much a value changes, (N,)."""
-        drop: Floats = full_answers[rows, predicted] - values[rows, predicted]  # (N,)
-        return np.abs(drop) if regression else drop
-
+    regression = answers.masked.model.task.outputs.kind == "value"
+    whole = _values_without(answers.masked, [(text, ()) for text in range(len(attributions))])  # (N, C)
     drops, kept_drops, outputs = [], [], []  # (N,) for each level
     for level in LEVELS:
         splits = [
             split(encoding, attribution.scores, level, protocol)
             for encoding, attribution in zip(answers.masked.encodings, attributions, strict=True)
         ]
-        top_removed, rest_removed = (
-            [(text, tuple(sorted(halves[half]))) for text, halves in enumerate(splits)] for half in (0, 1)
-        )
-        values = values_without(top_removed)  # (N, C)
-        drops.append(drop_to(values))
-        outputs.append(outputs_of(values))
-        kept_drops.append(drop_to(values_without(rest_removed)))
+        top_removed = [(text, tuple(sorted(top))) for text, (top, _) in enumerate(splits)]
+        rest_removed = [(text, tuple(sorted(rest))) for text, (_, rest) in enumerate(splits)]
+        values = _values_without(answers.masked, top_removed)  # (N, C)
+        drops.append(_drop_to(values, whole, regression=regression))
+        outputs.append(_outputs_of(values, regression=regression))
+        values = _values_without(answers.masked, rest_removed)  # (N, C)
+        kept_drops.append(_drop_to(values, whole, regression=regression))
     drop, kept_drop = np.stack(drops, 1), np.stack(kept_drops, 1)  # (N, 9) each
     per_text = drop.mean(1)  # (N,)
     gold = np.asarray(labels, dtype=np.float64)  # (N,); of models with several true labels (N, C)
@@ -295,7 +295,7 @@ def measure(
         },
         texts=len(per_text),
         per_text=tuple(per_text.tolist()),
-        whole_quality=quality(outputs_of(full_answers), gold, regression=regression),
+        whole_quality=quality(_outputs_of(whole, regression=regression), gold, regression=regression),
         flips=() if regression else tuple(deletions.flips.tolist()),
         falls=tuple(map(tuple, deletions.falls.tolist())),
         flippable=flippable,
@@ -308,6 +308,26 @@ def _level_intervals(figures: Floats) -> tuple[tuple[float, float], ...]:
     return tuple(student_interval(figures_of_level)[1:] for figures_of_level in figures.T)
 
 
+def _values_without(answers: TextAnswers, removals: list[TextRemoval]) -> Floats:
+    """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
+    logits = torch.stack([answer.logits for answer in answers(removals) if answer.logits is not None])
+    probabilities = answers.model.task.outputs.probabilities(logits)  # (N, C)
+    values: Floats = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
+    return values
+
+
+def _outputs_of(values: Floats, *, regression: bool) -> Floats:
+    """Return the predicted class, or the output of a regression model, (N,), of values, (N, C)."""
+    return values.ravel() if regression else values.argmax(1).astype(np.float64)
+
+
+def _drop_to(values: Floats, whole: Floats, *, regression: bool) -> Floats:
+    """Return how much the probability drops that is predicted of whole texts, or how much a value changes, (N,)."""
+    rows, predicted = np.arange(len(whole)), whole.argmax(1)  # (N,) each
+    drop: Floats = whole[rows, predicted] - values[rows, predicted]  # (N,)
+    return np.abs(drop) if regression else drop
+
+
 class Deletions(NamedTuple):
     """The model's outputs without the words of the highest scores."""
 
@@ -316,7 +336,12 @@ class Deletions(NamedTuple):
 
 
 def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> Deletions:
-    """Delete the words of the highest scores from texts, one after the other."""
+    """Delete the words of the highest scores from texts, one after the other.
+
+    Args:
+        answers: The model's answers to the texts without some of their tokens.
+        attributions: The scores of the tokens of each text, N of them.
+    """
     model = answers.model
     queries: list[TextRemoval] = []
     for text, attribution in enumerate(attributions):
@@ -339,7 +364,12 @@ def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> D
 
 
 def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
-    """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all."""
+    """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
+
+    Args:
+        answers: The model's answers to the texts without some of their tokens.
+        attributions: Results of the N texts, of any scores.
+    """
     texts = range(len(attributions))
     queries = [
         (text, part.tokens) for text in texts for part in removable_for_task(answers.model, attributions[text]).parts
@@ -370,7 +400,17 @@ def quality(outputs: Floats, gold: Floats, *, regression: bool) -> float:
 def split(
     encoding: Encoding, scores: npt.NDArray[np.floating[Any]], level: float, protocol: Protocol
 ) -> tuple[list[int], list[int]]:
-    """Return the positions of the highest scored tokens at a level, and of the other tokens that may be perturbed."""
+    """Return the positions of the highest scored tokens at a level, and of the other tokens that may be perturbed.
+
+    Args:
+        encoding: The text.
+        scores: Of its tokens, (T,).
+        level: The share of tokens, from 0 to 1.
+        protocol: As in `evaluate`.
+
+    Raises:
+        DataError: If there are not as many scores as tokens.
+    """
     if len(scores) != len(encoding):
         raise DataError(f"{len(scores)} scores for {len(encoding)} tokens")
     if protocol == "published":
@@ -433,7 +473,15 @@ def _classifies_texts(model: TaskModel) -> bool:
 
 
 def check_head(model: TaskModel, task: GlueTask) -> None:
-    """Check that a model can answer a task."""
+    """Check that a model can answer a task.
+
+    Args:
+        model: The model.
+        task: The task.
+
+    Raises:
+        UnsupportedModelError: If it classifies no texts, or has another number of labels.
+    """
     if not _classifies_texts(model):
         needs = f"{task.name} needs a model that classifies texts"
         raise UnsupportedModelError(f"{needs}, and {model.name} is for {model.task.name}")
@@ -445,7 +493,38 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
 
 
 def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float] | list[list[float]]:
-    """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label."""
+    """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label.
+
+    Args:
+        model: The model.
+        examples: The labelled texts.
+
+    Raises:
+        UnsupportedModelError: If faithfulness is not measured on such a model.
+        DataError: If there are no examples, or the model knows no such labels.
+        InputError: If something else than examples is given.
+    """
+    outputs = model.task.outputs
+    _check_measurable(model, examples)
+    labels = [example.label for example in examples]
+    if outputs.kind == "value":
+        values = []
+        for index, label in enumerate(labels):
+            if not isinstance(label, int | float):
+                raise DataError(f"example {index} has label {label}; the model answers with a value")
+            values.append(float(label))
+        return values
+    marks = _class_marks(examples, list(outputs.labels))
+    if outputs.outcomes == "independent":
+        return marks
+    for index, row in enumerate(marks):
+        if sum(row) != 1:
+            raise DataError(f"example {index} has labels {labels[index]}; the model answers with one label")
+    return [float(row.index(1)) for row in marks]
+
+
+def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
+    """Refuse models on which faithfulness is not measured, and what is not a list of examples."""
     outputs = model.task.outputs
     if not _classifies_texts(model):
         advice = ": `normxlogit evaluate generation` measures its sources" if outputs.vocabulary else ""
@@ -456,20 +535,10 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         raise UnsupportedModelError(f"faithfulness is measured on one value, and {answers}")
     if not examples:
         raise DataError("no examples to measure on")
-    if wrong := [index for index, example in enumerate(examples) if not isinstance(example, Example)]:
-        wrapped = "Example(text, label), or load_examples(table) of rows with both"
-        raise InputError(f"example {wrong[0]} is a {type(examples[wrong[0]]).__name__}: pass {wrapped}")
-    labels = [example.label for example in examples]
-    if outputs.kind == "value":
-        if others := [index for index, label in enumerate(labels) if not isinstance(label, int | float)]:
-            raise DataError(f"example {others[0]} has label {labels[others[0]]}; the model answers with a value")
-        return [float(label) for label in labels if isinstance(label, int | float)]
-    marks = _class_marks(examples, list(outputs.labels))
-    if outputs.outcomes == "independent":
-        return marks
-    if several := [index for index, row in enumerate(marks) if sum(row) != 1]:
-        raise DataError(f"example {several[0]} has labels {labels[several[0]]}; the model answers with one label")
-    return [float(row.index(1)) for row in marks]
+    for index, example in enumerate(examples):
+        if not isinstance(example, Example):
+            wrapped = "Example(text, label), or load_examples(table) of rows with both"
+            raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
 
 
 def _class_marks(examples: Sequence[Example], class_names: list[str]) -> list[list[float]]:

@@ -106,7 +106,17 @@ def run_frontier(
     rounds: int = ROUNDS,
     on_progress: OnProgress | None = None,
 ) -> list[Point]:
-    """Measure faithfulness and cost of each method; finished results are read from the folder."""
+    """Measure faithfulness and cost of each method; finished results are read from the folder.
+
+    Args:
+        explainer: The model.
+        examples: The labelled texts.
+        methods: The methods, with their settings.
+        folder: Where results are kept; None for nowhere.
+        seed: Of the bootstrap of intervals.
+        rounds: How often each method is timed.
+        on_progress: Called with the steps; None for none.
+    """
     method_list = methods or frontier_methods(explainer)
     by_length = sorted(encode(explainer, [e.text for e in examples], "default"), key=len)
     count = min(TIMED, len(by_length))
@@ -127,7 +137,14 @@ def run_frontier(
 
 
 def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Method, *, rounds: int) -> Cost:
-    """Time a method in turn with plain forward passes over the same texts, in the same batches."""
+    """Time a method in turn with plain forward passes over the same texts, in the same batches.
+
+    Args:
+        explainer: The model.
+        encodings: The texts.
+        method: The method.
+        rounds: How often both sides are timed.
+    """
     model, encodings = explainer.task_model, list(encodings)
     groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     model_batches = [model.batch([encodings[i] for i in group], group) for group in groups]

@@ -30,6 +30,11 @@ def agreement(
 ) -> dict[str, float]:
     """Compare the scores of a ranking, (S,), with leave-one-out: the drop without each player, (S,).
 
+    Args:
+        scores: Of S players, (S,).
+        removed: The drop without each, (S,).
+        prefix: Of the names of the figures.
+
     Returns:
         "agrees": 1 where both rank the same player first, else 0. "first": what is lost without the first player.
         "best": the largest loss. "spearman": the rank correlation.

@@ -41,7 +41,15 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def report(
     metadata: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
 ) -> str:
-    """Return a report in Markdown: a line of metadata, and tables."""
+    """Return a report in Markdown: a line of metadata, and tables.
+
+    Args:
+        metadata: What was measured on, by name.
+        table: Tables in Markdown.
+        folder: Where the report is written, as Markdown and JSON; None for nowhere.
+        name: The name of the files.
+        **state: Further contents of the JSON file.
+    """
     text = ", ".join(f"{key}: {value}" for key, value in metadata.items()) + f"\n\n{table}" if metadata else table
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,13 @@ Array = npt.NDArray[np.float64]
 
 
 def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array | None = None) -> Interval:
-    """Return a mean of values, (N,), or of sums of `weights` values each, with its 95% bootstrap interval."""
+    """Return a mean of values, (N,), or of sums of `weights` values each, with its 95% bootstrap interval.
+
+    Args:
+        values: (N,) values.
+        seed: Of the bootstrap.
+        weights: How many values are summed in each; None for one.
+    """
     sums = np.asarray(values, np.float64)  # (N,)
     counts = np.ones_like(sums) if weights is None else np.asarray(weights, np.float64)  # (N,)
 
@@ -33,6 +39,12 @@ def bootstrap_interval(
     """Return a measure of samples, (..., N) each, with its 95% bootstrap interval (percentiles of 2,000 resamples).
 
     The last axis is resampled, of each sample by itself; with `paired=True` together.
+
+    Args:
+        measure: A function of the samples and an axis.
+        samples: The samples, (..., N) each.
+        seed: Of the bootstrap.
+        **options: Passed to `scipy.stats.bootstrap`.
     """
     from scipy.stats import bootstrap
 

@@ -34,7 +34,14 @@ def in_turn(
     warmup: int = 2,
     on_round: Callable[[int, int], None] | None = None,
 ) -> dict[str, Timing]:
-    """Time several functions, one call of each in every round, in an order that is reversed from round to round."""
+    """Time several functions, one call of each in every round, in an order that is reversed from round to round.
+
+    Args:
+        sides: The functions, by name.
+        rounds: How often each is timed.
+        warmup: Rounds before those that are timed.
+        on_round: Called before each round with its number, counted from 1, and the number of all.
+    """
     names = list(sides)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for round_index in range(warmup + rounds):

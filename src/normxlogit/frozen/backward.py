@@ -3,17 +3,19 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..errors import UnsupportedModelError
-from .rules import LEAF, PRODUCTS, RULES, UNKNOWN, Edge, Row, held_factor
+from .products import Edge, held_factor
+from .rules import ELEMENTWISE_PRODUCTS, LEAF, PRODUCTS, RULES, UNKNOWN, Row
 from .slopes import INPUT, INVERSE, Constant, Gradients, stem
 
-MODULE_PATH = "normxlogit_place"  # key in a node's `metadata` for the module that created it, in a pass that is proved
+MODULE_PATH = "normxlogit_place"
+"""Key in a node's `metadata` for the module that created it, in a pass that is proved."""
 
 NO_GRADIENT = (
     "the model cannot be frozen: no gradient flows through {}, as where weights and activations are quantised; load it "
@@ -25,23 +27,41 @@ class NotRecordedError(Exception):
     """The inputs of some operations are needed, were not noted, and can be in another pass."""
 
 
+class NodeRule(NamedTuple):
+    """What a node of the graph passes back."""
+
+    row: Row
+    held: Collection[int]  # the inputs that are held
+
+
 @contextmanager
 def frozen_backward(
     output: Tensor, entries: Sequence[Tensor | GradientEdge], constant: Constant = None, *, is_recorded: bool = True
 ) -> Iterator[None]:
-    """Backpropagate by the rules of the frozen network in the block; `constant` gets held values times gradients."""
+    """Backpropagate by the rules of the frozen network in the block.
+
+    Args:
+        output: What is backpropagated, of any shape, with its graph.
+        entries: Where the input enters the graph: leaves, or their edges.
+        constant: Called with held values times their gradients, which are part of the answer; None to leave them out.
+        is_recorded: Whether the whole pass was recorded, so that inputs that are not known cannot be known.
+
+    Raises:
+        NotRecordedError: If the rules need inputs that were not recorded, and can be.
+        UnsupportedModelError: If no gradient flows, or one arrives at an operation without a rule.
+    """
     if not output.requires_grad:
         raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))
-    handles: list[Any] = []
-    rules = _rules_of(output, entries)
-    if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in rules):
+    walk, handles = _GraphWalk(entries), list[Any]()
+    walk.visit_all(output)
+    if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in walk.rules):
         raise NotRecordedError
     try:
-        for node, (row, held) in rules.items():
-            if row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way
+        for node, rule in walk.rules.items():
+            if rule.row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way
                 handles.append(node.register_prehook(partial(_refuse, node)))
             else:
-                handles.append(node.register_hook(partial(_apply, node, row, held, constant)))
+                handles.append(node.register_hook(partial(_apply, node, *rule, constant)))
         yield
     except RuntimeError as error:
         if "inplace" not in str(error):
@@ -65,7 +85,9 @@ def _apply(
                 f"the model cannot be frozen: {stem(node)} does not save what its rule reads"
             ) from error
         inputs = (passed.to(gradient.dtype), *inputs[1:]) if isinstance(passed, Tensor) else passed
-    return tuple([None if index in held else part for index, part in enumerate(inputs)]) if held else inputs
+    if not held:
+        return inputs
+    return tuple([None if index in held else part for index, part in enumerate(inputs)])
 
 
 def _refuse(node: Any, outputs: Gradients) -> None:
@@ -81,35 +103,48 @@ def _refuse(node: Any, outputs: Gradients) -> None:
         )
 
 
-def _rules_of(output: Tensor, entries: Sequence[Tensor | GradientEdge]) -> dict[Any, tuple[Row, Collection[int]]]:
-    """Return, of each node that needs a hook, its row in the table and which inputs are held, in one walk."""
-    rules = dict[Any, tuple[Row, Collection[int]]]()
-    # By node that the input reaches, the edges over which it does.
-    input_edges: dict[Any, list[Edge]] = {
-        (get_gradient_edge(entry) if isinstance(entry, Tensor) else entry).node: [] for entry in entries
-    }
-    visited: set[Any] = {None, *input_edges}
-    # Depth first. A node is visited twice: without its edges, to find them and visit the nodes that they lead to, and
-    # again with them, when it is known which of those nodes the input reaches.
-    to_visit: list[tuple[Any, Sequence[Edge] | None]] = [(output.grad_fn, None)]
-    while to_visit:
-        node, edges = to_visit.pop()
-        if edges is not None:
-            from_input = [edge for edge in edges if edge[0] in input_edges]
-            if len(edges) > 1 and stem(node) in PRODUCTS and None not in (edges[-2][0], edges[-1][0]):
-                of_matrices = stem(node) not in ("Mul", "Addcmul")
-                held = len(edges) - 2 + held_factor(edges[-2], edges[-1], of_matrices, input_edges)
-                rules[node] = RULES[stem(node)], (held,)
-                from_input = [edge for edge in from_input if edge is not edges[held]]
-            if from_input:
-                input_edges[node] = from_input
-        elif node not in visited and (name := stem(node)) != LEAF:
-            visited.add(node)
-            row, edges = RULES.get(name, UNKNOWN), node.next_functions
-            held_inputs = row.held(node) if callable(row.held) else row.held
-            if held_inputs or row.slope is not None or row is UNKNOWN:
-                rules[node] = row, held_inputs
-            passing = [edge for index, edge in enumerate(edges) if index not in held_inputs] if held_inputs else edges
-            to_visit.append((node, passing))
-            to_visit += [(parent, None) for parent, _ in passing]
-    return rules
+class _GraphWalk:
+    """The rules of the nodes of a graph, found in one walk, depth first.
+
+    A node is visited twice: first to find its edges and visit the nodes that they lead to, and again when it is known
+    which of those nodes the input reaches.
+    """
+
+    def __init__(self, entries: Sequence[Tensor | GradientEdge]) -> None:
+        edges = [get_gradient_edge(entry) if isinstance(entry, Tensor) else entry for entry in entries]
+        # By node that the input reaches, the edges over which it does.
+        self.input_edges: dict[Any, list[Edge]] = {edge.node: [] for edge in edges}
+        self.rules: dict[Any, NodeRule] = {}  # of nodes that need a hook
+
+    def visit_all(self, output: Tensor) -> None:
+        """Find the rules of all nodes from an output to the entries."""
+        visited: set[Any] = {None, *self.input_edges}
+        to_visit: list[tuple[Any, Sequence[Edge] | None]] = [(output.grad_fn, None)]  # with edges at the second visit
+        while to_visit:
+            node, edges = to_visit.pop()
+            if edges is not None:
+                self._after_its_inputs(node, edges)
+            elif node not in visited and stem(node) != LEAF:
+                visited.add(node)
+                passing = self._before_its_inputs(node)
+                to_visit.append((node, passing))
+                to_visit += [(parent, None) for parent, _ in passing]
+
+    def _before_its_inputs(self, node: Any) -> Sequence[Edge]:
+        """Add the rule of a node; return the edges over which it passes gradients."""
+        row = RULES.get(stem(node), UNKNOWN)
+        held = row.held(node) if callable(row.held) else row.held
+        if held or row.slope is not None or row is UNKNOWN:
+            self.rules[node] = NodeRule(row, held)
+        return [edge for index, edge in enumerate(node.next_functions) if index not in held]
+
+    def _after_its_inputs(self, node: Any, edges: Sequence[Edge]) -> None:
+        """Choose the held factor of a product of two tensors; note over which edges the input reaches a node."""
+        factor = None  # the index of its edge
+        if len(edges) > 1 and stem(node) in PRODUCTS and edges[-2][0] is not None and edges[-1][0] is not None:
+            of_matrices = stem(node) not in ELEMENTWISE_PRODUCTS
+            factor = len(edges) - 2 + held_factor(edges[-2], edges[-1], of_matrices, self.input_edges)
+            self.rules[node] = NodeRule(RULES[stem(node)], (factor,))
+        from_input = [edge for index, edge in enumerate(edges) if edge[0] in self.input_edges and index != factor]
+        if from_input:
+            self.input_edges[node] = from_input

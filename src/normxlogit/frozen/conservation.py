@@ -5,7 +5,7 @@ pass that is proved. A rule that is wrong, or an operation that hides what is no
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from math import isfinite
 from typing import Any
@@ -38,7 +38,12 @@ _ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
 
 
 class Conservation:
-    """The proof of a recorded pass over one text, in a backward pass through it; `accept` is called when it holds."""
+    """The proof of a recorded pass over one text, in a backward pass through it.
+
+    Args:
+        dtype: The model's precision.
+        accept: Called when the proof holds.
+    """
 
     def __init__(self, dtype: torch.dtype, accept: Callable[[], object] = lambda: None) -> None:
         self._dtype, self._accept = dtype, accept
@@ -48,60 +53,87 @@ class Conservation:
         self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
-        """Make biases that autograd functions of other packages may add leaves until an exit stack is closed."""
+        """Make biases that autograd functions of other packages may add leaves until an exit stack is closed.
+
+        Args:
+            copy: The copy that runs.
+            stack: The exit stack, at whose end the copy has its own biases again.
+        """
         self._paths = {id(module): path for path, module in copy.named_modules()}
+        tables: list[Any] = []
         for module in copy.modules():
-            if type(module).__module__.startswith("torch."):
-                continue
-            tables: tuple[Any, ...] = module._parameters, module._buffers, module.__dict__
-            for table in tables:
-                bias = table.get("bias")
-                if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
-                    stack.callback(table.__setitem__, "bias", bias)
-                    table["bias"] = leaf = nn.Parameter(bias.detach())
-                    self.leaves.append(leaf)
+            if not type(module).__module__.startswith("torch."):
+                tables += [module._parameters, module._buffers, module.__dict__]
+        for table in tables:
+            bias = table.get("bias")
+            if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
+                stack.callback(table.__setitem__, "bias", bias)
+                table["bias"] = nn.Parameter(bias.detach())
+                self.leaves.append(table["bias"])
 
     def as_leaf(self, value: Any, *, numbers: bool = False) -> Any:
-        """Return a constant as a leaf; anything else unchanged."""
+        """Return a constant as a leaf, also in a tuple or list; anything else unchanged.
+
+        Args:
+            value: Any argument of a call.
+            numbers: Whether Python's numbers become leaves, too.
+        """
         if type(value) in (tuple, list):
             return type(value)(self.as_leaf(part, numbers=numbers) for part in value)
-        if type(value) in (Tensor, nn.Parameter):
-            if _depends_on_input(value) or not value.is_floating_point() or value.is_meta:
-                return value
-            leaf = value.detach().requires_grad_()
+        if _is_constant(value):
+            leaf = value.detach()
         elif numbers and type(value) in (int, float) and value and isfinite(value):
-            leaf = torch.tensor(value, dtype=torch.float64).requires_grad_()
+            leaf = torch.tensor(value, dtype=torch.float64)
         else:
             return value
-        self.leaves.append(leaf)
+        self.leaves.append(leaf.requires_grad_())
         return leaf
 
-    def as_leaves(self, function_name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Return the arguments of a call with the constants that it adds as leaves."""
+    def as_leaves(self, function_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the arguments of a call with the constants that it adds as leaves.
+
+        Args:
+            function_name: The name of the function, such as "__add__" or "conv2d".
+            args: The positional arguments.
+            kwargs: The others.
+        """
         name = function_name.strip("_")
         added = range(len(args)) if name in _ADDITIVE else _ADDED_ARGUMENTS.get(name)
         if added is None or not _depends_on_input((args, kwargs)):
             return args, kwargs
-        numbers, is_operator = name in _WITH_NUMBERS, function_name.endswith("__")
-        in_place = function_name.startswith(("__i", "__set")) or (function_name.endswith("_") and not is_operator)
-        written: Any = args[0] if in_place else None  # no leaf is written on
-        overwritten = in_place and not _depends_on_input(written) and not written.is_inference()
-        if overwritten and written.is_floating_point() and written.any():
+        leaves, first_added = list(args), 0
+        if _writes_on_first(function_name):
+            self._watch_overwritten(args[0])
+            first_added = 1  # no leaf is written on
+        for index in added:
+            if first_added <= index < len(args):
+                leaves[index] = self.as_leaf(args[index], numbers=name in _WITH_NUMBERS)
+        return tuple(leaves), kwargs | {key: self.as_leaf(kwargs[key]) for key in _added_keywords(name, kwargs)}
+
+    def _watch_overwritten(self, written: Tensor) -> None:
+        """Let a constant that a function writes on be the copy of a leaf."""
+        if _is_constant(written) and not written.is_inference() and written.any():
             written.copy_(self.as_leaf(written.clone()))
-        args = tuple(
-            self.as_leaf(value, numbers=numbers) if index in added and value is not written else value
-            for index, value in enumerate(args)
-        )
-        biases = [key for key in kwargs if name in _ADDITIVE or key == "input" or "bias" in key]
-        return args, kwargs | {key: self.as_leaf(kwargs[key]) for key in biases}
 
     def note(self, node: Any, result: Tensor) -> None:
-        """Note a value that may be held, and of operations without a rule their module; a call may add several."""
-        if (row := RULES.get(stem(node))) is not None and row.slope in (keep_value, divide, power):
+        """Note a value that may be held, and of operations without a rule their module; a call may add several.
+
+        Args:
+            node: The node of the graph.
+            result: What its operation returned.
+        """
+        row = RULES.get(stem(node))
+        if row is not None and row.slope in (keep_value, divide, power):
             node.metadata[VALUE] = result.detach()
         while node is not None and stem(node) not in RULES and stem(node) != LEAF and MODULE_PATH not in node.metadata:
             node.metadata[MODULE_PATH] = self.path()
             node = node.next_functions[0][0] if node.next_functions else None
+
+    def require_recording(self) -> None:
+        """Note that the module that is being called needs a `Recording`."""
+        path = self.path()
+        if path is not None:
+            self.recorded.add(path)
 
     def path(self) -> str | None:
         """Find the innermost module that is being called, "" for the model itself; None if none is."""
@@ -127,7 +159,15 @@ class Conservation:
         when="first use of frozen-gradient; nothing more for a short text alone, otherwise a backward pass",
     )
     def check(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Refuse the pass if vectors, the answer and what enters, and constants times their gradients do not add up."""
+        """Refuse the pass if vectors and constants times their gradients do not add up to the answer.
+
+        Args:
+            vectors: The answer, and what enters the graph, (1, T, H) each.
+            gradients: Those of the vectors, and of `leaves`; None where none arrived.
+
+        Raises:
+            UnsupportedModelError: If they do not.
+        """
         answer, vector_count = vectors[0], len(vectors)
         if all(gradient is None for gradient in gradients[1:vector_count]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
@@ -154,6 +194,24 @@ def _products(vector: Tensor, gradient: Tensor | None) -> Tensor:
         return torch.zeros((), dtype=torch.float64)
     gradient = gradient.double()
     return gradient * vector.detach().double().masked_fill(gradient == 0, 0.0)
+
+
+def _added_keywords(name: str, kwargs: Mapping[str, Any]) -> list[str]:
+    """Return the keywords of arguments that a function adds: an input or a bias."""
+    return [key for key in kwargs if name in _ADDITIVE or key == "input" or "bias" in key]
+
+
+def _writes_on_first(function_name: str) -> bool:
+    """Return whether a function writes on its first argument, as `add_`, `__iadd__` and `__setitem__` do."""
+    is_operator = function_name.endswith("__")
+    return function_name.startswith(("__i", "__set")) or (function_name.endswith("_") and not is_operator)
+
+
+def _is_constant(value: Any) -> bool:
+    """Return whether a value is a tensor of the model's own, or computed from such, that has a gradient."""
+    if type(value) not in (Tensor, nn.Parameter) or value.is_meta:
+        return False
+    return value.is_floating_point() and not _depends_on_input(value)
 
 
 def _depends_on_input(value: Any) -> bool:

@@ -72,6 +72,11 @@ class Reading:
     baseline: Tensor | None = None
     point: float = 1.0  # where on the path from the baseline, 0, to the text, 1, the network is frozen
 
+    @property
+    def is_at_text(self) -> bool:
+        """Whether the network is frozen at the text itself, and contributions are differences from zero."""
+        return self.point == 1.0 and self.baseline is None
+
 
 @dataclass
 class Readout:
@@ -85,7 +90,13 @@ class Readout:
     sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
-        """Read a state, by default as the vector; return an equal one, from which nothing flows back if `enters`."""
+        """Read a state, by default as the vector; return an equal one, from which nothing flows back if `enters`.
+
+        Args:
+            state: What a module returned.
+            vector: What gradients are multiplied by, in the state's shape; None for the state.
+            enters: Whether the input enters the graph here.
+        """
         leaf = enters or not state.requires_grad
         flowing = state.detach().requires_grad_() if leaf else state.clone()
         self.edges.append(get_gradient_edge(flowing))
@@ -120,20 +131,32 @@ class Readout:
         return states.narrow(tokens, 0, self.length)
 
     def held(self, side: Side, exempt: Tensor | None) -> Tensor | None:
-        """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T)."""
+        """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T).
+
+        Args:
+            side: Whose place it is.
+            exempt: Tokens that are the only ones through which the answer passes; None for none.
+        """
         if self.sinks is None or exempt is None or side is not Side.TEXT:
             return self.sinks
         return self.sinks & ~exempt if exempt.shape[-1] == self.sinks.shape[-1] else self.sinks
 
 
 def detach_sinks(readouts: Mapping[Place, Readout]) -> None:
-    """Let no gradient pass attention sinks where they leave a layer, but one through which all of the answer passes."""
+    """Let no gradient pass attention sinks where they leave a layer, but one through which all of the answer passes.
+
+    Args:
+        readouts: The readouts of a frozen pass, by place, whose hooks stay as long as its graph.
+    """
+    if all(readout.sinks is None for readout in readouts.values()):
+        return
     last, exempt = max(readouts), None
 
     def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         nonlocal exempt
         output = readout.edges[0].output_nr
-        if (gradient := gradients[output]) is None:
+        gradient = gradients[output]
+        if gradient is None:
             return gradients
         if place == last:  # the first to which a gradient arrives
             exempt = only_token(readout.contributions([gradient]))
@@ -157,21 +180,43 @@ def only_token(contributions: Tensor) -> Tensor:
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
-    """Hold the tokens whose state is `threshold` times larger than the median of their text (Sun et al., 2024)."""
+    """Hold the tokens whose state is `threshold` times larger than the median of their text (Sun et al., 2024).
+
+    Args:
+        readouts: The readouts of a pass, by place; which tokens are sinks is set there.
+        masks: The real tokens of each side, (B, T); see `masks_of`.
+        threshold: How many times the median of a layer the norm of a sink's state is.
+    """
     for side, mask in masks.items():
         # Not among embeddings, where a bright patch among dark ones would be a sink.
         of_side = [readout for place, readout in readouts.items() if place.side is side and place.layer > 0]
         measured = [each for each in of_side if each.positions == 1 and each.tokens.shape[:2] == mask.shape]
         if measured:
-            sizes = torch.stack([l2_norms(each.tokens.flatten(2)).to(mask.device) for each in measured])  # (L, B, T)
-            medians = sizes.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
-            sinks = (sizes > threshold * medians) & mask  # (L, B, T)
-            for readout, is_sink, has_sinks in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
-                readout.sinks = is_sink.to(readout.vectors[0].device) if has_sinks else None
+            _mark_sinks(measured, mask, threshold)
+
+
+def _mark_sinks(readouts: Sequence[Readout], mask: Tensor, threshold: float) -> None:
+    """Set which tokens are sinks at the readouts of L layers, for real tokens, (B, T)."""
+    sizes = torch.stack([l2_norms(readout.tokens.flatten(2)).to(mask.device) for readout in readouts])  # (L, B, T)
+    medians = sizes.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
+    sinks = (sizes > threshold * medians) & mask  # (L, B, T)
+    has_sinks = sinks.flatten(1).any(1).tolist()  # one transfer
+    for layer, readout in enumerate(readouts):
+        if has_sinks[layer]:
+            readout.sinks = sinks[layer].to(readout.vectors[0].device)
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
-    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1."""
+    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1.
+
+    Args:
+        read_at: The layers, see `FrozenGradient`.
+        count: How many layers there are.
+        first: The lowest one: 1 if some of the input does not pass the embeddings' output, otherwise 0.
+
+    Raises:
+        MethodError: If there is no such layer.
+    """
     if read_at == "middle":
         return (count // 2,)
     if isinstance(read_at, str):
@@ -183,6 +228,29 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
     return (layer,)
 
 
+def _read_layer(
+    readouts: dict[Place, Readout], place: Place, readout: Readout, enters: bool, returned: Any, _: Any, __: Any
+) -> Any:
+    """Read the output of a layer, at which the input enters the graph if `enters`; a `Replace` of `run`."""
+    state = tensor_of(returned)
+    if state is None:
+        return None
+    readouts[place] = readout
+    with torch._C.DisableTorchFunction():
+        return with_tensor(returned, readout.read(state, enters=enters))
+
+
+def _read_entry(
+    readouts: dict[Place, Readout], place: Place, embeddings: Tensor, start: Tensor | None = None, point: float = 1.0
+) -> Tensor:
+    """Read what enters, (B, T, H), at a point of the path from a start, 0, to it, 1; tables share a readout."""
+    with torch._C.DisableTorchFunction():
+        states = embeddings.detach()
+        direction = states if start is None else states - start.to(states)
+        states_at_point = states if point == 1.0 else states - (1 - point) * direction
+        return readouts.setdefault(place, Readout()).read(states_at_point, direction, enters=True)
+
+
 class ModelPlaces:
     """The places of a model, each with the module that returns what is read there."""
 
@@ -192,7 +260,16 @@ class ModelPlaces:
         self._source_layers: tuple[LayerOutput, ...] | None = None
 
     def read(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
-        """Return where contributions are read: at `read_at`, of an encoder-decoder in its source, or at `layers`."""
+        """Return where contributions are read: at `read_at`, of an encoder-decoder in its source, or at `layers`.
+
+        Args:
+            batch: What the pass reads.
+            read_at: The layers, see `FrozenGradient`.
+            layers: The layers of a text, counted from 1, whatever `read_at` says; () for none.
+
+        Raises:
+            MethodError: If there is no such layer.
+        """
         if batch.has_source:
             return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
         text_layers = layers or self._layers(batch, read_at)
@@ -202,42 +279,42 @@ class ModelPlaces:
 
     @contextmanager
     def replaced(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> Iterator[dict[Site, Replace]]:
-        """Yield the `replace=` of `run` for a pass in this block, which adds its readouts, by place."""
-        places, entries, masks = reading.places, lowest_of_sides(reading.places), masks_of(batch)
+        """Yield the `replace=` of `run` for a pass in this block, which adds its readouts, by place.
 
-        def read_layer(place: Place, output: LayerOutput, returned: Any, _: Any, __: Any) -> Any:
-            if (state := tensor_of(returned)) is None:
-                return None
-            with torch._C.DisableTorchFunction():
-                readouts[place] = Readout(output.axes, masks[place.side].shape[1], output.positions)
-                return with_tensor(returned, readouts[place].read(state, enters=place in entries))
+        Args:
+            batch: What the pass reads.
+            reading: Where contributions are read.
+            readouts: Empty; the pass adds its readouts.
 
-        def read_entry(place: Place, embeddings: Tensor, start: Tensor | None = None, at: float = 1.0) -> Tensor:
-            """Read what enters, (B, T, H), at a point of the path from a start, 0, to it, 1; tables share a readout."""
-            with torch._C.DisableTorchFunction():
-                states = embeddings.detach()
-                direction = states if start is None else states - start.to(states)
-                at_point = states if at == 1.0 else states - (1 - at) * direction
-                return readouts.setdefault(place, Readout()).read(at_point, direction, enters=True)
+        Raises:
+            UnsupportedModelError: If the model has no such place.
+        """
+        with changed_lookups(self.name, self._lookups(batch, reading, readouts)) as replaced:
+            for place in (SOURCE, MEDIA):
+                if place in reading.places and (place == MEDIA or batch.source_is_signal):
+                    replaced |= self.signal(batch.inputs).replaced(partial(_read_entry, readouts, place))
+            entries, masks = lowest_of_sides(reading.places), masks_of(batch)
+            for place, output in self._outputs_read(batch, reading).items():
+                readout = Readout(output.axes, masks[place.side].shape[1], output.positions)
+                read_layer = partial(_read_layer, readouts, place, readout, place in entries)
+                replaced[Site(output.path, output.call)] = read_layer
+            yield replaced
 
+    def _lookups(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> list[Lookup]:
+        """Return the lookups of token ids at which the words of a text, or of a source, enter."""
         lookups = list[Lookup]()
-        if SOURCE in places and not batch.source_is_signal:
+        if SOURCE in reading.places and not batch.source_is_signal:
             ids = batch.inputs["source"][..., 0]
-            lookups.append(Lookup(self.model.embeddings.path, ids, partial(read_entry, SOURCE)))
-        if WORDS in places:
+            lookups.append(Lookup(self.model.embeddings.path, ids, partial(_read_entry, readouts, SOURCE)))
+        if WORDS in reading.places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
             path = decoder_table(self.model.module) if batch.has_source else self.model.embeddings.path
-            at_point = partial(read_entry, WORDS, start=reading.baseline, at=reading.point)
-            lookups.append(Lookup(path, ids, at_point, mask))
+            read_words = partial(_read_entry, readouts, WORDS)
+            read_at_point = partial(read_words, start=reading.baseline, point=reading.point)
+            lookups.append(Lookup(path, ids, read_at_point, mask))
             # What further tables hold for the ids of the tokens is the tokens' contribution.
-            further = partial(read_entry, WORDS)
-            lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
-        with changed_lookups(self.name, lookups) as replaced:
-            for place in (SOURCE, MEDIA):
-                if place in places and (place == MEDIA or batch.source_is_signal):
-                    replaced |= self.signal(batch.inputs).replaced(partial(read_entry, place))
-            outputs = self._outputs_read(batch, reading).items()
-            yield replaced | {Site(out.path, out.call): partial(read_layer, place, out) for place, out in outputs}
+            lookups += [Lookup(path, ids, read_words, mask, once=False) for path in self.tables(batch)]
+        return lookups
 
     # --- layers ------------------------------------------------------------------------------------------------------
 
@@ -258,8 +335,7 @@ class ModelPlaces:
         """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
         if read_at == 0:
             return (0,)
-        side = Side.SOURCE if batch.has_source else Side.TEXT
-        count = sum(place.side is side and place.layer > 0 for place in self.outputs(batch))
+        count = self._layer_count(batch)
         if isinstance(read_at, int):
             if not count and batch.has_source:
                 raise UnsupportedModelError(
@@ -267,14 +343,22 @@ class ModelPlaces:
                     "at its word embeddings alone: read_at=0"
                 )
             return layers_read(read_at, count or self.model.layer_count())
+        # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
+        if not batch.has_source and any(medium.by_token is None for medium in batch.media):
+            return (0,)
+        return layers_read(read_at, count, int(self._bypasses_embeddings(batch))) if count else (0,)
+
+    def _layer_count(self, batch: Batch) -> int:
+        """Return how many layers of the source, or of a text without a source, have an output that can be read."""
+        side = Side.SOURCE if batch.has_source else Side.TEXT
+        return sum(place.side is side and place.layer > 0 for place in self.outputs(batch))
+
+    def _bypasses_embeddings(self, batch: Batch) -> bool:
+        """Return whether some of the input does not pass layer 0, the output of the embedding layer."""
         if batch.has_source:
-            bypassed = batch.source_is_signal  # a sound has no word embeddings
-        else:
-            # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
-            bypassed = self.model.parts.embedding_output is None or bool(self.tables(batch) or batch.media)
-            # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-            count = 0 if any(medium.by_token is None for medium in batch.media) else count
-        return layers_read(read_at, count, int(bypassed)) if count else (0,)
+            return batch.source_is_signal  # a sound has no word embeddings
+        # Pictures are inserted after the embeddings, and further tables may be looked up by later layers.
+        return self.model.parts.embedding_output is None or bool(self.tables(batch) or batch.media)
 
     def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""

@@ -6,16 +6,14 @@ its inputs are held, and what takes the place of torch's gradient for the others
 is refused, if a gradient arrives. The test named in a row, of tests/frozen, says what the rule is.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-import torch
-
 from . import slopes
-from .slopes import ACTIVATIONS, Slope, is_natural_power, stem
+from .slopes import ACTIVATIONS, Slope, is_natural_power
 
-LEAF = "AccumulateGrad"  # the name of the node of a leaf
+LEAF = "AccumulateGrad"
+"""The name of the node of a leaf."""
 
 
 class Row(NamedTuple):
@@ -25,7 +23,7 @@ class Row(NamedTuple):
     rule: str  # what flows back, in words
     source: str  # paper and equation
     test: str  # what fails without it
-    held: Collection[int] | Callable[[Any], Collection[int]] = ()  # inputs that are held; of products see `CRITERIA`
+    held: Collection[int] | Callable[[Any], Collection[int]] = ()  # inputs that are held; of products: `products`
     slope: Slope | None = None  # what takes the place of torch's gradients; None where they are right
 
 
@@ -122,164 +120,14 @@ TABLE = (
         "torch's own", "linear", "test_rules.py::test_what_is_linear_is_as_it_was"),
 )  # fmt: skip
 
-RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}  # the row of each operation
+RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}
+"""The row of each operation."""
 
 PRODUCTS = {name for name, row in RULES.items() if row.operations.startswith("Mul ")}
-"""Products, whose factors are the last two inputs; all but the first two of the row are of matrices."""
+"""Products, whose factors are the last two inputs."""
+
+ELEMENTWISE_PRODUCTS = ("Mul", "Addcmul")
+"""Those of them that are not of matrices."""
 
 UNKNOWN = Row("", "refused", "", "test_backward.py::test_what_has_no_rule_is_named_with_its_place")
 """The row of every operation that has none."""
-
-
-# --- which factor of a product is held -------------------------------------------------------------------------------
-#
-# A product of two tensors that both depend on the input is not linear in it: one factor has to be held. *The signal
-# takes all* (Arras et al., 2017, section 3). Which one is the signal is decided from the autograd graph, by the first
-# of `CRITERIA` that applies; if none does, held is the left factor, where one writes weights: weights @ values. Both
-# choices conserve the answer, so that no sum can tell them apart: this is a convention, tested against plain loops.
-
-Edge = tuple[Any, int]  # a node of the graph and the index of one of its outputs: a tensor of the forward pass
-
-InputEdges = Mapping[Any, list[Edge]]
-"""By node that the input reaches, the edges over which it does; none where it enters the graph."""
-
-Criterion = Callable[[Edge, Edge, bool, InputEdges], int | None]
-"""Returns which factor is held, 0 or 1, of the left and the right one; None to leave it to the next."""
-
-STEPS, DEPTH = 64, 24
-"""Most operations that are searched to see whether one factor was computed from the other, or is an activation."""
-
-GATES = frozenset({"Sigmoid", "Hardsigmoid", "Softplus", "LogSigmoid"})
-
-ACTIVATED = frozenset(ACTIVATIONS) - {"Clamp", "ClampMin", "ClampMax", "GeLUFunctionBackward"} | {
-    "Abs", "Hardshrink", "LeakyRelu", "PreluKernel", "Relu", "RreluWithNoise", "Threshold",
-}  # fmt: skip
-"""Elementwise operations f, of which f(x) / x is held."""
-
-_RESHAPING = frozenset([
-    "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Squeeze", "Unsqueeze", "View", "UnsafeView",
-    "ReshapeAlias", "Clone", "ToCopy",
-])  # fmt: skip
-
-_ACTIVATION_KEEPING = _RESHAPING | frozenset([
-    "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
-    "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
-    "Repeat", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Unfold", "Tril", "Triu", "CopySlices", "Cumsum",
-])  # fmt: skip
-"""Nodes whose output still counts as an activation's, if they have no other input."""
-
-_ELEMENTWISE = _RESHAPING | ACTIVATED | {
-    "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Pow", "Exp", "Reciprocal", "Where", "Clamp", "Minimum",
-}  # fmt: skip
-
-
-def independent_of_the_input(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
-    """Hold the factor that the input does not reach, such as a weight: the product is linear in the other."""
-    of_left, of_right = (factor[0] in input_edges for factor in (left, right))
-    return None if of_left and of_right else int(of_left)
-
-
-def computed_from_the_other(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
-    """Hold the factor that was computed from the other, as in x * sigmoid(x), squeeze-and-excitation, state spaces."""
-    if _computed_from(right, left, input_edges):
-        return 1
-    return 0 if _computed_from(left, right, input_edges) else None
-
-
-def transposed_kernel(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
-    """Hold a matrix that is transposed as `linear` transposes its kernel."""
-    return 1 if matrices and stem(right[0]) == "T" else None
-
-
-def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
-    """Hold the factor that an activation returned, silu(gate) * up, and a gate rather than another activation.
-
-    Sigmoid(i) * tanh(g) lets the tanh flow. Of matrices only gates count: there, weights mix activated values.
-    """
-    ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
-    of_left, of_right = (0 if matrices and rank < 2 else rank for rank in ranks)
-    return None if of_left == of_right else int(of_right > of_left)
-
-
-def stretched(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
-    """Hold a factor that is broadcast, or a single vector that a matrix is read with: keys and queries of a state."""
-    a, b = _shape_of(left), _shape_of(right)
-    if matrices:
-        of_left, of_right = a[-1] > 1 and (len(a) == 1 or a[-2] == 1), a[-1] > 1 and (len(b) == 1 or b[-1] == 1)
-    else:
-        broadcast_shape = tuple(torch.broadcast_shapes(a, b))
-        of_left, of_right = ((1,) * (len(broadcast_shape) - len(shape)) + shape != broadcast_shape for shape in (a, b))
-    return None if of_left == of_right else int(of_right)
-
-
-CRITERIA: tuple[Criterion, ...] = (
-    independent_of_the_input, computed_from_the_other, transposed_kernel, activated, stretched,
-)  # fmt: skip
-
-
-def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int:
-    """Return which of two factors, or of two matrices, is held: 0 for the left, 1."""
-    choices = (criterion(left, right, matrices, input_edges) for criterion in CRITERIA)
-    return next((held for held in choices if held is not None), 0)
-
-
-def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
-    """Return 2 for a gate such as sigmoid, reshaped or with constants, 1 for another activation, 0 for others."""
-    node = edge[0]
-    for _ in range(DEPTH):
-        name = stem(node)
-        if name in ACTIVATED:
-            return 2 if name in GATES else 1
-        edges = input_edges[node]
-        if name == "Mul" and len(edges) == 2:  # an activation that is written out, such as x * sigmoid(x), or neither
-            return int(_function_of(edges[1], edges[0], input_edges) or _function_of(edges[0], edges[1], input_edges))
-        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
-            return 0
-        node = edges[0][0]
-    return 0
-
-
-def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
-    """Return whether a factor, `later`, was computed from all of another, `earlier`, a few operations ago."""
-    origin = _origin(earlier, input_edges)
-    if _origin(later, input_edges) == origin:
-        return False
-    origin_number = 0 if stem(origin[0]) == LEAF else origin[0]._sequence_nr()
-    edges_to_visit, visited = deque([later]), set[Edge]()
-    while edges_to_visit and len(visited) < STEPS:
-        edge = edges_to_visit.popleft()
-        if edge == origin:
-            return True
-        if edge not in visited and stem(edge[0]) != LEAF and edge[0]._sequence_nr() >= origin_number:
-            visited.add(edge)
-            edges_to_visit += input_edges[edge[0]]
-    return False
-
-
-def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
-    """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x))."""
-    origin, edges_to_visit, visited = _origin(earlier, input_edges), [later], set[Edge]()
-    while edges_to_visit:
-        edge = edges_to_visit.pop()
-        if edge != origin and edge not in visited:
-            if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= DEPTH:
-                return False
-            visited.add(edge)
-            edges_to_visit += input_edges[edge[0]]
-    return bool(visited)
-
-
-def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
-    """Return the edge of the operation that computed a factor, before reshaping and constant factors."""
-    while (name := stem(edge[0])) in _RESHAPING or name in ("Mul", "Div", "Neg"):
-        edges = input_edges[edge[0]]
-        if len(edges) != 1 or stem(edges[0][0]) == LEAF:
-            break
-        edge = edges[0]
-    return edge
-
-
-def _shape_of(edge: Edge) -> tuple[int, ...]:
-    """Return the shape of an edge's tensor."""
-    node, output = edge
-    return tuple(node.variable.shape if stem(node) == LEAF else node._input_metadata[output].shape)

@@ -21,8 +21,11 @@ Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None] | None
 Slope = Callable[[Any, Tensor, Gradients, Constant], Tensor | Gradients]
 
-INPUT = "normxlogit_input"  # key in `metadata` for a tensor whose node saves its input, if torch saves only its output
-VALUE = "normxlogit_value"  # key in a node's `metadata` for its held output, in a pass that is proved
+INPUT = "normxlogit_input"
+"""Key in `metadata` for a tensor whose node saves its input, if torch saves only its output."""
+
+VALUE = "normxlogit_value"
+"""Key in a node's `metadata` for its held output, in a pass that is proved."""
 
 ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Asinh": lambda node, x: torch.asinh(x),

@@ -150,6 +150,8 @@ def read_prompt(
     """Return a prompt rendered as one text, with the spans of its contents.
 
     Args:
+        tokenizer: A tokenizer or processor, with a chat template where the prompt is of messages.
+        prompt: A text, messages, or a mapping that holds messages.
         template_options: What the template is given where the prompt does not say otherwise.
         answer_follows: Whether the model goes on with it, after the messages or at the end of its own last one.
     """

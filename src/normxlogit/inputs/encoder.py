@@ -72,7 +72,9 @@ class Encoder:
         """Encode texts or pairs.
 
         Args:
+            texts: The texts or pairs, in any form that `read_texts` reads.
             long_text: As in a call; "window" encodes a text whole, and None truncates and warns.
+            max_length: The most tokens of an encoding; None for what the model reads.
             special: False for texts that a chat template has written, with all that they get.
         """
         return self._encode(read_texts(texts)[0], long_text, max_length, special)

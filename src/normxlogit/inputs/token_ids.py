@@ -65,6 +65,10 @@ def read_token_ids(
     """Return one encoding for each row of a tokenizer's output, without padding and what the model does not read.
 
     Args:
+        encoded: The tokenizer's output, with `input_ids` of one or several rows.
+        tokenizer: The tokenizer.
+        vocabulary: How many token ids the model has; None if that is not known.
+        model_inputs: The names of the inputs that the model reads; None for all.
         continued: Whether `generate` continues them, which counts positions from the first real token.
     """
     if not isinstance(encoded, Mapping):

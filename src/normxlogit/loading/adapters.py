@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..tasks import TaskName, all_tasks, task_name
-from .model_files import download_options, find_file, read_model_json
+from .model_files import LoadOptions, download_options, find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -30,18 +30,18 @@ class Adapter:
     shapes: Mapping[str, tuple[int, ...]]
     has_tokenizer: bool
 
-    def base_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def base_options(self, options: LoadOptions) -> dict[str, Any]:
         """Return the options to load the base model with: without the adapter's revision and subfolder."""
         base_only = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
-    def head_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def head_options(self, options: LoadOptions) -> dict[str, Any]:
         """Return options for as many outputs as the adapter's head has, unless the caller sets them."""
         outputs = next((self.shapes[name][0] for name in HEAD_WEIGHTS if name in self.shapes), None)
         set_by_caller = {"num_labels", "id2label", "config"} & options.keys()
         return {} if outputs is None or set_by_caller else {"num_labels": outputs}
 
-    def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
+    def add_to(self, model: nn.Module, options: LoadOptions) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""
         try:
             import peft
@@ -58,8 +58,17 @@ class Adapter:
         return adapted_model
 
 
-def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
-    """Return the adapter in a folder or of a hub name, None if there is none."""
+def read_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Adapter | None:
+    """Return the adapter in a folder or of a hub name, None if there is none.
+
+    Args:
+        source: The folder or hub name.
+        options: Those of transformers' `from_pretrained`, such as a revision.
+        allow_pickle: Allow weights that are not safetensors, whose loading can run code.
+
+    Raises:
+        InputError: If the adapter names no base model, or its weights are missing or broken.
+    """
     config = read_model_json(source, "adapter_config.json", options)
     if config is None:
         return None
@@ -75,16 +84,22 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
         pickles = "" if pickled is None else "; allow_pickle=True would read the pickled ones"
         raise InputError(f"{source}: the adapter's weights, adapter_model.safetensors, are missing{pickles}")
     local_base = Path(source) / base
-    auto_mapping = config.get("auto_mapping") or {}
     return Adapter(
         source,
         str(local_base) if local_base.is_dir() and not Path(base, "config.json").is_file() else base,
         config.get("revision"),
-        next((task.name for task in all_tasks().values() if task.models.peft_type == config.get("task_type")), None)
-        or task_name(str(auto_mapping.get("base_model_class"))),
+        _task_of(config),
         {} if weights is None else _tensor_shapes(source, weights),
         find_file(source, "tokenizer_config.json", options) is not None,
     )
+
+
+def _task_of(config: Mapping[str, Any]) -> TaskName | None:
+    """Return the task that an adapter's configuration names, or the class of its base model; None if neither does."""
+    for task in all_tasks().values():
+        if task.models.peft_type == config.get("task_type"):
+            return task.name
+    return task_name(str((config.get("auto_mapping") or {}).get("base_model_class")))
 
 
 def _tensor_shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:

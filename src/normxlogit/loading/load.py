@@ -19,10 +19,12 @@ from ..compat import DTYPE, accelerator, auto_class, other_shapes
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.texts import is_existing_path
-from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
+from ..tasks import Task, TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
-from .model_files import converted_folder, download_options, save_converted
+from .model_files import LoadOptions, converted_folder, download_options, save_converted
 
+AUTO = "auto"
+"""The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
 MAX_LISTED = 6
 """Most weights that an error names."""
 TOKENIZER = "its tokenizer"
@@ -55,36 +57,42 @@ def load(
     allow_missing_weights: bool = False,
     **options: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model with its head, and its tokenizer (image processor, feature extractor)."""
+    """Load a model with its head, and its tokenizer (image processor, feature extractor).
+
+    Args:
+        name: Hub name, folder (also of a PEFT adapter) or GGUF file; None for the sentiment model in the package.
+        task: Which head to load; None for what the files say.
+        dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
+        device: Where to put the model; by default the accelerator, if it is not quantised and has no `device_map`.
+        trust_remote_code: Allow code from the model's repository to run.
+        allow_pickle: Allow weights that are not safetensors, whose loading can run code.
+        allow_missing_weights: Allow a checkpoint without some weights of the model, which are then random.
+        **options: Passed to transformers' `from_pretrained`.
+
+    Returns:
+        The model, in evaluation mode, and its tokenizer.
+
+    Raises:
+        InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
+        UnsupportedModelError: If it has no head of a supported kind.
+    """
     source, options = _source_and_options(name, options)
-    is_gguf_alone = set(options) == {"gguf_file"} and task in (None, "causal-lm")
-    converted = converted_folder(Path(source) / str(options["gguf_file"])) if is_gguf_alone else None
+    converted = None
+    if set(options) == {"gguf_file"} and task in (None, "causal-lm"):
+        converted = converted_folder(Path(source) / str(options["gguf_file"]))
     if converted is not None and converted.is_dir():
         source, options = str(converted), {}
     adapter = _find_adapter(source, options, allow_pickle=allow_pickle)
-    base = source if adapter is None else _source(adapter.base)
-    base_options = options if adapter is None else adapter.base_options(options)
-    location = download_options(base_options, "gguf_file")
-    if Path(base).is_dir() and not base_options.get("gguf_file") and not (Path(base) / CONFIGURATIONS[0]).is_file():
-        for _, wrapper in wrappers():
-            wrapper.check_files(base)
-    with _one_line_error(base, "its configuration"):
-        config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-    is_placed = "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
-    is_automatic = device is None or device == AUTO
-    target_device = None if is_automatic and is_placed else device_named(AUTO if device is None else device)
-    is_gguf = "gguf_file" in base_options
-    task_of_head = task or (adapter and adapter.task) or _declared_task(base, config, gguf=is_gguf)
-    if task_of_head not in all_tasks():
-        raise InputError(f"no task {task_of_head!r}; it is one of {', '.join(all_tasks())}")
-    head_task = all_tasks()[task_of_head]
-    if dtype is None:
-        on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
-        dtype = torch.float32 if on_cpu and getattr(config, DTYPE, None) == torch.float16 else "auto"
-    load_options: dict[str, Any] = {} if allow_pickle or is_gguf else {"use_safetensors": True}
-    load_options |= base_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
+    base, base_options = source, options
     if adapter is not None:
-        load_options |= adapter.head_options(options)
+        base, base_options = _source(adapter.base), adapter.base_options(options)
+    location = download_options(base_options, "gguf_file")
+    config = _read_config(base, location, trust_remote_code)
+    target_device = _target_device(device, options, config)
+    if dtype is None:
+        dtype = _default_dtype(target_device, base_options, config)
+    head_task = _head_task(task, adapter, base, config, gguf="gguf_file" in base_options)
+    load_options = _loading_options(adapter, base_options, options, allow_pickle=allow_pickle)
     with _one_line_error(base, "the model"):
         loader = auto_class(head_task.models.auto_class)
         load_options |= {DTYPE: dtype, "trust_remote_code": trust_remote_code}
@@ -107,7 +115,49 @@ def load(
     return model.eval(), tokenizer
 
 
-def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
+def _read_config(base: str, location: LoadOptions, trust_remote_code: bool) -> Any:
+    """Return the configuration of a model; refuse a folder of another library's that holds none."""
+    if Path(base).is_dir() and not location.get("gguf_file") and not (Path(base) / CONFIGURATIONS[0]).is_file():
+        for _, wrapper in wrappers():
+            wrapper.check_files(base)
+    with _one_line_error(base, "its configuration"):
+        return AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
+
+
+def _target_device(device: torch.device | str | None, options: LoadOptions, config: Any) -> torch.device | None:
+    """Return the device to which a loaded model is moved; None if transformers places it by itself."""
+    if device is not None and device != AUTO:
+        return device_named(device)
+    is_placed = "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
+    return None if is_placed else device_named(AUTO)
+
+
+def _default_dtype(target_device: torch.device | None, options: LoadOptions, config: Any) -> torch.dtype | str:
+    """Return the precision of a checkpoint, but float32 for float16 on a CPU."""
+    on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in options
+    return torch.float32 if on_cpu and getattr(config, DTYPE, None) == torch.float16 else "auto"
+
+
+def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config: Any, *, gguf: bool) -> type[Task]:
+    """Return the task whose head is loaded: the caller's, that of an adapter, or what the configuration declares."""
+    if not task and adapter is not None:
+        task = adapter.task
+    name = task or _declared_task(base, config, gguf=gguf)
+    if name not in all_tasks():
+        raise InputError(f"no task {name!r}; it is one of {', '.join(all_tasks())}")
+    return all_tasks()[name]
+
+
+def _loading_options(
+    adapter: Adapter | None, base_options: LoadOptions, options: LoadOptions, *, allow_pickle: bool
+) -> dict[str, Any]:
+    """Return the options of transformers' `from_pretrained` for the model, or for the base model of an adapter."""
+    safe = {} if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True}
+    load_options = {**safe, **base_options, "ignore_mismatched_sizes": True, "output_loading_info": True}
+    return load_options if adapter is None else load_options | adapter.head_options(options)
+
+
+def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
     if not Path(source).is_dir():
         try:
@@ -120,21 +170,27 @@ def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool
     return read_adapter(source, options, allow_pickle=allow_pickle)
 
 
-def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[str, dict[str, Any]]:
     """Return the folder or hub name to load from, and the options, with the GGUF file of a folder with one alone."""
     if name is None and options.get("gguf_file") is not None:
         name, options = str(options["gguf_file"]), {key: options[key] for key in options if key != "gguf_file"}
-    file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
-    if file is None:
+    if name is None or not str(name).casefold().endswith(GGUF):
         source = _source(name)
-        files = list(Path(source).glob(f"*{GGUF}"))
-        is_gguf = len(files) == 1 and not any((Path(source) / name).exists() for name in CONFIGURATIONS)
-        return source, {**({"gguf_file": files[0].name} if is_gguf else {}), **options}
+        return source, {**_only_gguf_file(Path(source)), **options}
+    file = Path(name).expanduser()
     if not file.is_file():
         raise InputError(f"{file}: no such file")
     if options.get("gguf_file") not in (None, file.name):
         raise InputError(f"two GGUF files are named, {file} and {options['gguf_file']}; name one")
     return str(file.parent), {**options, "gguf_file": file.name}
+
+
+def _only_gguf_file(folder: Path) -> dict[str, Any]:
+    """Return the option that names a folder's GGUF file, {} if there is no such file, several, or another model."""
+    files = list(folder.glob(f"*{GGUF}"))
+    if len(files) != 1 or any((folder / name).exists() for name in CONFIGURATIONS):
+        return {}
+    return {"gguf_file": files[0].name}
 
 
 def _source(name: str | Path | None) -> str:
@@ -167,8 +223,22 @@ def _one_line_error(source: str, part: str) -> Iterator[None]:
 
 def _cause(error: Exception, source: str, part: str) -> str:
     """Return the cause of an error, with advice if there is any."""
+    known = _missing_package_or_permission(error)
+    if known is None and part == TOKENIZER:
+        known = _cause_of_tokenizer(error, source)
+    if known is not None:
+        return known
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
     line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+    if "safetensors" in line and (not Path(source).is_dir() or any(Path(source).glob("*.bin"))):
+        return f"{line}; allow_pickle=True would read weights that are not safetensors"
+    if isinstance(error, OSError | ImportError):
+        return line
+    return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
+
+
+def _missing_package_or_permission(error: Exception) -> str | None:
+    """Return what an error of transformers means if it lacks a package or a permission; None for other errors."""
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
     if isinstance(error, NameError) and "init_empty_weights" in str(error):  # of transformers 4.51
@@ -177,15 +247,15 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return "its repository has code of its own: read it, and give trust_remote_code=True (--trust-remote-code)"
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
         return "its pickled weights are broken, or hold more than numbers"
-    if part == TOKENIZER and isinstance(error, TypeError) and "NoneType" in str(error):  # of 4.57, for no file at all
+    return None
+
+
+def _cause_of_tokenizer(error: Exception, source: str) -> str | None:
+    """Return why a tokenizer is not loaded if it has no file, or needs a package; None for other errors."""
+    if isinstance(error, TypeError) and "NoneType" in str(error):  # of 4.57, for no file at all
         return NO_TOKENIZER.format(source)
-    if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
-        return f"{part} cannot be read: {remedy}"
-    if "safetensors" in line and (not Path(source).is_dir() or any(Path(source).glob("*.bin"))):
-        return f"{line}; allow_pickle=True would read weights that are not safetensors"
-    if isinstance(error, OSError | ImportError):
-        return line
-    return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
+    remedy = sentencepiece_remedy(error, source)
+    return None if remedy is None else f"{TOKENIZER} cannot be read: {remedy}"
 
 
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
@@ -216,13 +286,10 @@ def _check_weights(
 ) -> None:
     """Refuse missing weights, which would be random, except those of an adapter."""
     pooler = "pooler." if is_bare(model) else "\0"  # an embedding model pools itself
-    keys_by_problem = {
-        "lacks": [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights],
-        "has other shapes of": [
-            described for key, described in other_shapes(info).items() if key not in adapter_weights
-        ],
-        "cannot give": {str(e) for name in ("error_msgs", "conversion_errors") for e in info.get(name) or ()},
-    }
+    missing = [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights]
+    reshaped = [described for key, described in other_shapes(info).items() if key not in adapter_weights]
+    errors = {str(error) for name in ("error_msgs", "conversion_errors") for error in info.get(name) or ()}
+    keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": errors}
     problems = [f"{problem} {listed(sorted(keys), MAX_LISTED)}" for problem, keys in keys_by_problem.items() if keys]
     if problems:
         raise InputError(
@@ -242,12 +309,14 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     """Return the task of a checkpoint by the class that its configuration names."""
     declared = getattr(config, "architectures", None)
     names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
-    tasks = [task for name in names if (task := task_name(name, config)) is not None]
-    if (task := next(iter(tasks), None) or _task_of_own_code(config)) is not None:
+    tasks = (task_name(name, config) for name in names)
+    task = next(filter(None, tasks), None) or _task_of_own_code(config)
+    if task is not None:
         return task
-    if names and (claiming := next((task for task, wrapper in wrappers() if wrapper.claims_files(source)), None)):
-        return claiming.name
     if names:
+        for claiming, wrapper in wrappers():
+            if wrapper.claims_files(source):
+                return claiming.name
         raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
@@ -261,18 +330,23 @@ def _task_of_own_code(config: Any) -> TaskName | None:
 
 
 def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
-    """Return what a loaded model is for if its class does not say, as the caller may; None if it does."""
+    """Return what a loaded model is for if its class does not say, as the caller may; None if it does.
+
+    Args:
+        model: The loaded model.
+        task: What the caller says; None for nothing.
+    """
     if declared_tasks(model):
         return None
     return task or _task_of_own_code(getattr(model, "config", None)) or (wrapping_task() if is_bare(model) else None)
 
 
-AUTO = "auto"
-"""The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
-
-
 def device_named(device: torch.device | str) -> torch.device:
-    """Return the device with a name, if the machine has it."""
+    """Return the device with a name, `AUTO` for the accelerator.
+
+    Raises:
+        InputError: If the machine does not have it.
+    """
     if device == AUTO:
         return accelerator() or torch.device("cpu")
     try:

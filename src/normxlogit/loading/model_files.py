@@ -26,9 +26,18 @@ MAX_BYTES = 4 << 30
 
 logger = logging.getLogger("normxlogit")
 
+LoadOptions = Mapping[str, Any]
+"""Options of transformers' `from_pretrained`, by name."""
 
-def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
-    """Return the contents of a JSON file of a model, None if there is no such file."""
+
+def read_model_json(source: str, name: str, options: LoadOptions) -> Any:
+    """Return the contents of a JSON file of a model, None if there is no such file.
+
+    Args:
+        source: The folder or hub name.
+        name: The name of the file.
+        options: Those of transformers' `from_pretrained`, such as a revision.
+    """
     file = find_file(source, name, options)
     if file is None:
         return None
@@ -38,13 +47,19 @@ def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
         raise InputError(f"{source}: {name} cannot be read as JSON") from None
 
 
-def download_options(options: Mapping[str, Any], *more: str) -> dict[str, Any]:
+def download_options(options: LoadOptions, *more: str) -> dict[str, Any]:
     """Return those of the options of `from_pretrained` that say where the files of a model are, and some more."""
     return {name: options[name] for name in ("revision", "subfolder", "token", *more) if name in options}
 
 
-def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
-    """Return the local path of a file of a model, None if there is no such file."""
+def find_file(source: str, name: str, options: LoadOptions) -> str | None:
+    """Return the local path of a file of a model, None if there is no such file.
+
+    Args:
+        source: The folder or hub name.
+        name: The name of the file.
+        options: Those of transformers' `from_pretrained`, such as a revision.
+    """
     if not source:
         return None
     try:

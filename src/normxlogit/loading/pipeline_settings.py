@@ -117,6 +117,10 @@ class PipelineSettings:
 def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSettings:
     """Return the settings of a pipeline for which the caller gave labels; default settings for any other model.
 
+    Args:
+        pipeline: A pipeline of transformers, or any other model.
+        labels: The labels that the caller gave; None for none.
+
     Raises:
         UnsupportedModelError: If the pipeline asks its model more than a text, or another model has a say.
         InputError: If it was made with a setting that is not applied here.

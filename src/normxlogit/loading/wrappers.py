@@ -22,17 +22,27 @@ REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedMod
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and its tokenizer or processor, also of a pipeline, a `Trainer` or sentence-transformers."""
+    """Return the module and its tokenizer or processor.
+
+    Args:
+        model: A module, a pipeline, a `Trainer`, or a model of sentence-transformers.
+        tokenizer: The caller's; None for the one that belongs to the model.
+
+    Raises:
+        InputError: If there is no module, or no tokenizer.
+        UnsupportedModelError: If the module is scripted.
+    """
     if isinstance(model, REPLICATING):
         model = model.module
-    if (wrapped := _held_in(model)) is not None:
+    wrapped = _held_in(model)
+    if wrapped is not None:
         model, tokenizer = wrapped[0], tokenizer or wrapped[1]
-    module = model
-    if isinstance(model, nn.Module):
-        tokenizer = tokenizer or getattr(model, "tokenizer", None)  # as a `SentenceTransformer` has it
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModelError("a scripted module does not show its parts; pass the module that it was made of")
-    if not isinstance(model, nn.Module):
+    module: Any = model
+    if isinstance(model, nn.Module):
+        tokenizer = tokenizer or getattr(model, "tokenizer", None)  # as a `SentenceTransformer` has it
+    else:
         module = getattr(model, "model", None)
         tokenizer = tokenizer or _reader_of(model)
     if not isinstance(module, nn.Module):
@@ -50,7 +60,17 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
 
 
 def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> dict[str, Any]:
-    """Return the module, tokenizer, labels and pipeline settings of a model or pipeline."""
+    """Return the module, tokenizer, labels and pipeline settings of a model or pipeline.
+
+    Args:
+        model: A module, a pipeline, a `Trainer`, or a model of sentence-transformers.
+        tokenizer: The caller's; None for the one that belongs to the model.
+        labels: Names of the labels; None for the model's.
+
+    Raises:
+        InputError: If there is no module or no tokenizer, or a setting of the pipeline is not applied here.
+        UnsupportedModelError: If the pipeline asks its model more than a text.
+    """
     module, reader = module_and_reader(model, tokenizer)
     names = None if labels is None else label_names(labels)
     settings = replace(pipeline_settings(model, names), ignored=ignored_labels(model))

@@ -92,7 +92,12 @@ class Scores:
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:
-    """Return the explained quantity minus the sum of token scores, (B, K, L, T), as (B, K, L)."""
+    """Return the explained quantity minus the sum of token scores, (B, K, L, T), as (B, K, L).
+
+    Args:
+        request: What is explained.
+        values: Scores of tokens, (B, K, L, T), of any value at padding.
+    """
     masked = values * request.forward.batch.mask[:, None, None].to(values)  # (B, K, L, T)
     return request.target.quantity(request.forward.logits).to(values)[:, :, None] - masked.sum(-1)
 
@@ -179,7 +184,13 @@ class Method(ABC):
         return self.signed_on(task) and not (self.reads_logits or self.info.tokenwise)
 
     def quantity_on(self, task: Task, *, contrasted: bool = False, explained: OutputQuantity = "logit") -> Quantity:
-        """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""
+        """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`.
+
+        Args:
+            task: The task.
+            contrasted: Whether another target is subtracted.
+            explained: Whether logits or log-probabilities are explained.
+        """
         if task.outputs.kind == "value":
             return "value"
         if explained == "log-probability":
@@ -218,7 +229,15 @@ class Method(ABC):
 
 
 def run_method(method: Method, request: Request) -> Scores:
-    """Run a method, and refuse scores of a wrong shape; `check_finite` checks the values."""
+    """Run a method, and refuse scores of a wrong shape; `check_finite` checks the values.
+
+    Args:
+        method: The method.
+        request: What is explained.
+
+    Raises:
+        MethodError: If the scores are of another shape than the request has.
+    """
     with torch.inference_mode(not method.needs_grad), without_autocast(request.forward.batch.inputs):
         scores = method.score(request)
     batch = request.forward.batch
@@ -230,7 +249,16 @@ def run_method(method: Method, request: Request) -> Scores:
 
 
 def check_finite(method: Method, request: Request, values: npt.NDArray[np.floating[Any]]) -> None:
-    """Refuse scores of real tokens on the host, with the layers on the second of three axes, that are not finite."""
+    """Refuse scores of real tokens on the host, with the layers on the second of three axes, that are not finite.
+
+    Args:
+        method: The method, for errors.
+        request: What is explained.
+        values: Scores, (..., L, ...).
+
+    Raises:
+        MethodError: If a score is NaN or infinite; it names the layer.
+    """
     finite = np.isfinite(values).all((0, 2))  # (L,)
     if not finite.all():
         layer_hint = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
@@ -242,7 +270,13 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
 
 
 def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[int]) -> tuple[str, ...]:
-    """Return a note that names attention sinks, if there are any but special tokens."""
+    """Return a note that names attention sinks, if there are any but special tokens.
+
+    Args:
+        tokens: The tokens of a text.
+        special: Which of them are special.
+        sinks: The indices of attention sinks.
+    """
     words = [i for i in sinks if not special[i]]
     if not words:
         return ()
@@ -297,6 +331,14 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
     """Return the baseline of each token, (B, T, H), for word embeddings of that shape.
 
     Special tokens, and the mask that is the question of a masked language model, stay unless it is "zero".
+
+    Args:
+        request: What is explained.
+        vectors: The word embeddings, (B, T, H).
+        baseline: "zero" vectors, or the embedding of the "pad" or "mask" token.
+
+    Raises:
+        MethodError: If the tokenizer has no mask token.
     """
     if baseline == "zero":
         return torch.zeros_like(vectors)

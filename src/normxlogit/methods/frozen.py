@@ -1,5 +1,6 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -9,8 +10,10 @@ from ..copies.memory import GRAPH_MEMORY
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
-from ..frozen.frozen_model import Contributions, FrozenModel, FrozenPass, contributions, vocabulary_quantities
-from ..frozen.places import MEDIA, WORDS, ReadAt, Reading, Side
+from ..frozen.contributions import Contributions, FrozenPass, contributions
+from ..frozen.frozen_model import FrozenModel
+from ..frozen.places import MEDIA, WORDS, Place, ReadAt, Reading, Side
+from ..frozen.vocabulary import vocabulary_quantities
 from ..inputs.encoding import Batch
 from ..model.task_model import ForwardPass, TaskModel, check_same_pass
 from ..tasks.targets import Layers
@@ -107,6 +110,11 @@ class FrozenGradient(Method):
         """Run, backpropagate, sum; with `places` each position, or weighted sum of positions, is a quantity of its own.
 
         Of an encoder-decoder model, the S tokens of the source come before the decoder's: (1, K, 1, S + T).
+
+        Args:
+            request: What is explained.
+            places: Positions at which each of K targets is read, (B, K); None for those of the pass.
+            weights: Of sums of the K quantities, which are explained instead of each, (B, J, K).
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
         places_read = frozen.places.read(forward.batch, self.read_at, request.layers)
@@ -153,15 +161,15 @@ class FrozenGradient(Method):
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
     """Return scores whose sum with sink, parts and bias is the answer; without layers the mean over a side's places."""
-    sides = {side: [place for place in contributions.values if place.side is side] for side in Side}
-    texts, sources = sides[Side.TEXT], sides[Side.SOURCE]
-    values = torch.stack([contributions.values[place] for place in texts], 2)  # (B, K, L, T)
+    texts = [place for place in contributions.values if place.side is Side.TEXT]
+    sources = [place for place in contributions.values if place.side is Side.SOURCE]
+    values = _stacked(contributions.values, texts)  # (B, K, L, T)
     values = values * batch.mask[:, None, None].to(values)
-    sink = torch.stack([contributions.sink[place] for place in sources or texts], 2).to(values)  # (B, K, L)
+    sink = _stacked(contributions.sink, sources or texts).to(values)  # (B, K, L)
     if not per_layer:
         values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
     if sources:
-        from_source = torch.stack([contributions.values[place] for place in sources], 2).mean(2, keepdim=True)
+        from_source = _stacked(contributions.values, sources).mean(2, keepdim=True)  # (B, K, 1, S)
         values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
     bias = contributions.answer.to(values)[:, :, None] - values.sum(-1) - sink  # (B, K, L)
     parts = None
@@ -170,3 +178,8 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
         bias = bias - parts.sum(-1)
     sinks = contributions.sinks
     return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)
+
+
+def _stacked(by_place: Mapping[Place, Tensor], places: Sequence[Place]) -> Tensor:
+    """Return what was read at L places, (B, K, ...) each, as (B, K, L, ...)."""
+    return torch.stack([by_place[place] for place in places], 2)

@@ -113,7 +113,12 @@ class Perturbation(Method):
 
     @abstractmethod
     def fit(self, present: Booleans, answers: Floats) -> Floats:
-        """Return scores, (K, M), fitted to the answers, (N, K), on perturbed inputs; `present` is of `subsets`."""
+        """Return scores, (K, M), fitted to the answers, (N, K), on perturbed inputs; `present` is of `subsets`.
+
+        Args:
+            present: Which players are present in each perturbed input, (N, M).
+            answers: The answers to these, (N, K).
+        """
 
     def score(self, request: Request) -> Scores:
         """Score the tokens of texts by leaving some of them out."""
@@ -167,7 +172,13 @@ class Occlusion(Perturbation):
 
 
 def random_subsets(players: int, samples: int, seed: int) -> Booleans:
-    """Return random subsets, each player present with probability one half, (samples, M)."""
+    """Return random subsets, each player present with probability one half, (samples, M).
+
+    Args:
+        players: How many players there are, M.
+        samples: How many subsets are drawn.
+        seed: The same seed draws the same.
+    """
     return np.asarray(np.random.default_rng(seed).random((samples, players)) < 0.5)
 
 

@@ -69,7 +69,15 @@ def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
 
 
 def check(setting: Setting, value: Any) -> Any:
-    """Return a value as the setting's plain Python type."""
+    """Return a value as the setting's plain Python type.
+
+    Args:
+        setting: The setting.
+        value: A value of Python, also of numpy.
+
+    Raises:
+        ValueError: If the setting does not allow it.
+    """
     for kind in schema.union_members(setting.kind):
         with suppress(ValueError):
             return schema.check(kind)(value)
@@ -77,7 +85,15 @@ def check(setting: Setting, value: Any) -> Any:
 
 
 def parse(setting: Setting, text: str) -> Any:
-    """Return a setting's value, read from text."""
+    """Return a setting's value, read from text.
+
+    Args:
+        setting: The setting.
+        text: The value as `schema.setting_text` writes it.
+
+    Raises:
+        ValueError: If the setting does not allow it.
+    """
     for kind in sorted(schema.union_members(setting.kind), key=lambda kind: kind is str):  # a string could be anything
         with suppress(ValueError):
             return _parse_as(text, kind)
@@ -116,6 +132,7 @@ class MethodInfo:
         summary: One line.
         title: What it does in a few words, for lists of choices; empty for nothing.
         paper: Its source, such as "Mohebbi et al., 2023".
+        title: What it does in a few words, for lists of choices.
         needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether, with its default settings, negative scores mean evidence against the target.
@@ -173,22 +190,31 @@ def register(
     passes: str = "1 forward",
     extra: str = "",
 ) -> Callable[[M], M]:
-    """Return a decorator that adds a method's class to the registry; the arguments are those of `MethodInfo`.
+    """Return a decorator that adds a method's class to the registry.
+
+    Args:
+        name: The name that users type, without spaces, colons and commas.
+        paper: Its source, such as "Mohebbi et al., 2023".
+        title: What it does in a few words, for lists of choices.
+        needs: Its requirements on a model.
+        per_layer: Whether it gives scores for single layers.
+        signed: Whether, with its default settings, negative scores mean evidence against the target.
+        tokenwise: Whether a token's score follows from that token's own representations; see `MethodInfo`.
+        passes: Its cost in passes of the model, T the number of tokens.
+        extra: This package's extra that brings what it imports, empty for none.
+
+    Example:
+        @register("my-method", paper="...", signed=True)
+        class MyMethod(Method):
+            def __init__(self, p: float = 2.0) -> None: ...
+            def score(self, request: Request) -> Scores: ...
 
     Raises:
         MethodError: If the name is taken or no name, or the class is not a `Method` with typed settings.
     """
-    from .base import Method
 
     def add(cls: M) -> M:
-        if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
-            raise MethodError(f"a method named {name!r} is registered already")
-        if not name or set(name) & set(":,= \t\n"):
-            raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
-        if not (isinstance(cls, type) and issubclass(cls, Method)) or inspect.isabstract(cls):
-            raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method with a score()")
-        if "info" in vars(cls) and cls.info.name != name:
-            raise MethodError(f"{cls.__name__} is registered already, as {cls.info.name}: make a subclass of it")
+        _check_registrable(name, cls)
         try:
             defaults = {key: plain(setting.default) for key, setting in settings_of(cls).items()}
         except TypeError as error:
@@ -203,6 +229,20 @@ def register(
     return add
 
 
+def _check_registrable(name: str, cls: Any) -> None:
+    """Refuse a name that is taken or no name, and a class that is not a method."""
+    from .base import Method
+
+    if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
+        raise MethodError(f"a method named {name!r} is registered already")
+    if not name or set(name) & set(":,= \t\n"):
+        raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
+    if not (isinstance(cls, type) and issubclass(cls, Method)) or inspect.isabstract(cls):
+        raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method with a score()")
+    if "info" in vars(cls) and cls.info.name != name:
+        raise MethodError(f"{cls.__name__} is registered already, as {cls.info.name}: make a subclass of it")
+
+
 def list_methods() -> list[MethodInfo]:
     """Return all methods, this package's first, then those that other packages add."""
     registered("methods")  # of other packages, which import theirs
@@ -210,7 +250,12 @@ def list_methods() -> list[MethodInfo]:
 
 
 def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
-    """Return a phrase with the methods that work on any model, for the error of one that does not."""
+    """Return a phrase with the methods that work on any model, for the error of one that does not.
+
+    Args:
+        per_layer: Whether only methods that score single layers are meant.
+        head: Whether the model has a head.
+    """
     needs = (ANY_MODEL, LOGITS) if head else (LOGITS,)
     names = [method.name for method in list_methods() if method.needs in needs and (method.per_layer or not per_layer)]
     return f"{', '.join(names)} work on {ANY_MODEL}" if head else f"{', '.join(names)} need the model's logits only"
@@ -272,31 +317,40 @@ def method_named(method: "str | Method") -> "Method":
         MethodError: If there is no such method or setting, or a value that it refuses.
     """
     if not isinstance(method, str):
-        from .base import Method
-
-        if isinstance(method, type) and issubclass(method, Method):
-            method = method()
-        if not isinstance(method, Method):
-            raise MethodError(f"a method is a name or a Method, not {type(method).__name__}")
-        if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
-            raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
-        return method
+        return _registered_method(method)
     name, _, settings_text = spec_here(method, _warn).partition(":")
     info = describe(name.strip())
-    if not settings_text:
-        return info.cls()
-    settings: dict[str, Any] = {}
     try:
-        for part in filter(None, settings_text.split(",")):
-            key, equals, value = (word.strip() for word in part.partition("="))
-            if not equals:
-                raise ValueError("write settings as name:setting=value,setting=value")
-            if key in settings:
-                raise ValueError(f"{key} is given twice")
-            settings[key] = parse(info.settings[key], value) if key in info.settings else value
+        settings = _parsed_settings(info, settings_text) if settings_text else {}
     except ValueError as error:
         raise MethodError(f"{info.name}: {error}") from None
     return info.cls(**settings)
+
+
+def _registered_method(method: Any) -> "Method":
+    """Return a method, or that of a class with its default settings; refuse what is not registered."""
+    from .base import Method
+
+    if isinstance(method, type) and issubclass(method, Method):
+        method = method()
+    if not isinstance(method, Method):
+        raise MethodError(f"a method is a name or a Method, not {type(method).__name__}")
+    if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
+        raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
+    return method
+
+
+def _parsed_settings(info: MethodInfo, text: str) -> dict[str, Any]:
+    """Return the settings in a text such as "steps=20,aggregate=l1"; an unknown one is the constructor's to refuse."""
+    settings: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            raise ValueError("write settings as name:setting=value,setting=value")
+        if key in settings:
+            raise ValueError(f"{key} is given twice")
+        settings[key] = parse(info.settings[key], value) if key in info.settings else value
+    return settings
 
 
 Use = Literal["labels", "signals", "tokens", "completions", "media", "similarity", "recorded"]
@@ -368,7 +422,9 @@ DEFAULTS: dict[Use, Default] = {
 
 def use_of(task: "Task") -> Use:
     """Return what is explained by a call of a task's model."""
-    return "tokens" if task.outputs.vocabulary else "signals" if task.reads == "signal" else "labels"
+    if task.outputs.vocabulary:
+        return "tokens"
+    return "signals" if task.reads == "signal" else "labels"
 
 
 def default_methods(use: Use) -> list["Method"]:
@@ -377,7 +433,15 @@ def default_methods(use: Use) -> list["Method"]:
 
 
 def named_or_default(method: "str | Method | None", use: Use) -> "Method":
-    """Return the caller's method, or the first default of a use if there is none."""
+    """Return the caller's method, or the first default of a use if there is none.
+
+    Args:
+        method: The method's text or the method; None for the default.
+        use: What is explained.
+
+    Raises:
+        MethodError: If there is no such method or setting.
+    """
     return method_named(DEFAULTS[use].methods[0] if method is None else method)
 
 

@@ -96,12 +96,14 @@ def compare_table(
     """Compare two models on a table of texts, and write what was found.
 
     Args:
-        before: As in `compare_models`, and so are `after` and the options.
+        before: As in `compare_models`.
+        after: As in `compare_models`.
         table: A Parquet, CSV, TSV, JSONL, Arrow or text file.
         output: A new folder, for `page.html` and `rows-00000000.parquet` and so on, named by their first rows, which
             `normxlogit.load` reads.
         columns: The column of texts, or the two of pairs.
         verify: As in `compare_models`, of the texts whose answers differ.
+        **options: As in `compare_models`.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; give another")

@@ -39,7 +39,15 @@ class WordEmbeddings:
 
     @contextmanager
     def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[Site, Replace]]:
-        """Replace the embeddings of ids by vectors, (B, T, H), in one pass; yield what `run` is to replace."""
+        """Replace the embeddings of ids by vectors, (B, T, H), in one pass; yield what `run` is to replace.
+
+        Args:
+            vectors: The replacement, (B, T, H).
+            ids: The token ids that are looked up, (B, T).
+
+        Raises:
+            UnsupportedModelError: After the pass, if the ids were not looked up exactly once.
+        """
         with changed_lookups(self._name, [Lookup(self.path, ids, lambda rows: vectors.to(rows))]) as lookups:
             yield lookups
 
@@ -55,7 +63,12 @@ class Lookup:
     once: bool = True  # whether they must be looked up exactly once, as word embeddings that vectors take the place of
 
     def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:
-        """Return the output of a lookup of these ids, transposed or padded too, with rows changed; None of others."""
+        """Return the output of a lookup of these ids, transposed or padded too, with rows changed; None of others.
+
+        Args:
+            output: The rows that were looked up, (..., H).
+            indices: The indices that the table was given.
+        """
         ids, width = self.ids.to(indices.device), self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:
             indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
@@ -72,7 +85,15 @@ class Lookup:
 
 @contextmanager
 def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site, Replace]]:
-    """Change the rows of several lookups in one pass of a model of class `name`; yield what `run` is to replace."""
+    """Change the rows of several lookups in one pass of a model of class `name`; yield what `run` is to replace.
+
+    Args:
+        name: The model's class, for errors.
+        lookups: The lookups; several of one table take turns.
+
+    Raises:
+        UnsupportedModelError: After the block, if a lookup that must happen once did not.
+    """
     times_changed = [0] * len(lookups)
 
     def replace_rows(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -13,15 +13,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.run import Form, Instead, Pool, Site, hidden_of, run, tensor_of
+from ..copies.run import Form, Inputs, Instead, ModelPool, Site, hidden_of, run, tensor_of
 from ..copies.trace import Axes, path_of
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .layer_outputs import LayerOutput
 from .layer_to_head import Tail
 
-Inputs = Mapping[str, Any]
-
-TOKENS_AT_ONCE = 256  # tokens whose logits of the whole vocabulary are in memory at once
+TOKENS_AT_ONCE = 256
+"""Tokens whose logits of the whole vocabulary are in memory at once."""
 
 LOGITS_AT_ONCE = 65_536_000
 """Most logits computed at once if single rows of the output embedding cannot be computed alone."""
@@ -60,11 +59,19 @@ class Headpiece:
 class Head:
     """The head of a model as a callable."""
 
-    pool: Pool[PreTrainedModel]  # lends copies of the model
+    pool: ModelPool  # lends copies of the model
     piece: Headpiece
 
     def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:
-        """Return the model's logits for full sequences whose trunk gives these states, (B, T, H)."""
+        """Return the model's logits for full sequences whose trunk gives these states, (B, T, H).
+
+        Args:
+            hidden: The states, (B, T, H).
+            inputs: The inputs of the texts, (B, T).
+
+        Raises:
+            UnsupportedModelError: If the model returns no logits.
+        """
         return self._call(hidden, inputs, {})
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
@@ -79,14 +86,26 @@ class Head:
         return self.tokens_with(hidden, {self.piece.output_embedding: partial(_project_on_rows, rows)})  # (N, R)
 
     def first_tokens(self, hidden: Tensor, inputs: Inputs, rows: Tensor | None = None) -> Tensor:
-        """Return the head's logits at tokens of the first text, (T, C) or (T, R), of its states, (T, H)."""
+        """Return the head's logits at tokens of the first text, (T, C) or (T, R), of its states, (T, H).
+
+        Args:
+            hidden: The states of the first text, (T, H).
+            inputs: The inputs of all texts, (B, ...).
+            rows: The rows of the vocabulary that are computed, (R,); None for all outputs.
+        """
         of_token = {name: inputs[name][:1].expand(len(hidden), *inputs[name].shape[1:]) for name in self.piece.further}
         return self.tokens(hidden, rows, of_token)
 
     def tokens_with(
         self, hidden: Tensor, instead: Mapping[str, Instead] | None = None, inputs: Inputs | None = None
     ) -> Tensor:
-        """Return the head's logits at each token, (N, C), with functions called instead of some of its modules."""
+        """Return the head's logits at each token, (N, C), with functions called instead of some of its modules.
+
+        Args:
+            hidden: The states, (N, H).
+            instead: Functions that are called instead of a module, by its path.
+            inputs: The inputs beside the text, (N, ...); None without any.
+        """
         count, piece = len(hidden), self.piece
         further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
@@ -183,13 +202,29 @@ class Parts:
         return [site for site in (self.trunk_site, self.embedding_site) if site is not None]
 
     def hidden(self, model: nn.Module, returned: Any) -> Tensor:
-        """Return the hidden states in the trunk's output, (B, T, H)."""
+        """Return the hidden states in the trunk's output, (B, T, H).
+
+        Args:
+            model: The model, for errors.
+            returned: What the trunk returned.
+
+        Raises:
+            HeadMismatchError: If it returned no hidden states.
+        """
         if (hidden := hidden_of(returned)) is None:
             raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
         return self.head.swap_if_time_first(hidden)
 
     def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
-        """Return the embedding layer's output, (B, T, H), from what was recorded; an error for fewer positions."""
+        """Return the embedding layer's output, (B, T, H), from what was recorded; an error for fewer positions.
+
+        Args:
+            recorded: What was recorded at `embedding_site`; None for nothing.
+            length: The number of tokens, T.
+
+        Returns:
+            None if the states are not known; an error, which the caller may raise, for fewer positions than tokens.
+        """
         tensor = tensor_of(recorded)
         if tensor is None or self.embedding_site is None:
             return None

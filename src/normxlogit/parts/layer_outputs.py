@@ -1,13 +1,13 @@
 """The module and the call that returns the output of each layer."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..copies.run import several_states, tensor_of
+from ..copies.run import Inputs, States, several_states, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, trace
 
 
@@ -23,10 +23,17 @@ class LayerOutput:
     positions: int = 1  # how many axes after the first are positions: two in a map of the patches of a picture
 
 
-def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
-    """Find the modules that return L layers' outputs, whose states are L + 1 of (B, T, H); None if no kind does.
+def layer_outputs(calls: list[Call], trunk: str | None, states: States) -> tuple[LayerOutput, ...] | None:
+    """Find the modules that return the outputs of L layers.
 
-    Nor where they are not of the text's tokens, as in trunks that pool. The last state may be further on its way.
+    Args:
+        calls: The calls of a pass.
+        trunk: The module that has the layers; None for any.
+        states: What the layers return, L + 1 of (B, T, H), the embedding layer's output first; the last one may be
+            further on its way, and some trunks pass several streams on, with an axis more.
+
+    Returns:
+        None if no kind of module returns them, or they are not of the text's tokens, as in trunks that pool.
     """
     inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
     of_families = (_outputs_of_family(family, states) for family in families(inside).values())
@@ -35,13 +42,23 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
         return None
     trunk_states = (call.hidden for call in calls if call.path == trunk)
     text_state = states[0] if states[0].ndim == 3 else next(trunk_states, None)  # (B, T, H)
-    orders = [_tokens_first(state, text_state) for state in states[1:-1] or states[-1:]]  # of axes
-    ordered = [
-        LayerOutput(output.path, output.call, tuple(output.axes[axis] for axis in order))
-        for output, order in zip(outputs, (*orders, orders[-1]), strict=False)  # the last layer's is as the one before
-        if order is not None
-    ]
-    return tuple(ordered) if len(ordered) == len(outputs) else None
+    return None if text_state is None else _in_order_of(text_state, outputs, _states_of_inner(states))
+
+
+def _in_order_of(text_state: Tensor, outputs: Sequence[LayerOutput], states: States) -> tuple[LayerOutput, ...] | None:
+    """Return outputs with the axes of texts and tokens first, as a state has them, (B, T, H); None if unclear."""
+    orders = [_tokens_first(state, text_state.shape[:2]) for state in states]
+    reordered = []
+    for output, order in zip(outputs, (*orders, orders[-1]), strict=False):  # the last layer's is as the one before
+        if order is None:
+            return None
+        reordered.append(replace(output, axes=tuple(output.axes[axis] for axis in order)))
+    return tuple(reordered)
+
+
+def _states_of_inner(states: States) -> States:
+    """Return the outputs of all layers but the last, or of a single one, among the states."""
+    return states[1:-1] or states[-1:]
 
 
 def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOutput, ...]:
@@ -65,8 +82,13 @@ def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOut
     return tuple(outputs) if len(outputs) == len(layers) else ()
 
 
-def encoder_outputs(copy: Any, inputs: Mapping[str, Any]) -> tuple[LayerOutput, ...]:
-    """Find the modules of an encoder-decoder model that return its encoder's layers' outputs; () if unknown."""
+def encoder_outputs(copy: Any, inputs: Inputs) -> tuple[LayerOutput, ...]:
+    """Find the modules of an encoder-decoder model that return its encoder's layers' outputs; () if unknown.
+
+    Args:
+        copy: A copy of the model, which is run once.
+        inputs: The inputs of a forward pass.
+    """
     calls, outputs = trace(copy, {**inputs, "use_cache": False})
     states = outputs.get("encoder_hidden_states") or ()
     if len(states) < 2 or not all(isinstance(state, Tensor) for state in states):
@@ -75,26 +97,39 @@ def encoder_outputs(copy: Any, inputs: Mapping[str, Any]) -> tuple[LayerOutput, 
     return layers if all(layer.axes == BATCH_FIRST for layer in layers) else ()
 
 
-def _outputs_of_family(family: list[Call], states: tuple[Tensor, ...]) -> list[LayerOutput] | None:
+def _outputs_of_family(family: list[Call], states: States) -> list[LayerOutput] | None:
     """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
     single = [call for call in family if not several_states(call.returned)]
-    inner = calls_returning(single, states[1:-1] or states[-1:])
-    if inner is None:
+    matches = calls_returning(single, _states_of_inner(states))
+    if matches is None:
         return None
-    if len(inner) < len(states) - 1:
+    if len(matches) < len(states) - 1:
         # The last layer's own output need not be among the states: a norm may follow, or a cut to the text.
-        before, axes = inner[-1]
-        later = ((call, tensor_of(call.returned)) for call in single if call.end > before.end)
-        shape = getattr(tensor_of(before.returned), "shape", None)
-        last = next((call for call, output in later if output is not None and output.shape == shape), None)
+        before, axes = matches[-1]
+        last = _next_of_same_shape(single, before)
         if last is None:
             return None
-        inner.append((last, axes))
-    return [LayerOutput(call.path, call.number, axes) for call, axes in inner]
+        matches.append((last, axes))
+    return [LayerOutput(call.path, call.number, axes) for call, axes in matches]
 
 
-def calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[tuple[Call, Axes]] | None:
-    """Return the calls that returned these states, in order, with their axes; None if no call returned one of them."""
+def _next_of_same_shape(calls: list[Call], before: Call) -> Call | None:
+    """Return the next call after one that returned a tensor of its shape; None if there is none."""
+    shape = getattr(tensor_of(before.returned), "shape", None)
+    for call in calls:
+        output = tensor_of(call.returned)
+        if call.end > before.end and output is not None and output.shape == shape:
+            return call
+    return None
+
+
+def calls_returning(calls: list[Call], states: States) -> list[tuple[Call, Axes]] | None:
+    """Return the calls that returned these states, in order, with their axes; None if no call returned one of them.
+
+    Args:
+        calls: The calls of modules, in their order.
+        states: The states, (B, T, H) each.
+    """
     matches: list[tuple[Call, Axes]] = []
     waiting = iter(calls)
     for state in states:
@@ -107,7 +142,12 @@ def calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[tuple
 
 
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
-    """Find the module that returns the embedding layer's output, the innermost if several do; None if none does."""
+    """Find the module that returns the embedding layer's output, the innermost if several do; None if none does.
+
+    Args:
+        calls: The calls of a pass.
+        embedded: The embedding layer's output, (B, T, H); None if it is not known.
+    """
     if embedded is None:
         return None
     for call in sorted(calls, key=lambda call: call.end):
@@ -117,11 +157,8 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
     return None
 
 
-def _tokens_first(state: Tensor, text_state: Tensor | None) -> Axes | None:
-    """Return an order of a state's axes, maybe with one of streams, with texts and tokens first; None if unclear."""
-    if text_state is None:
-        return None
-    shape = text_state.shape[:2]
+def _tokens_first(state: Tensor, shape: torch.Size) -> Axes | None:
+    """Return an order of a state's axes, maybe with one of streams, with (B, T) first; None if unclear."""
     starts = [axis for axis in range(state.ndim - 2) if state.shape[axis : axis + 2] == shape]
     if len(starts) != 1:
         return None

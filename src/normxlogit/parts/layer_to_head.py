@@ -6,16 +6,15 @@ that may follow. So the trunk is run with its layers skipped, and the last one r
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..copies.answers import fields_of
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Form, Instead, Pool, Site, hidden_of, main_input, run, tensor_of
+from ..copies.run import Form, Inputs, Instead, ModelPool, Site, States, hidden_of, main_input, run, tensor_of
 from ..copies.trace import Axes, Call, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import beyond_rounding, proof, tolerance_for
@@ -30,10 +29,18 @@ class Tail:
     axes: Axes  # how the layers hold what `hidden_states` shows as (B, T, H)
 
 
-def run_trunk(
-    pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
-) -> Tensor:
-    """Run a model up to the end of its trunk, (B, T, H), with other functions called instead of its layers."""
+def run_trunk(pool: ModelPool, trunk: str, instead: Mapping[str, Instead], inputs: Inputs) -> Tensor:
+    """Run a model up to the end of its trunk, (B, T, H), with other functions called instead of its layers.
+
+    Args:
+        pool: Copies of the model.
+        trunk: The path of the trunk.
+        instead: Functions that are called instead of a layer, by its path.
+        inputs: The inputs of the pass, (B, T).
+
+    Raises:
+        LookupError: If the trunk returns no hidden states.
+    """
     stop = Site(trunk)
     with pool.lease() as copy:
         hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).recorded.get(stop))
@@ -42,10 +49,19 @@ def run_trunk(
     return hidden
 
 
-def bring_to_head(
-    pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
-) -> Tensor:
-    """Return what the head reads, (B, T, H), where each layer of a trunk returns a given state, (B, T, H)."""
+def bring_to_head(pool: ModelPool, trunk: str, tail: Tail, state: Tensor, inputs: Inputs) -> Tensor:
+    """Return what the head reads, (B, T, H), where each layer of a trunk returns a given state, (B, T, H).
+
+    Args:
+        pool: Copies of the model.
+        trunk: The path of the trunk.
+        tail: What follows its layers.
+        state: A layer's output, (B, T, H).
+        inputs: The inputs of the pass, (B, T).
+
+    Raises:
+        LookupError: If the trunk returns no hidden states.
+    """
     layer_output = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
     return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output)), inputs)
 
@@ -56,32 +72,36 @@ def bring_to_head(
     why="a layer's state is brought to the head by the way that the last one's takes",
     when="first call; a pass in which the layers are skipped",
 )
-def find_tail(
-    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], calls: list[Call], trunk: Call, states: tuple[Tensor, ...]
-) -> Tail | None:
+def find_tail(pool: ModelPool, inputs: Inputs, calls: list[Call], trunk: Call, states: States) -> Tail | None:
     """Find what follows a trunk's layers, which give L + 1 states of (B, T, H), and prove it; None for nothing.
 
     The last layer reads the last state but one, and modules of its kind return the states before.
+
+    Args:
+        pool: Copies of the model.
+        inputs: The inputs of a recorded pass, (B, T).
+        calls: Its calls.
+        trunk: The call whose output the head reads.
+        states: The embedding layer's output and each layer's, (B, T, H).
+
+    Raises:
+        LookupError: If no modules are found that bring the last layer's output to the head.
     """
     hidden = trunk.hidden
     if hidden is None:
         raise LookupError("the trunk returned no hidden states")
-    inside = [call for call in calls if call.path.startswith(trunk.path + ".") or call.path == trunk.path]
+    inside = [call for call in calls if f"{call.path}.".startswith(f"{trunk.path}.")]
     by_family = families(inside)
     if axes_of(states[-1], hidden) and any(calls_returning(family, states[1:]) for family in by_family.values()):
         return None  # one kind of module gives every state, the last one too, which the head reads as it is
     for last in inside:
-        family, last_output = by_family[last.family], tensor_of(last.returned)
-        axes = axes_of(last.main_input, states[-2])
-        if axes is None or last_output is None or last.main_input is None or last_output.shape != last.main_input.shape:
+        last_output = tensor_of(last.returned)
+        tail = _tail_after(last, by_family[last.family], trunk, states)
+        if tail is None or last_output is None:
             continue
-        if last.path == trunk.path or (states[2:] and calls_returning(family, states[1:-1]) is None):
-            continue
-        paths = dict.fromkeys(call.path for call in family if call.path.startswith(trunk.path + "."))
-        tail = Tail(tuple(paths), Form.of(last.returned), axes)
         try:
             with torch.inference_mode():
-                brought = bring_to_head(pool, trunk.path, tail, last_output.permute(axes), inputs)
+                brought = bring_to_head(pool, trunk.path, tail, last_output.permute(tail.axes), inputs)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             continue
@@ -90,8 +110,24 @@ def find_tail(
     raise LookupError("the modules between the last layer and the head could not be found")
 
 
-def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
-    """Return the first layer's input where `hidden_states` begins with that layer's output, else None."""
+def _tail_after(last: Call, family: list[Call], trunk: Call, states: States) -> Tail | None:
+    """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
+    axes, output = axes_of(last.main_input, states[-2]), tensor_of(last.returned)
+    if axes is None or last.main_input is None or output is None or output.shape != last.main_input.shape:
+        return None
+    if last.path == trunk.path or (states[2:] and calls_returning(family, states[1:-1]) is None):
+        return None
+    paths = dict.fromkeys(call.path for call in family if call.path.startswith(f"{trunk.path}."))
+    return Tail(tuple(paths), Form.of(last.returned), axes)
+
+
+def first_layer_input(calls: list[Call], states: States) -> Tensor | None:
+    """Return the first layer's input where `hidden_states` begins with that layer's output, else None.
+
+    Args:
+        calls: The calls of a pass.
+        states: The states that it returned, (B, T, H).
+    """
     by_family = families(calls)
     for call in calls:
         if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
@@ -110,10 +146,26 @@ def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor |
 # turns, all later layers are skipped: each returns what it was given. It costs a pass for each layer.
 
 
-def exit_after(
-    pool: Pool[PreTrainedModel], trunk: str, layers: Iterable[str], inputs: Mapping[str, Any], layer: int
-) -> Tensor:
-    """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H)."""
+class EarlyExit(NamedTuple):
+    """The layers of a trunk that can be skipped."""
+
+    layers: tuple[str, ...]  # their paths
+    call_count: int  # how many calls of them a pass has
+
+
+def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Inputs, layer: int) -> Tensor:
+    """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H).
+
+    Args:
+        pool: Copies of the model.
+        trunk: The path of the trunk.
+        layers: The paths of all layers.
+        inputs: The inputs of the pass, (B, T).
+        layer: How many calls of layers run, counted from 1.
+
+    Raises:
+        LookupError: If the trunk returns no hidden states.
+    """
     calls_made = 0
 
     def run_or_skip(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
@@ -131,51 +183,62 @@ def exit_after(
     why="the layers that are skipped are all of them, and skipping has an effect",
     when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
 )
-def find_early_exit(
-    pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
-) -> tuple[tuple[str, ...] | None, int | None]:
-    """Find the layers that can be skipped, and how many calls of them a pass has, and prove them; None if none can."""
+def find_early_exit(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit | None:
+    """Find the layers that can be skipped, and prove them; None if none can.
+
+    Args:
+        pool: Copies of the model.
+        trunk: The call whose output the head reads.
+        calls: All calls of the pass.
+        inputs: Its inputs, (B, T).
+    """
     hidden = trunk.hidden
     if hidden is None:
-        return None, None
+        return None
     try:
         with torch.inference_mode():
-            layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
-            last_calls = {call.family: call for call in layer_calls}.values()
-            families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
-            layer_calls = [call for call in layer_calls if call.family in families_reaching_head]
-            if not layer_calls:
-                return None, None
-            layers, count = tuple(dict.fromkeys(call.path for call in layer_calls)), len(layer_calls)
+            early_exit = _layers_reaching_head(pool, trunk, calls, inputs)
+            if not early_exit.call_count:
+                return None
             every_layer, without_last = (
-                exit_after(pool, trunk.path, layers, inputs, layer) for layer in (count, count - 1)
+                exit_after(pool, trunk.path, early_exit.layers, inputs, layer)
+                for layer in (early_exit.call_count, early_exit.call_count - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         reraise_out_of_memory(error)
-        return None, None
+        return None
     if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-        return None, None
-    return (layers, count) if beyond_rounding(every_layer, hidden) is None else (None, None)
+        return None
+    return early_exit if beyond_rounding(every_layer, hidden) is None else None
+
+
+def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit:
+    """Return the layers whose output the head's input depends on."""
+    layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
+    last_calls = {call.family: call for call in layer_calls}.values()
+    families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
+    paths = [call.path for call in layer_calls if call.family in families_reaching_head]
+    return EarlyExit(tuple(dict.fromkeys(paths)), len(paths))
 
 
 def chained_layers(calls: list[Call]) -> list[Call]:
     """Return the calls of layers: outermost numbered modules whose output has their input's shape and is read next."""
     layers: list[Call] = []
     for call in calls:
-        numbered = call.path.rpartition(".")[2].isdecimal()
-        nested = any(call.path.startswith(f"{outer.path}.") for outer in layers)
-        if numbered and not nested and call.keeps_shape:
+        is_numbered = call.path.rpartition(".")[2].isdecimal()
+        if is_numbered and call.keeps_shape and not any(call.path.startswith(f"{outer.path}.") for outer in layers):
             layers.append(call)
     # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
-    families = set()
-    for layer in layers:
-        output = tensor_of(layer.returned)
-        if any(call.main_input is output for call in calls if call.path != layer.path):
-            families.add(layer.family)
-    return [call for call in layers if call.family in families]
+    families_read = {layer.family for layer in layers if _is_read_by_another(tensor_of(layer.returned), layer, calls)}
+    return [call for call in layers if call.family in families_read]
 
 
-def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
+def _is_read_by_another(output: Tensor | None, layer: Call, calls: list[Call]) -> bool:
+    """Return whether another module than the layer reads its output."""
+    return any(call.main_input is output for call in calls if call.path != layer.path)
+
+
+def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> bool:
     """Return whether changing a layer's output changes the head's input; that of some layers only affects a choice."""
 
     def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
@@ -194,12 +257,24 @@ def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[s
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
     fields: dict[Any, Any] = dict(fields_of(output))
-    tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
-    states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
-    for name, state in sorted(states.items(), key=lambda item: item[0] not in kwargs):
-        alike = [key for key, value in tensors.items() if (value.shape, value.dtype) == (state.shape, state.dtype)]
-        if alike:
-            fields[name] = tensors.pop(name if name in kwargs and name in alike else alike[0])
+    arguments = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
+    state_names = [name for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3]
+    for name in sorted(state_names, key=lambda name: name not in kwargs):
+        argument = _argument_like(fields[name], name if name in kwargs else None, arguments)
+        if argument is not None:
+            fields[name] = arguments.pop(argument)
+    return _with_fields(output, fields)
+
+
+def _argument_like(state: Tensor, name: str | None, arguments: Mapping[Any, Tensor]) -> Any:
+    """Return the name or place of an argument of a state's shape and precision, if it can be this one; None if none."""
+    form = state.shape, state.dtype
+    alike = [key for key, value in arguments.items() if (value.shape, value.dtype) == form]
+    return name if name in alike else next(iter(alike), None)
+
+
+def _with_fields(output: Any, fields: Mapping[Any, Any]) -> Any:
+    """Return the output of a module with other fields."""
     if isinstance(output, ModelOutput):
         return type(output)(**fields)
     return output._replace(**fields) if hasattr(output, "_replace") else type(output)(fields.values())

@@ -15,7 +15,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import is_finite
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Pool, Replace, Site, private_clone, run, tensor_of, with_tensor
+from ..copies.run import Inputs, ModelPool, Replace, Site, private_clone, run, tensor_of, with_tensor
 from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
@@ -30,9 +30,14 @@ from .proofs import (
     tolerance_for,
 )
 
-REPEATS = 8  # runs of a model that draws random numbers, on the same input
-PROOF_ROWS = 7  # vocabulary entries that are computed alone at every token, spread over the vocabulary
-MOST_LABELS = 1000  # outputs at a token of which all are compared; more are a vocabulary
+REPEATS = 8
+"""Runs of a model that draws random numbers, on the same input."""
+
+PROOF_ROWS = 7
+"""Vocabulary entries that are computed alone at every token, spread over the vocabulary."""
+
+MOST_LABELS = 1000
+"""Outputs at a token of which all are compared; more are a vocabulary."""
 
 
 @proof(
@@ -44,7 +49,14 @@ MOST_LABELS = 1000  # outputs at a token of which all are compared; more are a v
     when="first call of language models; the head at each token for the rows, and at one for the vocabulary",
 )
 def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Tensor) -> bool:
-    """Return whether rows of the output embedding, computed alone from states, (N, H), are the logits, (N, V)."""
+    """Return whether rows of the output embedding, computed alone from states, (N, H), are the logits, (N, V).
+
+    Args:
+        head: The head, called with chosen rows of the output embedding.
+        path: The output embedding.
+        hidden: States, (N, H).
+        logits: The model's logits of them, (N, V).
+    """
     size, tolerance = logits.shape[-1], tolerance_for(logits)
     # A shift by about 0.382 of the vocabulary, which is far from any simple fraction of it.
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
@@ -71,7 +83,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     why="scores that are read at a layer are of all that the text says if no path to the answer leads around it",
     when="first call of modules whose layers were found by structure; a pass for each layer and one more",
 )
-def on_every_path(pool: Pool[PreTrainedModel], outputs: Sequence[LayerOutput], traced: "Traced", filler: int) -> bool:
+def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Traced", filler: int) -> bool:
     """Return whether the answer depends on a text by the output of each of some modules alone.
 
     Args:
@@ -118,8 +130,17 @@ class Traced:
     draws: bool  # whether random numbers were drawn
 
 
-def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler: int) -> tuple[Traced, str | None]:
-    """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why."""
+def trace_beside_another(model: PreTrainedModel, text: Inputs, filler: int) -> tuple[Traced, str | None]:
+    """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why.
+
+    Args:
+        model: A copy of the model, which is run once or twice.
+        text: The inputs of a text, (1, T).
+        filler: A token of which another text can consist.
+
+    Raises:
+        HeadMismatchError: If the model returns no logits.
+    """
     beside, note = _beside_another(text, filler), "the model was not tried on a second text: "
     if beside is None:
         note += "none of its inputs is known"
@@ -145,7 +166,7 @@ def _traced(model: PreTrainedModel, inputs: dict[str, Any]) -> Traced:
     return Traced(inputs, calls, output, logits, _random_states() != random_states)
 
 
-def _beside_another(text: Mapping[str, Any], filler: int) -> dict[str, Any] | None:
+def _beside_another(text: Inputs, filler: int) -> dict[str, Any] | None:
     """Return the inputs of a text and others, as many texts as there are not tokens; None if no input is known."""
     names = ("input_ids", "pixel_values", "input_features", "input_values")
     main_name = next((name for name in names if name in text), None)
@@ -177,13 +198,27 @@ class FirstText:
 
     @classmethod
     def of(cls, inputs: dict[str, Any], traced: Traced, *, batched: bool) -> "FirstText":
-        """Return what a recorded pass shows of the text."""
+        """Return what a recorded pass shows of the text.
+
+        Args:
+            inputs: The inputs of the text alone, (1, T).
+            traced: A recorded pass over it, and over another text beside it.
+            batched: Whether the texts of a batch must not change each other's answers.
+        """
         logits = traced.logits[:1]
         rows = spread_rows(logits) if logits.ndim > 2 and logits.shape[-1] > MOST_LABELS else None
         return cls(inputs, traced.inputs, logits if rows is None else logits[..., rows], rows, traced.draws, batched)
 
-    def answer(self, pool: Pool[PreTrainedModel], inputs: dict[str, Any]) -> Tensor:
-        """Return the model's answer to the text again, among these inputs."""
+    def answer(self, pool: ModelPool, inputs: dict[str, Any]) -> Tensor:
+        """Return the model's answer to the text again, among these inputs.
+
+        Args:
+            pool: Copies of the model.
+            inputs: Inputs whose first text it is, (B, T).
+
+        Raises:
+            HeadMismatchError: If the model returns no logits.
+        """
         with torch.inference_mode(), pool.lease() as copy:
             logits = answer_of(run(copy, inputs).output)
         if logits is None:
@@ -199,8 +234,16 @@ class FirstText:
     when="first call; a pass, which is frozen-gradient's own on a short text; eight more where random numbers are "
     "drawn",
 )
-def prove_alone(pool: Pool[PreTrainedModel], first: FirstText) -> FirstText:
-    """Prove that a model answers a text alone as beside another, and each time; return it with that answer."""
+def prove_alone(pool: ModelPool, first: FirstText) -> FirstText:
+    """Prove that a model answers a text alone as beside another, and each time; return it with that answer.
+
+    Args:
+        pool: Copies of the model.
+        first: The text, with the model's answer to it beside another.
+
+    Raises:
+        UnsupportedModelError: If the answers differ.
+    """
     name = type(pool.model).__name__
     alone, beside, again = first.answer(pool, first.inputs), first.logits, list[Tensor]()
     if first.draws:

@@ -17,7 +17,8 @@ from ..copies.arithmetic import EXCLUDED, float32_eps
 SUM_ERROR = 10
 """Sums in another order, as in a larger batch, may differ by this multiple of the rounding of a single sum."""
 
-STATES_AGREE = 1e-4  # tolerance of the effect of padding, or of later tokens, on a state, relative to the largest value
+STATES_AGREE = 1e-4
+"""Tolerance of the effect of padding, or of later tokens, on a state, relative to the largest value."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,7 +38,14 @@ PROOFS: list[Proof] = []
 
 
 def proof(*, compares: str, tolerance: str, why: str, when: str) -> Callable[[F], F]:
-    """Enter a function in the table of proofs."""
+    """Enter a function in the table of proofs.
+
+    Args:
+        compares: The two quantities that are compared.
+        tolerance: How far apart they may be.
+        why: The fault that the proof excludes.
+        when: When it runs, and what it costs.
+    """
 
     def register(function: F) -> F:
         PROOFS.append(Proof(function.__name__, compares, tolerance, why, when))
@@ -71,7 +79,12 @@ def tolerance_for_given(logits: Tensor) -> float:
 
 
 def largest_difference(actual: Tensor, expected: Tensor) -> float:
-    """Return the largest difference between two tensors, of values beyond EXCLUDED relative to their size."""
+    """Return the largest difference between two tensors, of values beyond EXCLUDED relative to their size.
+
+    Args:
+        actual: A tensor of any shape.
+        expected: Another one; of another shape the difference is infinite.
+    """
     if actual.shape != expected.shape:
         return float("inf")
     difference = (actual - expected).abs()
@@ -99,7 +112,12 @@ def _largest_logit(logits: Tensor) -> float:
 
 
 def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
-    """Return the difference if it is larger than rounding or NaN, else None."""
+    """Return the difference if it is larger than rounding or NaN, else None.
+
+    Args:
+        actual: A tensor of any shape.
+        expected: Another one, whose size and precision say what rounding is.
+    """
     difference = largest_difference(actual, expected)
     return None if difference <= tolerance_for(expected) else difference
 
@@ -115,7 +133,12 @@ def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
     "proved at each token, that proves it too",
 )
 def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
-    """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
+    """Return whether the head has the same logits at each token alone, (T, C), as in the text.
+
+    Args:
+        alone: The head's logits at each token alone, (T, C).
+        logits: The model's logits at the tokens of the text, (T, C).
+    """
     if alone.shape != logits.shape:
         return False
     tolerance, unmasked = tolerance_for(logits), logits.abs() < EXCLUDED
@@ -133,7 +156,12 @@ def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
     when="first batch of several lengths, and again beyond the lengths that were tried; a pass for each length",
 )
 def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
-    """Return whether a text's states or logits are the same alone and in a batch, (T, H) or (T, C)."""
+    """Return whether a text's states or logits are the same alone and in a batch, (T, H) or (T, C).
+
+    Args:
+        alone: States or logits of a text alone, (T, H) or (T, C).
+        batched: Those beside a longer text, at its own tokens.
+    """
     rounding, alone, batched = tolerance_for(alone), alone.float(), batched.float()
     unmasked = alone.abs() < EXCLUDED
     if not unmasked.any():
@@ -150,7 +178,12 @@ def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
     when="explaining a generation, and again beyond the lengths that were tried; a pass for each length",
 )
 def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
-    """Return whether a prefix of a text has the same states by itself as in the text, (C, H)."""
+    """Return whether a prefix of a text has the same states by itself as in the text, (C, H).
+
+    Args:
+        alone: States of the beginning of a text alone, (C, H).
+        followed: Those in the whole text.
+    """
     rounding = STATES_AGREE if followed.dtype in (torch.float32, torch.float64) else 0.05
     alone, followed = alone.float(), followed.float()
     return bool((alone - followed).norm() <= rounding * followed.norm())
@@ -163,7 +196,12 @@ def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
     when="generating for several prompts, and again beyond the lengths that were tried; two steps for each length",
 )
 def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
-    """Return whether two steps of logits are the same, (2, V) each; the second is compared if both chose one token."""
+    """Return whether two steps of logits are the same, (2, V) each; the second is compared if both chose one token.
+
+    Args:
+        alone: The logits of two generated tokens after a prompt alone, (2, V).
+        batched: Those beside another prompt.
+    """
     if not torch.equal(alone[0].argmax(), batched[0].argmax()):
         return False
     difference = (alone.float() - batched.float()).abs()
@@ -194,7 +232,12 @@ def cache_changes_nothing(cached: Tensor, anew: Tensor) -> bool:
     when="every call of `from_outputs`; the embedding layer and the head alone",
 )
 def outputs_beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
-    """Return how far what the caller's pass gave is from what is computed, None if that is within rounding."""
+    """Return how far what the caller's pass gave is from what is computed, None if that is within rounding.
+
+    Args:
+        actual: States or logits in the caller's outputs.
+        expected: What is computed from the inputs.
+    """
     expected = expected.float()
     difference = largest_difference(actual.to(expected.device).float(), expected)
     return None if difference <= tolerance_for_given(expected) else difference

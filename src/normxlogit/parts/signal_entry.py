@@ -1,7 +1,7 @@
 """The entry of a picture or a sound into a model: the first module with weights that reads it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import Replace, Site, run
+from ..copies.run import Inputs, Replace, Site, run
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,12 @@ class SignalEntry:
         return channels_last.reshape(1, -1, channels_last.shape[-1])
 
     def unflatten(self, patches: Tensor, shape: torch.Size) -> Tensor:
-        """Return a row of N patches, (1, N, H), in the shape of the module's output."""
+        """Return a row of N patches, (1, N, H), in the shape of the module's output.
+
+        Args:
+            patches: The patches, (1, N, H).
+            shape: The shape of the module's output.
+        """
         axes = list(shape)
         width = axes.pop(self.channels)
         return patches.reshape(*axes, width).movedim(-1, self.channels)
@@ -56,22 +61,21 @@ class SignalEntry:
         return {Site(self.path, call=0): replace_output}
 
 
-def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
-    """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone."""
+def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
+    """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone.
+
+    Args:
+        model: A copy of the model, which is run once.
+        inputs: The inputs of a forward pass.
+    """
     entries: list[SignalEntry] = []
 
     def record_entry(path: str, module: Any, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         entry_input = args[0] if args else next(iter(kwargs.values()), None)
-        if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
-            return
-        shapes = tuple(entry_input.shape), tuple(output.shape)
-        if isinstance(module, nn.Linear):
-            entries.append(SignalEntry(path, *shapes, output.ndim - 1))
-        else:
-            sizes, padding = module.kernel_size, module.padding
-            if isinstance(padding, str):
-                padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
-            entries.append(SignalEntry(path, *shapes, 1, (sizes, module.stride, padding)))
+        if not entries and isinstance(entry_input, Tensor) and entry_input.is_floating_point():
+            shapes = tuple(entry_input.shape), tuple(output.shape)
+            window = () if isinstance(module, nn.Linear) else _window_of(module)
+            entries.append(SignalEntry(path, *shapes, 1 if window else output.ndim - 1, window))
 
     candidates = {
         Site(path, call=0): partial(record_entry, path, module)
@@ -81,3 +85,11 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     with torch.no_grad():
         run(model, inputs, replace=candidates)
     return entries[0] if entries else None
+
+
+def _window_of(convolution: Any) -> tuple[tuple[int, ...], ...]:
+    """Return the kernel, the stride and the padding of a convolution."""
+    sizes, padding = convolution.kernel_size, convolution.padding
+    if isinstance(padding, str):
+        padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
+    return sizes, convolution.stride, padding

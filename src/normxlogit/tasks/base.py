@@ -154,6 +154,7 @@ class Task:
         """Return the maximal number of tokens that are read, None for any, and that a decoder beside an encoder reads.
 
         Args:
+            model: The model.
             positions: Returns the size of the position embeddings of a model, or of its part.
 
         Returns:
@@ -303,6 +304,10 @@ class Generates:
         """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens.
 
         Args:
+            model: The model.
+            prompt: The prompt as it was rendered.
+            before: The encoding of the prompt alone.
+            completion: The text of the completion.
             settings: Those of `generate` with which the completion is written.
         """
         raise NotImplementedError

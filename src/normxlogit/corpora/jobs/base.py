@@ -109,38 +109,66 @@ class Job(ABC):
 
     @abstractmethod
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
-        """Return the steps from the cells of rows to results: one that tokenises, then those that run the model."""
+        """Return the steps from the cells of rows to results: one that tokenises, then those that run the model.
+
+        Args:
+            model: The model that the job calls.
+            options: How rows are explained.
+        """
 
     def methods(self, explainer: "Explainer", method: str | Method | None) -> tuple[Method, Method | None]:
-        """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
+        """Return the method, and the method of prompts with pictures and sounds, None if it is the same.
+
+        Args:
+            explainer: Explains the rows.
+            method: The caller's method; None for the default.
+        """
         method_arguments = completion_methods(method)
         return method_arguments["method"], method_arguments["media_method"]
 
     def cells(self, result: Record, kind: str) -> dict[str, Any]:
-        """Return the cells of a result by its columns, without `row` and `id`."""
+        """Return the cells of a result by its columns, without `row` and `id`.
+
+        Args:
+            result: The result of a row.
+            kind: The kind of results, whose columns are `CORPUS[kind]`.
+        """
         return corpus_row(result, kind)
 
     def shared(self, model: TaskModel, results: Sequence[Record]) -> dict[str, Any]:
-        """Return the values that all results of a run share, beside those of every job."""
+        """Return the values that all results of a run share, beside those of every job.
+
+        Args:
+            model: The model that the job calls.
+            results: Results of the run.
+        """
         return {}
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
-        """Return the job with a name for each column: a usual one, or, where one is needed, the only one of texts."""
-        columns_by_setting: dict[str, Any] = {}
+        """Return the job with a name for each column: a usual one, or, where one is needed, the only one of texts.
+
+        Args:
+            names: The columns of the input.
+            columns_of_text: Returns those whose cells are mostly texts; it reads the first rows.
+            media: Whether the model reads pictures or sounds.
+
+        Raises:
+            DataError: If it is not clear which column is meant.
+            InputError: If a column is not given by its name.
+        """
         required = {role: usual for role, usual in self.roles(media=media).items() if usual}
+        columns_by_setting: dict[str, Any] = {}
         for role, usual in required.items():
             setting = f"{role}_column"
-            value = getattr(self, setting)
-            if not isinstance(value, str | None):
-                raise InputError(f"{setting}= is the name of a column, not {value!r}")
-            column = value or next((name for name in usual if name in names), None if names else usual[0])
+            column = getattr(self, setting)
+            if not isinstance(column, str | None):
+                raise InputError(f"{setting}= is the name of a column, not {column!r}")
+            column = column or _usual_column(usual, names)
             if column is None and len(required) == 1 and not media:
                 of_text = names if len(names) == 1 else columns_of_text()
                 column = of_text[0] if len(of_text) == 1 else None
             if column is None:
-                content = "pictures or sounds, or their paths" if media else role if role[-1] == "s" else f"{role}s"
-                option = f"{setting} (--column {role}=...)"
-                raise DataError(f"which column holds the {content}? give {option}, one of {', '.join(names)}")
+                raise _unclear_column(role, names, media=media)
             columns_by_setting[setting] = column
         return replace(self, **columns_by_setting)  # type: ignore[type-var]
 
@@ -159,13 +187,37 @@ class Job(ABC):
         return {"job": type(self).__name__, **{name: _plain(getattr(self, name)) for name in fields_of(type(self))}}
 
 
+def _usual_column(usual: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return the first usual name that is a column's; where no column has a name yet, the most usual one."""
+    if not names:
+        return usual[0]
+    return next((name for name in usual if name in names), None)
+
+
+def _unclear_column(role: str, names: Sequence[str], *, media: bool) -> DataError:
+    """Return the error for a column that is not named."""
+    content = role if role[-1] == "s" else f"{role}s"
+    if media:
+        content = "pictures or sounds, or their paths"
+    option = f"{role}_column (--column {role}=...)"
+    return DataError(f"which column holds the {content}? give {option}, one of {', '.join(names)}")
+
+
 def role_of(setting: str) -> str:
     """Return the role of the column that a setting names."""
     return setting.removesuffix("_column")
 
 
 def text_of(value: Any, column: str | None) -> str:
-    """Return a text, or UTF-8 bytes as text."""
+    """Return a text, or UTF-8 bytes as text.
+
+    Args:
+        value: The value of a cell.
+        column: Its column, for errors.
+
+    Raises:
+        InputError: If it is not a text, or not UTF-8.
+    """
     if not isinstance(value, str | bytes):
         if value is None:
             raise InputError(f"no text: column {column!r} is null")
@@ -183,8 +235,18 @@ def fields_of(kind: Any) -> list[str]:
 
 
 def check_choice(name: str, value: object, choices: Sequence[str], *, optional: bool = True) -> None:
-    """Refuse a setting that is not among its choices."""
-    if value not in (*choices, *([None] if optional else [])):
+    """Refuse a setting that is not among its choices.
+
+    Args:
+        name: The setting.
+        value: Its value.
+        choices: The values that it can have.
+        optional: Whether it can be None, too.
+
+    Raises:
+        InputError: If it is another value.
+    """
+    if value not in choices and not (optional and value is None):
         raise InputError(f"{name} must be {', '.join(map(repr, choices))}{' or None' * optional}, not {value!r}")
 
 

@@ -37,11 +37,22 @@ class CompletionJob(Job):
 
     @abstractmethod
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
-        """Return a row with its completion, or a prompt for the model to complete."""
+        """Return a row with its completion, or a prompt for the model to complete.
+
+        Args:
+            model: The model.
+            cells: The cells of the row, by role.
+        """
 
     @abstractmethod
     def result(self, model: TaskModel, row: Any, options: Options) -> tuple[Record, int]:
-        """Return the result of a row with its completion, and how many tokens were explained."""
+        """Return the result of a row with its completion, and how many tokens were explained.
+
+        Args:
+            model: The model.
+            row: The row with its completion.
+            options: How it is explained.
+        """
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of texts, if they were not asked for."""

@@ -104,7 +104,8 @@ def _limit_notes(summary: Summary) -> list[str]:
     if summary.unlabelled:
         notes.append(f"rows without a right label, which are neither right nor wrong: {summary.unlabelled:,}")
     if summary.unknown:
-        listed = ", ".join(f'"{one_line(label)}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
+        first = list(summary.unknown.items())[:FITTING]
+        listed = ", ".join(f'"{one_line(label)}" ({count:,})' for label, count in first)
         more = ", ..." if len(summary.unknown) > FITTING else ""
         notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
     if summary.rare:

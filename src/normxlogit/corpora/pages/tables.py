@@ -24,6 +24,10 @@ def table(
     """Return a table; texts in the columns after the first `words` are numbers.
 
     Args:
+        columns: The columns' names.
+        rows: The cells of each row, one for each column.
+        words: How many of the first columns hold words.
+        caption: What the table shows.
         stacked: Whether a narrow page draws each row as a card; by default where the columns do not fit.
     """
     cells = [[cell(part) if isinstance(part, str) else part for part in row] for row in rows]

@@ -3,7 +3,7 @@
 import io
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from glob import iglob
@@ -38,7 +38,16 @@ _SEVERAL_WORDS = re.compile(
 
 
 def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> RowSource:
-    """Return the source that a corpus is read from."""
+    """Return the source that a corpus is read from.
+
+    Args:
+        inputs: Files, a data set, a table or rows; see `attribute`.
+        kind: The format of files whose names do not tell it.
+        files: Whether pictures and sounds, and folders of them, are rows.
+
+    Raises:
+        DataError: If it cannot be read.
+    """
     arrow_module()  # raises DataError if it is missing
     if kind is not None and kind not in get_args(Format):
         raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
@@ -51,18 +60,27 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
 
 
 def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | None) -> list[str]:
-    """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words."""
+    """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words.
+
+    Args:
+        source: The rows, of which the first block is read.
+        names: The columns.
+        id_column: The column of ids, which is not a text.
+    """
     if not names or len(set(names)) < len(names):
         return []
     with closing(cast(Any, source.blocks(names))) as blocks:
         block = next(blocks, RowBlock({}, [], 0.0))
-    text_columns = []
-    for name in names if block.columns else ():
-        cells = [cell for cell in block.cells(name) if cell is not None and cell != ""]
-        texts = [cell for cell in cells if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
-        if name != id_column and cells and 2 * len(texts) >= len(cells):
-            text_columns.append(name)
-    return text_columns
+    if not block.columns:
+        return []
+    return [name for name in names if name != id_column and _are_mostly_texts(block.cells(name))]
+
+
+def _are_mostly_texts(cells: Iterable[Any]) -> bool:
+    """Return whether at least half of some cells are texts of several words; empty ones do not count."""
+    filled = [cell for cell in cells if cell is not None and cell != ""]
+    texts = [cell for cell in filled if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
+    return bool(filled) and 2 * len(texts) >= len(filled)
 
 
 def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:

@@ -33,7 +33,15 @@ class InputColumns:
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def check(self, names: Sequence[str], result_columns: Collection[str]) -> None:
-        """Check the columns against those of the input and of the results."""
+        """Check the columns against those of the input and of the results.
+
+        Args:
+            names: The columns of the input.
+            result_columns: Those of the results, which no kept column can have.
+
+        Raises:
+            DataError: If a column is not there, or cannot be kept.
+        """
         if names:
             check_columns(names, self.names)
         for name in self.keep:
@@ -75,7 +83,13 @@ class Shard:
 
 
 def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator[Shard]:
-    """Read a source shard by shard."""
+    """Read a source shard by shard.
+
+    Args:
+        source: The rows.
+        columns: The columns that are read.
+        size: Rows of a shard.
+    """
     arrow = arrow_module()
     rows: list[Row] = []
     kept: Any = None
@@ -183,7 +197,12 @@ def _stamp_of(cell: Any) -> str:
 
 
 def cell_text(value: Any, column: str) -> str | None:
-    """Return an id or a target as a text, numbers in digits; None for a missing one."""
+    """Return an id or a target as a text, numbers in digits; None for a missing one.
+
+    Args:
+        value: The value of a cell.
+        column: Its column, for errors.
+    """
     if isinstance(value, list | dict):
         raise DataError(f"column {column!r} holds {str(value)[:60]}; ids and targets are strings or numbers")
     if isinstance(value, bytes):

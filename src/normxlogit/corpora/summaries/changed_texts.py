@@ -85,7 +85,13 @@ def whole_texts(run: RunTables, model: TaskModel) -> str:
 
 
 def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mapping[Parts, Tensor]:
-    """Return the model's logits, (C,), of each of the texts, which are read in batches and once each."""
+    """Return the model's logits, (C,), of each of the texts, which are read in batches and once each.
+
+    Args:
+        run: The tables of the run.
+        model: Its model.
+        texts: The words of each text, or pair.
+    """
     distinct = list(dict.fromkeys(texts))
     if not distinct:
         return {}
@@ -103,7 +109,12 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
 
 
 def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
-    """Return the words of the texts, or pairs, of some rows as the model has read them."""
+    """Return the words of the texts, or pairs, of some rows as the model has read them.
+
+    Args:
+        run: The tables of the run.
+        rows: The numbers of the rows.
+    """
     pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
     texts = run.ask(
         f"""
@@ -116,19 +127,30 @@ def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
     for row, sequences, spans, word_spans, pair_or_text in texts:
         parts[row] = ()
         for sequence, text in enumerate(pair_or_text):
-            tokens = [i for i, of in enumerate(sequences) if of == sequence]
-            if word_spans is not None:
-                words = tuple(text[start:end] for start, end in sorted({tuple(word_spans[i]) for i in tokens}))
+            tokens = [token for token, sequence_of_token in enumerate(sequences) if sequence_of_token == sequence]
+            if word_spans is None:
+                words = _words_of(text, [(token, *spans[token]) for token in tokens])
             else:
-                ends = [end for _, end, _ in word_groups(text, [(i, *spans[i]) for i in tokens])]
-                ends[-1:] = [len(text)] if ends else []
-                words = tuple(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+                spans_of_words = sorted({tuple(word_spans[token]) for token in tokens})
+                words = tuple(text[start:end] for start, end in spans_of_words)
             parts[row] = (*parts[row], words)
     return parts
 
 
+def _words_of(text: str, tokens: list[tuple[int, int, int]]) -> Words:
+    """Return a text cut where the words of its tokens, (index, start, end), end."""
+    ends = [end for _, end, _ in word_groups(text, tokens)]
+    ends[-1:] = [len(text)] if ends else []
+    return tuple(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+
+
 def text_of(parts: Parts, *, split: bool) -> Text:
-    """Return the text or the pair of some words; `split` says that the caller has split the words."""
+    """Return the text or the pair of some words; `split` says that the caller has split the words.
+
+    Args:
+        parts: The words of a text, or of two.
+        split: Whether the caller has split the words.
+    """
     texts = [SplitText(part) if split else "".join(part) for part in parts]
     return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
 

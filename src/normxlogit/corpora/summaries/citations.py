@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 from ...results.storage.schema import Number
 from .run_tables import RunSummary, RunTables
 
+NORMAL = 1.959964
+"""The quantile of the normal distribution for a two-sided interval of 95%."""
+
 
 class UnsupportedAnswer(NamedTuple):
     """An answer with sentences that are not from its sources, or supported in part only."""
@@ -98,7 +101,3 @@ def wilson_interval(rate: float, count: int) -> tuple[float, float]:
     low = 0.0 if rate == 0 else center - half_width
     high = 1.0 if rate == 1 else center + half_width
     return low, high
-
-
-NORMAL = 1.959964
-"""The quantile of the normal distribution for a two-sided interval of 95%."""

@@ -25,6 +25,7 @@ def slices_by(run: RunTables, columns: Sequence[str], *, compared: bool) -> list
     """Return the slices of a run by each of some columns.
 
     Args:
+        run: The tables of the run.
         columns: Kept columns; "length" also of the number of words (of tokens, where words were not written).
         compared: Whether the table `judged` says which answers are right.
 

@@ -82,7 +82,12 @@ def share_of(outcomes: Sequence[bool]) -> Share | None:
 
 
 def share(part: int, texts: int) -> Share:
-    """Return a share of some texts, of which there is at least one, with its 95% interval (Wilson, 1927)."""
+    """Return a share of some texts, of which there is at least one, with its 95% interval (Wilson, 1927).
+
+    Args:
+        part: How many have it.
+        texts: Of how many.
+    """
     value = part / texts
     middle = value + Z**2 / (2 * texts)
     half_width = Z * sqrt(value * (1 - value) / texts + Z**2 / (4 * texts**2))

@@ -133,6 +133,12 @@ def surest_units(run: RunTables, top: int, min_texts: int, *, against: bool = Fa
 
     They are ordered by the end of their confidence interval that is nearest to 0, because an order by the mean would
     put rare units first. Units of a single text have no interval, and come last.
+
+    Args:
+        run: The tables of the run.
+        top: How many units for each label.
+        min_texts: In how many texts a unit stands at least.
+        against: Whether scores are against the predicted label.
     """
     sign = -1 if against else 1
     extremes, order = ("lowest", "ASC") if against else ("highest", "DESC")

@@ -125,7 +125,12 @@ def media_block(
 
 
 def words_over_time(sound: SoundScores, spoken: Sequence[str]) -> list[Block]:
-    """Return a table of the strongest moment for each word, and a heat map of words over time."""
+    """Return a table of the strongest moment for each word, and a heat map of words over time.
+
+    Args:
+        sound: The sound with its scores.
+        spoken: The transcript, explained.
+    """
     names, rows = [visible(name) for name in spoken], []
     for name, scores in zip(names, sound.scores, strict=True):  # (n,)
         start, end = sound.times[int(scores.argmax())].tolist()

@@ -42,6 +42,14 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
     """Return one or several pictures or sounds ("picture", "sound") as a list, and whether it was a single one.
 
     They may come in any container: a list, generator, array, column, Arrow array, or a table with one column of them.
+
+    Args:
+        inputs: One or several pictures or sounds, or a table of them.
+        is_item: Whether a value is one of them.
+        kind: "picture" or "sound", for errors.
+
+    Raises:
+        InputError: If there are none, or it is not clear which column holds them.
     """
     inputs = as_array(_column(inputs, is_item, kind))
     if is_item(inputs):
@@ -90,6 +98,8 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
     Args:
         item: A path or file URL, an open file, bytes of one, a data URI or base64, or anything else; or a mapping with
             one of these under one of some keys, such as a part of a message, or a row or a file of a data set.
+        kind: "picture" or "sound", for errors.
+        keys: Keys under which a mapping has a path, a file or its bytes; the first that it has counts.
         data_keys: Keys of what is in memory; a mapping with one of them is returned itself.
     """
     key, name = "", ""
@@ -104,19 +114,27 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
                 f"another of the keys {', '.join((*keys[1:], *data_keys))}"
             )
         item = item[key]
-    if isinstance(item, str | Path):
-        if str(item).startswith(("http:", "https:")):
-            raise InputError(
-                f"{str(item)[:60]}: {kind}s are not fetched; give the path of a file, or the {kind} itself"
-            )
-        if isinstance(item, str) and (key == "base64" or item.startswith(BASE64_STARTS)):
-            try:
-                return io.BytesIO(base64.b64decode(item.rpartition(",")[2], validate=True)), name
-            except ValueError:
-                raise InputError(f"{item[:60]}: not base64") from None
-        path = Path(url2pathname(urlsplit(str(item)).path) if str(item).startswith("file:") else item)
-        return path, path.name
-    return (io.BytesIO(item), name) if isinstance(item, bytes | bytearray | memoryview) else (item, name)
+    if isinstance(item, bytes | bytearray | memoryview):
+        return io.BytesIO(item), name
+    if not isinstance(item, str | Path):
+        return item, name
+    in_base64 = _decoded(item, kind, is_base64=key == "base64")
+    if in_base64 is not None:
+        return in_base64, name
+    path = Path(url2pathname(urlsplit(str(item)).path) if str(item).startswith("file:") else item)
+    return path, path.name
+
+
+def _decoded(text: str | Path, kind: str, *, is_base64: bool) -> io.BytesIO | None:
+    """Return what a data URI or base64 holds, None of a path; refuse an address, which is not fetched."""
+    if str(text).startswith(("http:", "https:")):
+        raise InputError(f"{str(text)[:60]}: {kind}s are not fetched; give the path of a file, or the {kind} itself")
+    if isinstance(text, Path) or not (is_base64 or text.startswith(BASE64_STARTS)):
+        return None
+    try:
+        return io.BytesIO(base64.b64decode(text.rpartition(",")[2], validate=True))
+    except ValueError:
+        raise InputError(f"{text[:60]}: not base64") from None
 
 
 def number_axes(value: Any) -> int:
@@ -165,34 +183,49 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
         )
     column = columns[names[0]]
     rates = next((columns[key] for key in RATE_KEYS if key in columns), None)
-    if rates is None:
-        return column
-    if isinstance(rates, Number) and is_item(as_array(column)):
+    return column if rates is None else _with_rates(column, rates, is_item)
+
+
+def _with_rates(column: Any, rates: Any, is_item: Callable[[Any], bool]) -> Any:
+    """Return the sounds of a column, or the only one, paired with their rates, or the rate of all."""
+    if not isinstance(rates, Number):
+        return [_with_rate(item, rate) for item, rate in zip(column, rates, strict=True)]
+    if is_item(as_array(column)):
         return _with_rate(column, rates)
-    rates = [rates] * len(column) if isinstance(rates, Number) else rates
-    return [_with_rate(item, rate) for item, rate in zip(column, rates, strict=True)]
+    return [_with_rate(item, rates) for item in column]
 
 
 def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
     """Return the names of the columns, or of a single row's values, that hold pictures or sounds.
 
     A text counts where it ends as the path of such a file does, and any text where nothing else could be one.
+
+    Args:
+        inputs: A frame, a table, a data set, or a mapping, which may be a single row.
+        columns: Its columns by name.
+        is_item: Whether a value is one picture, or one sound.
     """
-    of_rows = {k: c for k, c in columns.items() if isinstance(c, Iterable) and not isinstance(c, str | bytes | Mapping)}
-    firsts = {name: arrow_value(next(iter(column), None)) for name, column in of_rows.items()}
+    firsts = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if _has_rows(column)}
     candidates = [firsts, *([columns] if isinstance(inputs, Mapping) else [])]
     for any_text in (False, True):
         for values in candidates:
-            names = [
-                name
-                for name, value in values.items()
-                if not isinstance(value, Number | NoneType)
-                and (any_text or not isinstance(value, str) or Path(value).suffix.casefold() in SUFFIXES)
-                and is_item(as_array(value))
-            ]
+            files = {name: value for name, value in values.items() if _may_be_file(value, any_text)}
+            names = [name for name, value in files.items() if is_item(as_array(value))]
             if names:
                 return names
     return []
+
+
+def _has_rows(column: Any) -> bool:
+    """Return whether a value is a column, and not a text or a mapping."""
+    return isinstance(column, Iterable) and not isinstance(column, str | bytes | Mapping)
+
+
+def _may_be_file(value: Any, any_text: bool) -> bool:
+    """Return whether a value is neither a number nor None, and if it is a text, any or that of a file's path."""
+    if isinstance(value, str):
+        return any_text or Path(value).suffix.casefold() in SUFFIXES
+    return not isinstance(value, Number | NoneType)
 
 
 def _with_rate(item: Any, rate: Any) -> Any:

@@ -1,6 +1,6 @@
 """Pictures and sounds among the parts of messages, in the formats of common clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +22,44 @@ def read_parts(
             stand before it, as Ollama has them.
         prompt: The mapping that holds the messages, with "images" beside them as data sets have them: those of the
             parts {"type": "image"} in their order; without such parts they stand before the first message of the user.
+        reader: The processor; its sampling rate is that of sounds.
     """
-    images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
-    images = images if isinstance(images, list | tuple) else ()
     typed = [_with_typed_parts(message) for message in messages]
-    parts = [part for message in typed if isinstance(message.get("content"), list) for part in message["content"]]
-    places = [part for part in parts if _is_picture(part) and not holds_picture(part)]
-    if images and not places:
-        first = next((index for index, message in enumerate(typed) if message["role"] == "user"), 0)
-        typed[first] = _with_typed_parts({**typed[first], "images": images})
-    elif images and len(places) != len(images):
-        raise InputError(f"the messages have places for {len(places)} pictures, and {len(images)} are beside them")
-    unplaced_images, media = iter(images if places else ()), list[ReadPart]()
+    unplaced_images = iter(_images_for_places(typed, prompt))
+    media: list[ReadPart] = []
     for message in typed:
-        if not isinstance(message.get("content"), list):
-            continue
-        content = []
-        for part in message["content"]:
-            if _is_picture(part):
-                picture = read_picture(part if holds_picture(part) else next(unplaced_images, part))
-                media.append(picture)
-                part = {"type": "image", "image": picture.image}
-            elif isinstance(part, Mapping) and part.get("type") == "audio":
-                sound = read_sound(part, sampling_rate_of(reader), sum(medium.kind == "sound" for medium in media))
-                media.append(sound)
-                part = {"type": "audio", "audio": sound.samples}
-            content.append(part)
-        message["content"] = content
+        if isinstance(message.get("content"), list):
+            message["content"] = [_read_part(part, unplaced_images, reader, media) for part in message["content"]]
     return typed, tuple(media)
+
+
+def _images_for_places(messages: list[dict[str, Any]], prompt: Any) -> Sequence[Any]:
+    """Return the images beside messages that belong to places in them; without places, put them in a message."""
+    images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
+    if not isinstance(images, list | tuple) or not images:
+        return ()
+    contents = [message["content"] for message in messages if isinstance(message.get("content"), list)]
+    place_count = sum(_is_place(part) for content in contents for part in content)
+    if not place_count:
+        first = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
+        messages[first] = _with_typed_parts({**messages[first], "images": images})
+        return ()
+    if place_count != len(images):
+        raise InputError(f"the messages have places for {place_count} pictures, and {len(images)} are beside them")
+    return images
+
+
+def _read_part(part: Any, unplaced_images: Iterator[Any], reader: Any, media: list[ReadPart]) -> Any:
+    """Return a part of a message as chat templates take it; a picture or a sound is appended to the media."""
+    if _is_picture(part):
+        picture = read_picture(part if holds_picture(part) else next(unplaced_images, part))
+        media.append(picture)
+        return {"type": "image", "image": picture.image}
+    if isinstance(part, Mapping) and part.get("type") == "audio":
+        sound = read_sound(part, sampling_rate_of(reader), sum(medium.kind == "sound" for medium in media))
+        media.append(sound)
+        return {"type": "audio", "audio": sound.samples}
+    return part
 
 
 def part_of_file(path: str) -> dict[str, Any] | None:
@@ -72,7 +82,12 @@ READER = PartReader(
 
 
 def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[ReadPart]) -> list[dict[str, Any]]:
-    """Return messages, as `read_parts` returns them, with others in the places of their pictures and sounds."""
+    """Return messages, as `read_parts` returns them, with others in the places of their pictures and sounds.
+
+    Args:
+        messages: Messages as `read_parts` returns them.
+        media: The pictures, and the sounds, in their order.
+    """
     pictures = iter([medium for medium in media if isinstance(medium, Picture)])
     sounds = iter([medium for medium in media if isinstance(medium, Sound)])
 
@@ -84,8 +99,10 @@ def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Read
         return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
 
     return [
-        {**m, "content": list(map(replaced, m["content"]))} if isinstance(m.get("content"), list) else dict(m)
-        for m in messages
+        {**message, "content": list(map(replaced, message["content"]))}
+        if isinstance(message.get("content"), list)
+        else dict(message)
+        for message in messages
     ]
 
 
@@ -96,7 +113,9 @@ def _with_typed_parts(message: dict[str, Any]) -> dict[str, Any]:
     is_picture = is_opened_picture(content)
     if not (isinstance(content, list | tuple) or is_picture or images):
         return message
-    parts = content if isinstance(content, list | tuple) else [content] if is_picture or content else []
+    parts: Any = content
+    if not isinstance(content, list | tuple):
+        parts = [content] if is_picture or content else []
     pictures = [{"type": "image", "image": image} for image in images]
     rest = {key: value for key, value in message.items() if key != "images"}
     return {**rest, "content": [*pictures, *map(_typed_part, parts)]}
@@ -112,6 +131,11 @@ def _typed_part(part: Any) -> Any:
         return {**part, "type": medium}
     untyped = part.get("type") is None and not isinstance(part.get("text"), str)
     return {**part, "type": "image"} if untyped and holds_picture(part) else part
+
+
+def _is_place(part: Any) -> bool:
+    """Return whether a typed part is a place for a picture beside the messages."""
+    return _is_picture(part) and not holds_picture(part)
 
 
 def _is_picture(part: Any) -> bool:

@@ -109,6 +109,8 @@ def cell_boxes(
 
     Args:
         sources: The column and row of the picture that each number comes from, (C, H, W); see `sources_of`.
+        grid: How many rows and columns of cells there are, (h, w).
+        size: Width and height of the picture, in pixels.
     """
     x, y, inside = sources
     edges = []
@@ -126,13 +128,24 @@ def cell_boxes(
 
 
 def equal_cells(grid: Sequence[int], size: Sequence[int]) -> npt.NDArray[np.float32]:
-    """Return the boxes of equal cells in rows and columns of an area of a width and height, (h, w, 4)."""
+    """Return the boxes of equal cells in rows and columns of an area of a width and height, (h, w, 4).
+
+    Args:
+        grid: How many rows and columns there are, (h, w).
+        size: Width and height of the area.
+    """
     columns, rows = (np.linspace(0, side, cells + 1) for side, cells in zip(size, grid[::-1], strict=True))
     return _boxes_between(columns, rows).astype(np.float32)
 
 
 def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
-    """Return the boxes of blocks of (side, side) patches, from those of tiles, (tiles * h * w, 4), row by row."""
+    """Return the boxes of blocks of (side, side) patches, from those of tiles, (tiles * h * w, 4), row by row.
+
+    Args:
+        boxes: The boxes of patches, (tiles * h * w, 4).
+        grid: Rows and columns of a tile, (h, w).
+        side: How many patches a block has on each side.
+    """
     height, width = grid
     blocks = boxes.reshape(-1, height // side, side, width // side, side, 4)
     low, high = np.nanmin(blocks[..., :2], (2, 4)), np.nanmax(blocks[..., 2:], (2, 4))
@@ -149,6 +162,7 @@ def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
 
     Args:
         boxes: Left, top, right and bottom of each part in pixels, (N, 4); NaN for parts of no pixel.
+        size: Width and height of the picture, in pixels.
 
     Returns:
         None if no part is in the picture.
@@ -178,6 +192,8 @@ def _spread(
         boxes: The boxes of all parts, (N, 4).
         with_area: The parts that are spread.
         single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
+        columns: The edges between the columns of the grid, in pixels, (w + 1,).
+        rows: The edges between its rows, (h + 1,).
     """
     left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
     where = _boxes_between(columns, rows)  # (h, w, 4)

@@ -92,7 +92,15 @@ def read_picture(item: Any) -> Picture:
 
 
 def converted(picture: "Image", mode: str) -> "Image":
-    """Return a picture of Pillow in another mode of 8 bits."""
+    """Return a picture of Pillow in another mode of 8 bits.
+
+    Args:
+        picture: A picture of Pillow.
+        mode: The mode, such as "RGB".
+
+    Raises:
+        InputError: If the picture has more than 256 levels.
+    """
     if picture.mode.startswith(("I", "F")):
         raise InputError(
             f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first, as in "
@@ -122,26 +130,35 @@ def opened_picture(item: Any) -> tuple[Any, str]:
 
 def _picture_of_array(values: Any) -> Any:
     """Return an array of levels from 0 to 255 as a Pillow picture; any other array with its channels last."""
-    channels_first = hasattr(values, "detach")  # as torch has them, where both axes could be the channels
     array = np.asarray(detached(values))
     if array.ndim == 3:
-        sides = (0, -1) if channels_first else (-1, 0)
-        side = next((axis for axis in sides if array.shape[axis] in CHANNELS), -1)
-        array = np.moveaxis(array, side, -1)
-        array = array[..., 0] if array.shape[-1] == 1 else array
+        # As torch has them, where both axes could be the channels.
+        array = _channels_last(array, preferred_sides=(0, -1) if hasattr(values, "detach") else (-1, 0))
     if array.dtype == bool:
         array = array * np.uint8(255)
+    has_channels = array.ndim < 3 or array.shape[-1] in CHANNELS
+    if not _holds_levels(array) or not array.size or not has_channels:
+        return array
+    return _import_pillow().Image.fromarray(np.ascontiguousarray(array.astype(np.uint8)))
+
+
+def _channels_last(array: Any, preferred_sides: tuple[int, int]) -> Any:
+    """Return a picture, (H, W, C) or (C, H, W), with its channels last, without the axis of a single one."""
+    side = next((axis for axis in preferred_sides if array.shape[axis] in CHANNELS), -1)
+    array = np.moveaxis(array, side, -1)
+    return array[..., 0] if array.shape[-1] == 1 else array
+
+
+def _holds_levels(array: Any) -> bool:
+    """Return whether the numbers of a picture are whole, from 0 to 255; refuse an array of other whole numbers."""
     lowest, highest = (array.min(), array.max()) if array.size else (0, 0)
-    is_whole = array.dtype.kind in "iu"
-    if is_whole and not 0 <= lowest <= highest <= 255:
+    if array.dtype.kind not in "iu":
+        return bool(lowest >= 0 and 1 < highest <= 255 and np.array_equal(array, np.rint(array)))
+    if not 0 <= lowest <= highest <= 255:
         raise InputError(
             f"an array of {array.dtype} from {lowest} to {highest} has more than 256 levels; bring it to 8 bits first"
         )
-    if not is_whole and (lowest < 0 or not 1 < highest <= 255 or not np.array_equal(array, np.rint(array))):
-        return array
-    if not array.size or (array.ndim == 3 and array.shape[-1] not in CHANNELS):
-        return array
-    return _import_pillow().Image.fromarray(np.ascontiguousarray(array.astype(np.uint8)))
+    return True
 
 
 def _opened(file: Any, name: str) -> "Image":

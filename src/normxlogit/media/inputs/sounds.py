@@ -78,17 +78,19 @@ def sampling_rate_of(reader: Any) -> int | None:
 def is_sound(item: Any) -> bool:
     """Return whether a value is one sound."""
     if isinstance(item, Mapping):
-        return any(item.get(key) is not None for key in ARRAY_KEYS) or any(
-            item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS
-        )
-    if isinstance(item, str | Path | bytes | bytearray | memoryview):
-        return True
-    if hasattr(item, "read") or hasattr(item, "get_all_samples") or _with_rate(item) is not None:
+        files = [item[key] for key in SOUND_KEYS if item.get(key) is not None]
+        return any(map(is_sound, files)) or any(item.get(key) is not None for key in ARRAY_KEYS)
+    if isinstance(item, str | Path | bytes | bytearray | memoryview) or _is_file_or_pair(item):
         return True
     if isinstance(item, list | tuple):
         return bool(item) and isinstance(item[0], Number)
     axes = number_axes(item)
     return axes == 1 or (axes == 2 and _has_channels(item))
+
+
+def _is_file_or_pair(item: Any) -> bool:
+    """Return whether a value is an open file, a decoder of one, or samples with their rate."""
+    return hasattr(item, "read") or hasattr(item, "get_all_samples") or _with_rate(item) is not None
 
 
 def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
@@ -99,6 +101,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
             soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
         rate: Samples a second that the model reads; None if that is not known.
+        place: Which of several sounds it is, counted from 0, for errors.
     """
     item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
     item, own_rate = _samples_and_rate(item, rate)
@@ -127,13 +130,20 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
         decoded = item.get_all_samples()
         return decoded.data.T, int(decoded.sample_rate)
     if isinstance(item, Mapping):
-        own_rate = next((item[key] for key in RATE_KEYS if item.get(key) is not None), None)
-        if own_rate is None:
-            raise InputError("a sound as a mapping has an array and a sampling_rate")
+        own_rate = _rate_beside(item)
         samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
-        own_rate = int(own_rate) if isinstance(own_rate, float | np.floating) and own_rate.is_integer() else own_rate
-        return _channels_last(np.asarray(detached(samples))), positive_integer(own_rate, "sampling_rate")
+        return _channels_last(np.asarray(detached(samples))), own_rate
     return _with_rate(item) or (item, rate)
+
+
+def _rate_beside(item: Mapping[str, Any]) -> int:
+    """Return the sampling rate that a mapping has beside its samples."""
+    rate = next((item[key] for key in RATE_KEYS if item.get(key) is not None), None)
+    if rate is None:
+        raise InputError("a sound as a mapping has an array and a sampling_rate")
+    if isinstance(rate, float | np.floating) and rate.is_integer():
+        rate = int(rate)
+    return positive_integer(rate, "sampling_rate")
 
 
 def _with_rate(item: Any) -> tuple[Any, int] | None:
@@ -187,6 +197,11 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     """Return the moments of a sound, one for each frame that begins in it, of frames up to the second `end`.
 
     Frames after its end, which fill it up to the length that a model reads, belong to none.
+
+    Args:
+        sound: The sound.
+        frames: How many frames there are.
+        end: The second at which the last one ends.
     """
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)

@@ -12,6 +12,8 @@ from ...results.targets import Target
 from ..inputs.sounds import Sound
 from ..units import SoundScores
 
+Floats = npt.NDArray[np.float32]
+
 LAST = 0.2
 """A window ends at the quietest moment in this last share of it."""
 
@@ -29,7 +31,12 @@ class Window(NamedTuple):
 
 
 def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]:
-    """Cut a sound at quiet moments into windows of at most some seconds, each with those at which it begins."""
+    """Cut a sound at quiet moments into windows of at most some seconds, each with those at which it begins.
+
+    Args:
+        sound: The sound.
+        seconds: The most seconds of a window; None for any length.
+    """
     if seconds is None or sound.rate is None or (sound.seconds or 0.0) <= seconds:
         return [(0.0, sound)]
     size, moment, windows, start = int(seconds * sound.rate), max(int(MOMENT * sound.rate), 1), [], 0
@@ -44,60 +51,96 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
     return [(first / sound.rate, replace(sound, samples=samples)) for first, samples in windows]
 
 
+class _WholeSound:
+    """The transcript of a whole sound, G tokens of T, to which those of its windows are appended."""
+
+    def __init__(self, windows: Sequence[Window]) -> None:
+        self.first = windows[0].transcript
+        self.prompt = self.first.prompt_tokens or 0  # P, how many tokens its decoder begins with
+        self.width = self.prompt + sum(window.kept for window in windows)  # T
+        self.moments = sum(len(window.transcript.audio[0].times) for window in windows)  # n
+        self.units = self.first.units.take(range(self.prompt))  # of the tokens
+        self.text = ""
+        self.scores: list[Floats] = []  # of each window, (g, T + n)
+        self.biases: list[Floats] = []  # (g,)
+        self.times: list[Floats] = []  # (n, 2), in seconds
+        self.targets: list[Target] = []
+
+    def append(self, window: Window) -> None:
+        """Append the transcript of a window."""
+        g, count = window.transcript, window.kept
+        prompt = g.prompt_tokens or 0
+        self._append_scores(g, count, prompt)
+        self.times.append(g.audio[0].times + np.float32(window.start))
+        is_separated = self.text[-1:].isspace() or (g.completion or "")[:1].isspace()
+        if self.text and not is_separated:
+            self.text += " "
+        first_token = len(self.units) - prompt
+        self.targets += [_moved(target, first_token, len(self.text)) for target in g.targets[:count]]
+        units = g.units.take(range(prompt, prompt + count))
+        if units.spans is None:
+            self.units += units
+        else:
+            spans = tuple((start + len(self.text), end + len(self.text)) for start, end in units.spans)
+            self.units += replace(units, spans=spans)
+        self.text += (g.text or "")[: units.spans[-1][1]] if units.spans else g.completion or ""
+
+    def _append_scores(self, g: Attribution, count: int, prompt: int) -> None:
+        """Append the scores of a window's first `count` tokens, before its units and times are appended."""
+        audio = g.audio[0]
+        column, moment = len(self.units), self.width + sum(map(len, self.times))
+        rows = np.zeros((count, self.width + self.moments), np.float32)
+        rows[:, column : column + count] = g.scores[:count, prompt : prompt + count]
+        rows[:, moment : moment + len(audio.times)] = audio.scores[:count]
+        bias = sum((part[:count] for part in (g.bias, g.sink) if part is not None), np.zeros(count, np.float32))
+        of_prompt = g.scores[:count, :prompt]
+        if g.token_ids[:prompt] == self.first.token_ids[: self.prompt]:
+            rows[:, : self.prompt] = of_prompt
+        else:
+            bias = bias + of_prompt.sum(-1)
+        self.scores.append(rows)
+        self.biases.append(bias)
+
+
 def joined(sound: Sound, windows: Sequence[Window]) -> Attribution:
     """Return the results of windows as that of the whole sound.
 
     A token rests on the moments and the tokens of its own window; to others it has a score of 0. What attention sinks
     contribute is part of the bias, and so is what the tokens contribute that a window's decoder begins with where the
     first window's begins with others, such as those of another language.
+
+    Args:
+        sound: The whole sound.
+        windows: Its windows, in their order.
     """
-    first = windows[0].transcript
-    prompt = first.prompt_tokens or 0  # P
-    width = prompt + sum(window.kept for window in windows)  # T
-    moments = sum(len(window.transcript.audio[0].times) for window in windows)  # n
-    scores, biases, targets, text = [], [], list[Target](), ""
-    times: list[npt.NDArray[np.float32]] = []
-    tokens = first.units.take(range(prompt))
-    for start, _, g, count in windows:
-        own_prompt, audio = g.prompt_tokens or 0, g.audio[0]
-        column, moment = len(tokens), width + sum(map(len, times))
-        rows = np.zeros((count, width + moments), np.float32)
-        rows[:, column : column + count] = g.scores[:count, own_prompt : own_prompt + count]
-        rows[:, moment : moment + len(audio.times)] = audio.scores[:count]
-        bias = sum((part[:count] for part in (g.bias, g.sink) if part is not None), np.zeros(count, np.float32))
-        if g.token_ids[:own_prompt] == first.token_ids[:prompt]:
-            rows[:, :prompt] = g.scores[:count, :own_prompt]
-        else:
-            bias = bias + g.scores[:count, :own_prompt].sum(-1)
-        scores.append(rows)
-        biases.append(bias)
-        times.append(audio.times + np.float32(start))
-        text += " " if text and not text[-1].isspace() and not (g.completion or "")[:1].isspace() else ""
-        targets += [_moved(target, column - own_prompt, len(text)) for target in g.targets[:count]]
-        units = g.units.take(range(own_prompt, own_prompt + count))
-        spans = units.spans or ()
-        moved = tuple((begin + len(text), stop + len(text)) for begin, stop in spans)
-        tokens += replace(units, spans=None if units.spans is None else moved)
-        text += (g.text or "")[: spans[-1][1]] if spans else g.completion or ""
+    whole = _WholeSound(windows)
+    for window in windows:
+        whole.append(window)
+    first = whole.first
     note = f"the sound has {sound.seconds or 0.0:.1f} s and was read in {len(windows)} windows, cut at quiet moments"
-    seconds, places = sound.seconds or first.audio[0].seconds, np.concatenate(times)
-    whole_sound = SoundScores(name=sound.name, first=width, places=places, seconds=seconds, loudness=sound.loudness)
     notes = (note for window in windows for note in window.transcript.notes)
+    units_of_sound = SoundScores(
+        name=sound.name,
+        first=whole.width,
+        places=np.concatenate(whole.times),
+        seconds=sound.seconds or first.audio[0].seconds,
+        loudness=sound.loudness,
+    )
     return replace(
         first,
-        scores=np.concatenate(scores),
-        units=tokens + whole_sound.as_units(),
-        media=(whole_sound,),
-        text=None if first.text is None else text,
-        completion=text,
-        predictions=tuple(p for _, _, g, count in windows for p in g.predictions[:count]),
-        generated=tuple(p for _, _, g, count in windows for p in g.generated[:count]),
-        targets=tuple(targets),
+        scores=np.concatenate(whole.scores),
+        units=whole.units + units_of_sound.as_units(),
+        media=(units_of_sound,),
+        text=None if first.text is None else whole.text,
+        completion=whole.text,
+        predictions=tuple(p for window in windows for p in window.transcript.predictions[: window.kept]),
+        generated=tuple(p for window in windows for p in window.transcript.generated[: window.kept]),
+        targets=tuple(whole.targets),
         diagnostics={
-            name: tuple(value for _, _, g, count in windows for value in g.diagnostics[name][:count])
+            name: tuple(value for window in windows for value in window.transcript.diagnostics[name][: window.kept])
             for name in first.diagnostics
         },
-        bias=None if first.bias is None else np.concatenate(biases),
+        bias=None if first.bias is None else np.concatenate(whole.biases),
         sink=None,
         sinks=(),
         notes=tuple(dict.fromkeys((*notes, note))),

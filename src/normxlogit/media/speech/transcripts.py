@@ -45,7 +45,18 @@ DECODER_PROMPT = 4
 def explain_speech(
     model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
 ) -> Attribution | Attributions[Attribution]:
-    """Transcribe one sound or several, with settings of `generate`, and explain every token by moments of it."""
+    """Transcribe one sound or several, with settings of `generate`, and explain every token by moments of it.
+
+    Args:
+        model: A model of speech.
+        sounds: One sound or several.
+        options: How they are explained.
+        settings: Those of `generate`.
+
+    Raises:
+        InputError: If a sound cannot be read, or a setting is not applied.
+        MethodError: If the method is not frozen-gradient.
+    """
     if options.parts is not None:
         raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")
     options = options.for_media(())
@@ -53,21 +64,26 @@ def explain_speech(
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
     items, single = media_items(sounds, is_sound, "sound")
     model.refresh()
-    task: Any = model.task
     every = []
     for place, item in enumerate(items):
         with naming_input(place):
-            every.append(read_sound(item, task.rate, place))
+            every.append(read_sound(item, cast(Any, model.task).rate, place))
+    settings = _checked_settings(model, settings)
+    results = [_explain_sound(model, sound, options, settings) for sound in every]
+    return results[0] if single else Attributions(results)
+
+
+def _checked_settings(model: TaskModel, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of `generate`, with those of the model; refuse those that have no effect."""
     unused = sorted(name for name, value in settings.items() if value is not None and name != "max_new_tokens")
-    if task.per_frame and unused:  # nothing is generated token by token
+    if cast(Any, model.task).per_frame and unused:  # nothing is generated token by token
         raise InputError(
             f"{model.name} answers at every frame of a sound, and has no use for {unused[0]}=; leave it out"
         )
     settings = merged_settings(model, settings)
     if settings.get("num_return_sequences", 1) != 1:
         raise InputError("a sound is transcribed once: num_return_sequences must be 1")
-    results = [_explain_sound(model, sound, options, settings) for sound in every]
-    return results[0] if single else Attributions(results)
+    return settings
 
 
 def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
@@ -82,13 +98,19 @@ def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: M
     heard = [(start, part, g) for start, part, g in explained if g is not None]
     if not heard:
         raise InputError(f"{model.name} generates nothing of this sound")
-    end = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
-    windows = []
-    for start, part, g in heard:  # the token that ends a transcript is left out between windows
-        is_ended = len(g.generated) > 1 and end is not None and g.generated[-1].id == end and g is not heard[-1][2]
-        windows.append(Window(start, part, g, len(g.generated) - is_ended))
+    windows = [Window(start, part, g, len(g.generated)) for start, part, g in heard]
+    # The token that ends a transcript is left out between windows.
+    windows[:-1] = [_without_end(model, window) for window in windows[:-1]]
     result = heard[0][2] if len(parts) == 1 else joined(sound, windows)
     return with_speech_verification(model, windows, result, options.verify)
+
+
+def _without_end(model: TaskModel, window: Window) -> Window:
+    """Return a window without the token that ends its transcript, unless it is the only one."""
+    end = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
+    generated = window.transcript.generated
+    is_ended = len(generated) > 1 and end is not None and generated[-1].id == end
+    return window._replace(kept=len(generated) - is_ended)
 
 
 @enough_memory("transcribe this sound")
@@ -154,12 +176,25 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     values = functional.pad(scores_of_frames.values[0], (0, len(emitted)))  # (G, 1, S + G)
     scores = replace(scores_of_frames.map(lambda of_batch: of_batch[0]), values=values, sinks=sinks)
     check_finite(method, request, values.numpy())
+    sequence = _emitted_text(model, token_ids, (*sound.notes, *encoding.notes), replace(encoding.signal, sound=sound))
+    targets = tuple(
+        Target("token", name, index, span=None if is_special else span)
+        for name, index, span, is_special in zip(
+            sequence.tokens, token_ids, sequence.offsets or (), sequence.special, strict=True
+        )
+    )[1:]
+    fields: dict[str, Any] = {"predictions": predictions, "generated": predictions, "targets": targets}
+    return scored_tokens(model, Completed(sequence, 1, 0), options, scores, **fields)
+
+
+def _emitted_text(model: TaskModel, token_ids: list[int], notes: tuple[str, ...], signal: Signal) -> Encoding:
+    """Return the tokens that a CTC model emits, after the blank, with the characters of each in the text."""
     tokens = readable_tokens(model.tokenizer, token_ids)
     delimiter = getattr(model.tokenizer, "word_delimiter_token", None)
     pieces = [" " if name == delimiter else name for name in tokens[1:]]
     spans = ((0, 0), *pairwise([0, *np.cumsum([len(piece) for piece in pieces]).tolist()]))
     special = (True, *(index in model.tokenizer.all_special_ids for index in token_ids[1:]))
-    sequence = Encoding(
+    return Encoding(
         {"input_ids": token_ids},
         tokens,
         spans,
@@ -167,12 +202,6 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         (None,) * len(tokens),
         special,
         "".join(pieces),
-        notes=(*sound.notes, *encoding.notes),
-        signal=replace(encoding.signal, sound=sound),
+        notes=notes,
+        signal=signal,
     )
-    targets = tuple(
-        Target("token", name, index, span=None if is_special else span)
-        for name, index, span, is_special in zip(tokens, token_ids, spans, special, strict=True)
-    )[1:]
-    fields: dict[str, Any] = {"predictions": predictions, "generated": predictions, "targets": targets}
-    return scored_tokens(model, Completed(sequence, 1, 0), options, scores, **fields)

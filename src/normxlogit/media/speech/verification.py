@@ -1,6 +1,7 @@
 """Verify transcripts: the loss of log-probability without the moments of the highest scores."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +28,12 @@ def with_speech_verification(
     """Return the transcript of a sound with its log-probability when moments of the sound are silenced.
 
     Of a sound that is read in windows it is the sum over them; only those that hold a silenced moment are read again.
+
+    Args:
+        model: The model of speech.
+        windows: The windows of the sound with their transcripts.
+        g: The transcript of the whole sound.
+        verify: How many moments are silenced; None for none.
     """
     if verify is None:
         return g
@@ -42,13 +49,17 @@ def with_speech_verification(
 
     table: Outcomes[TextRemoval, float] = Outcomes(ask, VERIFYING)
 
-    def answers(removals: list[TextRemoval]) -> list[Answer]:
-        keys = [
-            [(k, tuple(m for m in moments if firsts[k] <= m < firsts[k + 1])) for k in range(len(windows))]
-            for _, moments in removals
+    def by_window(moments: Iterable[int]) -> list[TextRemoval]:
+        spans = pairwise(firsts)  # of the moments of each window
+        return [
+            (window, tuple(moment for moment in moments if first <= moment < end))
+            for window, (first, end) in enumerate(spans)
         ]
-        table(key for keys_of_set in keys for key in keys_of_set)
-        return [Answer(None, sum(table(keys_of_set)), None) for keys_of_set in keys]
+
+    def answers(removals: list[TextRemoval]) -> list[Answer]:
+        removals_by_window = [by_window(moments) for _, moments in removals]
+        table(chain.from_iterable(removals_by_window))
+        return [Answer(None, sum(table(of_windows)), None) for of_windows in removals_by_window]
 
     parts = [] if windows[0].sound.rate is None else g.audio[0].removable()
     removable_moments = Removable(parts, "moment", "silenced", "the transcript")

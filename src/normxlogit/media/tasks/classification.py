@@ -124,8 +124,11 @@ class AudioClassification(SignalTask):
         sound = read_sound(item, self.rate, place)
         extractor = feature_extractor_of(self.processor)
         chunk, frames = getattr(extractor, "chunk_length", None), getattr(extractor, "max_length", None)
-        seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
-        limit = float(chunk) if chunk else frames * SPECTRUM_STEP if isinstance(frames, int) else None
+        limit = frames * SPECTRUM_STEP if isinstance(frames, int) else None
+        seconds = None if self.rate is None else sound.seconds
+        if chunk:
+            limit = float(chunk)
+            seconds = None if self.rate is None else limit
         notes = sound.notes
         if limit is not None and sound.seconds is not None and sound.seconds > limit + SPECTRUM_STEP:
             notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")

@@ -69,7 +69,15 @@ class MultimodalLM(CausalLM):
         return sampling_rate_of(self.processor) is not None
 
     def check_reads(self, model: TaskModel, kind: str) -> None:
-        """Refuse pictures or sounds that the processor does not read."""
+        """Refuse pictures or sounds that the processor does not read.
+
+        Args:
+            model: The model.
+            kind: "picture" or "sound".
+
+        Raises:
+            InputError: If it does not.
+        """
         if not self.reads_medium(kind):
             raise InputError(
                 f"{type(self.processor).__name__} reads no {kind}s: pass the model's processor, "
@@ -77,27 +85,23 @@ class MultimodalLM(CausalLM):
             )
 
     def read_prompt(self, model: TaskModel, prompt: ReadPrompt) -> Encoding:
-        """Encode a prompt with its pictures and sounds by the processor."""
+        """Encode a prompt with its pictures and sounds by the processor.
+
+        Args:
+            model: The model.
+            prompt: The prompt; one without pictures and sounds is encoded as any text.
+
+        Raises:
+            InputError: If the processor does not read such media, or these messages.
+            UnsupportedModelError: If it cannot be told which tokens stand for a picture or a sound.
+        """
         if not prompt.media:
             return super().read_prompt(model, prompt)
         for medium in prompt.media:
             self.check_reads(model, medium.kind)
-        try:
-            processed = self._apply_template(prompt.messages, **prompt.template_options)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"the processor cannot read these messages: {error}") from None
-        ids: list[int] = processed["input_ids"][0].tolist()
-        tensors = {
-            name: value
-            for name, value in processed.items()
-            if name not in NOT_EXTRA_INPUTS and isinstance(value, Tensor)
-        }
-        by_token = {name: value[0].tolist() for name, value in tensors.items() if value.shape == (1, len(ids))}
-        model_inputs = {name: value for name, value in tensors.items() if name not in by_token}
-        encoding = self._with_text(prompt, {"input_ids": ids, **by_token})
-        encoding = replace(encoding, extra_inputs=model_inputs)
-        sounds = [medium for medium in prompt.media if isinstance(medium, Sound)]
+        encoding = self._processed(prompt)
         pictures = [medium for medium in prompt.media if isinstance(medium, Picture)]
+        sounds = [medium for medium in prompt.media if isinstance(medium, Sound)]
         media = self._encoded_pictures(model, pictures, encoding) if pictures else []
         if sounds:
             spectra = [self._spectrum(model, sound) for sound in sounds]
@@ -107,17 +111,50 @@ class MultimodalLM(CausalLM):
             encoding = replace(encoding, notes=(*prompt.notes, *notes))
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
-        names = numbered(medium.name for medium in media)
-        media = [replace(medium, name=name) for medium, name in zip(media, names, strict=True)]
-        for modality, shown in (("image", media[: len(pictures)]), ("audio", media[len(pictures) :])):
-            if shown and encoding.offsets is not None:
-                encoding = _with_placeholders(encoding, self._placeholder(model, modality), shown)
+        media = _with_distinct_names(media)
+        encoding = self._with_placeholders(model, encoding, "image", media[: len(pictures)])
+        encoding = self._with_placeholders(model, encoding, "audio", media[len(pictures) :])
         return replace(encoding, media=tuple(media))
 
+    def _processed(self, prompt: ReadPrompt) -> Encoding:
+        """Return a prompt as the processor encodes it, with what it makes of pictures and sounds."""
+        try:
+            processed = self._apply_template(prompt.messages, **prompt.template_options)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the processor cannot read these messages: {error}") from None
+        ids: list[int] = processed["input_ids"][0].tolist()
+        inputs: dict[str, Any] = {"input_ids": ids}  # along the tokens
+        extra_inputs: dict[str, Tensor] = {}
+        for name, value in processed.items():
+            if isinstance(value, Tensor) and name not in NOT_EXTRA_INPUTS:
+                if value.shape == (1, len(ids)):
+                    inputs[name] = value[0].tolist()
+                else:
+                    extra_inputs[name] = value
+        return replace(self._with_text(prompt, inputs), extra_inputs=extra_inputs)
+
+    def _with_placeholders(
+        self, model: TaskModel, encoding: Encoding, modality: str, media: Sequence[EncodedMedium]
+    ) -> Encoding:
+        """Return a prompt whose tokens for pictures, or sounds, have the characters of their placeholders."""
+        if not media or encoding.offsets is None:
+            return encoding
+        return _with_placeholders(encoding, self._placeholder(model, modality), media)
+
     def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
-        """Return an encoding of a prompt whose pictures and sounds lack some places."""
+        """Return an encoding of a prompt whose pictures and sounds lack some places.
+
+        Args:
+            encoding: The encoded prompt.
+            prompt: The prompt.
+            places: The places that each picture and sound lacks, pictures first.
+
+        Raises:
+            UnsupportedModelError: If the processor makes inputs of another shape of them.
+        """
         media = sorted(prompt.media, key=lambda medium: medium.kind)  # pictures, then sounds, as an encoding has them
-        media = [m.without(of_medium) if of_medium else m for m, of_medium in zip(media, places, strict=True)]
+        pairs = zip(media, places, strict=True)
+        media = [medium.without(of_medium) if of_medium else medium for medium, of_medium in pairs]
         processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
         inputs = {name: processed[name] for name in encoding.extra_inputs}
         for name, value in encoding.extra_inputs.items():
@@ -365,6 +402,12 @@ class AudioText(MultimodalLM):
         # Transformers lists language models that read sounds among their words with encoder-decoder models, too.
         decoders_among=(Seq2Seq.models, SpeechSeq2Seq.models),
     )
+
+
+def _with_distinct_names(media: Sequence[EncodedMedium]) -> list[EncodedMedium]:
+    """Return pictures and sounds whose names tell them apart."""
+    names = numbered(medium.name for medium in media)
+    return [replace(medium, name=name) for medium, name in zip(media, names, strict=True)]
 
 
 def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:

@@ -192,8 +192,9 @@ class SignalTask(Classification):
         inputs = collected(inputs)
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
-            numbered = enumerate(signals, 1)
-            return [self._encoding_of(model, s, None, {"name": f"{self.medium} {i}"}) for i, s in numbered], single
+            names = [f"{self.medium} {number}" for number in range(1, len(signals) + 1)]
+            pairs = zip(signals, names, strict=True)
+            return [self._encoding_of(model, signal, None, {"name": name}) for signal, name in pairs], single
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
@@ -349,23 +350,40 @@ def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], 
     Frames that its attention mask hides, such as padding, are cut off.
     """
     name = model.module.main_input_name
-    if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) and name in row for row in inputs):
+    if _are_rows(inputs, name):
         processed_rows = [_processed(row, model) for row in inputs]
         return [signal for signals, _ in filter(None, processed_rows) for signal in signals], False
-    columns = inputs if isinstance(inputs, Mapping) else named_columns(inputs) if is_table(inputs) else None
+    columns = inputs
+    if not isinstance(inputs, Mapping):
+        columns = named_columns(inputs) if is_table(inputs) else None
     if columns is None or name not in columns:
         return None
     values, masks = columns[name], columns.get("attention_mask")
-    axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, 2 if hasattr(model.config, "num_mel_bins") else 1)
-    single = np.ndim(next(iter(values), np.zeros([1] * axes_of_one))) < axes_of_one
+    single = _is_single(values, name, model)
     if single:
         values, masks = [values], None if masks is None else [masks]
-    signals = []
-    for index, row in enumerate(map(_as_tensor, values)):
-        mask = None if masks is None else _as_tensor(masks[index]).bool()
-        is_cut = mask is not None and len(mask) == len(row) and not mask.all()
-        signals.append({name: (row[mask] if is_cut else row).to(model.module.dtype)})
-    return signals, single
+    rows = [_as_tensor(row) for row in values]
+    if masks is not None:
+        rows = [_without_hidden_frames(row, _as_tensor(masks[index]).bool()) for index, row in enumerate(rows)]
+    return [{name: row.to(model.module.dtype)} for row in rows], single
+
+
+def _are_rows(inputs: Any, name: str) -> bool:
+    """Return whether inputs are rows of a processor's output, each a mapping with an input of this name."""
+    if not isinstance(inputs, list | tuple) or not inputs:
+        return False
+    return all(isinstance(row, Mapping) and name in row for row in inputs)
+
+
+def _is_single(values: Any, name: str, model: TaskModel) -> bool:
+    """Return whether the values of an input are those of one signal, and not of a batch."""
+    axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, 2 if hasattr(model.config, "num_mel_bins") else 1)
+    return bool(np.ndim(next(iter(values), np.zeros([1] * axes_of_one))) < axes_of_one)
+
+
+def _without_hidden_frames(row: Tensor, mask: Tensor) -> Tensor:
+    """Return a row of frames without those that its mask, of one entry for each, hides."""
+    return row[mask] if len(mask) == len(row) and not mask.all() else row
 
 
 def _as_tensor(values: Any) -> Tensor:

@@ -80,16 +80,13 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
+        sound: The sound, whose length all sounds here have.
         reader: The feature extractor, which says how many samples there are from one frame to the next.
         token: The placeholder token of a sound.
     """
     hop, bins, length = getattr(reader, "hop_length", None), getattr(reader, "feature_size", None), len(sound.samples)
     processed, of_half = process(sound.samples), process(sound.samples[: -(-length // 2)])
-    spectra = {
-        name: value
-        for name, value in processed.items()
-        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3
-    }
+    spectra = {name: value for name, value in processed.items() if _may_be_spectrum(value)}
     if hop is None or not spectra:
         raise UnsupportedModelError(f"{type(reader).__name__} does not say how long a frame of a sound is")
     name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
@@ -109,6 +106,11 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
         if abs(tokens * count_of_half / count - half_tokens) <= MAX_ROUNDING
     )
     return Spectrum(name, rows, frames, next(frames_of_tokens, None), hop / reader.sampling_rate, tokens)
+
+
+def _may_be_spectrum(value: Any) -> bool:
+    """Return whether an output of a processor has the axes of a spectrum, rows of frames."""
+    return isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3
 
 
 def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | None) -> tuple[int, tuple[int, ...]]:

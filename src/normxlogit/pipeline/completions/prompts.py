@@ -62,6 +62,10 @@ def explain_given(
     """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
 
     Args:
+        model: The model.
+        prompts: A prompt, or several.
+        completions: A completion of each prompt.
+        options: The options of the call.
         settings: Those of `DECODER_SETTINGS` with which the completions are written.
     """
     generating_task(model).check_prompts(model)

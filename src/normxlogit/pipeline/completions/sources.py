@@ -62,6 +62,11 @@ def explain_sources(
     are those of another target than the answer's own tokens, of a contrast and of layers.
 
     Args:
+        model: The model.
+        completed: The prompt with its completion.
+        options: The options of the call.
+        sources: The sources of the prompt; None for its tokens.
+        parts: The parts of the answer; None for the whole.
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
             K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
     """

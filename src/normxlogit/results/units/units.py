@@ -125,6 +125,8 @@ def word_groups(
     one word of them.
 
     Args:
+        text: The text.
+        tokens: The index of each token, and its first and last character, the last one excluded.
         boundary: The character at which a word ends, and another begins.
         split: The characters of the word of each token; None to find words in the text.
     """

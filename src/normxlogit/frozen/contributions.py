@@ -1,0 +1,222 @@
+"""Contributions: what each token adds to an answer, from a backward pass through a frozen pass."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge
+
+from ..copies.arithmetic import EXCLUDED
+from ..copies.run import without_autocast
+from ..model.task_model import ForwardPass
+from ..tasks.answers import logits_at
+from ..tasks.targets import BatchTargets
+from .backward import frozen_backward
+from .conservation import Conservation
+from .places import Place, Readout, detach_sinks, lowest_of_sides, masks_of, only_token
+from .vocabulary import BACKPROPAGATED_AT_ONCE, HeadCall, vocabulary_quantities
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenPass(ForwardPass):
+    """A frozen forward pass with its graph, which ends when the pass does."""
+
+    readouts: dict[Place, Readout]  # by place; at the lowest of each side the input enters the graph
+    # What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H)
+    answer: Tensor
+    head: HeadCall | None = None  # the head of such a language model, at which the pass ended; None for other models
+    is_recorded: bool = True  # whether all of its operations were recorded
+    proof: Conservation | None = None  # proves the pass, over one text, when it is backpropagated through
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """The contributions from backward passes through a frozen pass."""
+
+    answer: Tensor  # the explained quantities, (B, K)
+    values: dict[Place, Tensor]  # by place, what each token contributes there, (B, K, T)
+    sink: dict[Place, Tensor]  # by place, what attention sinks contribute from there on, (B, K)
+    sinks: Tensor | None  # which tokens are attention sinks at any place, (B, S + T), the source's first; None if none
+
+
+def contributions(
+    run: FrozenPass,
+    target: BatchTargets,
+    places: Sequence[Place],
+    read_positions: Tensor | None = None,
+    weights: Tensor | None = None,
+) -> Contributions:
+    """Return the contributions of a frozen pass to each target; the pass is backpropagated through only once.
+
+    Args:
+        run: The pass.
+        target: What is explained, K targets for each of B texts; see `BatchTargets.quantity`.
+        places: Where contributions are read.
+        read_positions: Where G targets are answered, (B, G), negative for none; None for the pass's own positions.
+        weights: Of sums of the G quantities, which are explained instead of each, (B, K, G).
+
+    Returns:
+        The quantities, and what each token contributes to them at each place.
+
+    Raises:
+        NotRecordedError: If the pass was recorded in part, and the rules need more of it.
+        UnsupportedModelError: As in `backpropagated`.
+        HeadMismatchError: If `read_positions` are given for a model without a head.
+    """
+    positions = run.positions if read_positions is None else read_positions
+    with without_autocast(run.batch.inputs):
+        if run.head is not None and positions is not None:
+            answer = vocabulary_quantities(run.head, run.answer, target, positions, weights)  # (B, K)
+        else:
+            if read_positions is not None:
+                _ = run.hidden  # without a head, its error says why
+            answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
+        # A single quantity proves the pass, unless a head excludes it.
+        if run.proof is not None and (answer.shape[1] > 1 or not answer.isfinite().all()):
+            run = proved_by_random_sum(run)
+        return backpropagated(answer, run, places)
+
+
+def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
+    """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode.
+
+    Args:
+        answer: Logits, (B, C) or (B, T, C), or states, (B, T, H).
+        positions: Where they are read, (B,), or (B, 2) for a span; None for answers about the whole text.
+    """
+    return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
+
+
+def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool = False) -> Contributions:
+    """Backpropagate quantities through a frozen pass, and return what each token contributes to them at places.
+
+    At a place with the states h, token i contributes <g_i, h_i>, g the gradient that arrives there (the rules and
+    their papers: `frozen/rules.py`). Attention sinks pass no gradient on: what arrives at them, where they
+    leave a layer, is summed as the sink's, from the last place to each before it. Quantities are backpropagated in
+    groups of `BACKPROPAGATED_AT_ONCE`, each through the same graph.
+
+    Args:
+        answer: The quantities, (B, K), with their graph; a text's depend on its own tokens alone. A single one if the
+            pass is to be proved.
+        run: The pass, whose readouts are at the places.
+        places: Where contributions are read.
+        retain: Whether the graph stays, for another call.
+
+    Returns:
+        The values of the quantities, the tokens' contributions by place, (B, K, T) each, without those of sinks, and
+        the sinks' contributions by place, (B, K) each.
+
+    Raises:
+        UnsupportedModelError: If an operation without a rule receives a gradient, or the contributions of a pass that
+            is proved do not sum to the answer.
+    """
+    sinks_at = {place for place, readout in run.readouts.items() if readout.sinks is not None}
+    last = {max(run.readouts)} if sinks_at else set()  # where it shows which token is the only one that is read
+    places_read = sorted({*places, *sinks_at, *last}, reverse=True)
+    values, gradients = _contributions_at(answer.sum(0), run, places_read, retain=retain)
+    tokens = _without_sinks(answer, run, values)
+    if run.proof is not None:
+        entries = lowest_of_sides(run.readouts)
+        vectors = (vector for place in entries for vector in run.readouts[place].vectors)
+        run.proof.check([run.answer, *vectors], gradients)
+    return Contributions(
+        answer.detach(),
+        {place: tokens.values[place].transpose(0, 1) for place in places},
+        {place: tokens.sink[place] for place in places},
+        tokens.sinks,
+    )
+
+
+def _contributions_at(
+    sums: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool
+) -> tuple[dict[Place, Tensor], list[Tensor | None]]:
+    """Backpropagate sums over texts of K quantities, (K,), in groups through the frozen network.
+
+    Returns:
+        The contributions by place, sinks' too, (K, B, T) each; and of a pass that is proved the last quantity's
+        gradients at what the proof sums over.
+    """
+    entry_edges = [edge for place in lowest_of_sides(run.readouts) for edge in run.readouts[place].edges]
+    constant, proved_edges = None, list[Any]()
+    if run.proof is not None:
+        constant, proved_edges = run.proof.hold, [run.answer, *entry_edges, *run.proof.leaves]
+    readouts = [run.readouts[place] for place in places]
+    groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
+    values_of_groups: list[list[Tensor]] = []  # by group and place, (group, B, T)
+    gradients: list[Tensor | None] = []
+    with frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded):
+        detach_sinks(run.readouts)
+        for group in groups:
+            keep_graph = retain or group is not groups[-1]
+            values, gradients = _gradients(sums, group.tolist(), readouts, proved_edges, keep_graph)
+            values_of_groups.append(values)
+    values_of_places = zip(*values_of_groups, strict=True)  # by place and group
+    return {place: torch.cat(values) for place, values in zip(places, values_of_places, strict=True)}, gradients
+
+
+class _TokenValues(NamedTuple):
+    """The contributions of tokens, apart from those of attention sinks."""
+
+    values: dict[Place, Tensor]  # by place, without those of sinks, (K, B, T)
+    sink: dict[Place, Tensor]  # by place, what sinks contribute there and at later places, (B, K)
+    sinks: Tensor | None  # which tokens are sinks at any place, (B, S + T), the source's first; None if none is
+
+
+def _without_sinks(answer: Tensor, run: FrozenPass, values: Mapping[Place, Tensor]) -> _TokenValues:
+    """Take what attention sinks contribute out of the contributions of tokens.
+
+    Args:
+        answer: The quantities, (B, K).
+        run: The pass; one that is proved is told what its sinks hold.
+        values: The contributions by place, the last place first, (K, B, T) each.
+    """
+    total = torch.zeros_like(answer, requires_grad=False)  # (B, K)
+    if all(run.readouts[place].sinks is None for place in values):
+        return _TokenValues(dict(values), dict.fromkeys(values, total), None)
+    entries, exempt = lowest_of_sides(run.readouts), only_token(values[max(values)])
+    is_sink = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
+    of_tokens, sink = dict(values), dict[Place, Tensor]()
+    for place, contributed in values.items():
+        held = run.readouts[place].held(place.side, exempt)
+        if held is not None:
+            held = held.expand_as(contributed)  # (K, B, T)
+            of_sinks = contributed * held
+            total = total + of_sinks.sum(-1).T
+            of_tokens[place] = contributed.masked_fill(held, 0.0)
+            is_sink[place.side] |= held.any(0).to(is_sink[place.side].device)
+            if run.proof is not None and place not in entries:  # there they are among the inputs
+                run.proof.hold(of_sinks[-1])
+        sink[place] = total
+    sinks = torch.cat([*is_sink.values()], -1)  # (B, S + T)
+    return _TokenValues(of_tokens, sink, sinks if sinks.any() else None)
+
+
+def _gradients(
+    sums: Tensor, group: list[int], readouts: Sequence[Readout], proved: Sequence[Tensor | GradientEdge], retain: bool
+) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Return the contributions at each readout to a group of the K sums, (group, B, T) each, and further gradients."""
+    edges: list[Any] = [*(edge for readout in readouts for edge in readout.edges), *proved]
+    several = len(group) > 1
+    weights = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (K, K)
+    weights = weights[group] if several else weights[group[0]]  # (group, K) or (K,)
+    gradients = iter(torch.autograd.grad(sums, edges, weights, retain, allow_unused=True, is_grads_batched=several))
+    values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
+    return [each.expand(len(group), *each.shape[-2:]) for each in values], list(gradients)
+
+
+def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
+    """Prove a pass by a random sum of its logits, or of the states that its head reads; return it, with its graph.
+
+    Raises:
+        UnsupportedModelError: As in `backpropagated`.
+    """
+    answer = (run.answer if run.head is None else answer_at(run.answer, run.positions)).float()
+    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
+    included = answer.isfinite() & (answer.abs() < EXCLUDED)
+    if not included.any():  # the values of a regression model may all be large
+        included = answer.isfinite()
+    random_sum = (answer.masked_fill(~included, 0.0) * weights).sum()
+    backpropagated(random_sum[None, None], run, (), retain=True)
+    return replace(run, proof=None)

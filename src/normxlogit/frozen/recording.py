@@ -1,0 +1,84 @@
+"""Recording: notes on the nodes of a pass what the rules read and autograd does not save."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.overrides import TorchFunctionMode
+
+from .conservation import Conservation
+from .slopes import INPUT
+
+_SAVING_OUTPUTS = frozenset(
+    getattr(namespace, name)
+    for namespace in (torch, Tensor, torch.special)
+    for name in ("tanh", "sigmoid", "expm1", "expit", "log_softmax", "tanh_", "sigmoid_", "expm1_")
+    if hasattr(namespace, name)
+) | {torch.nn.functional.log_softmax}
+"""Functions of which torch saves only the output."""
+
+
+class Recording(TorchFunctionMode):
+    """Notes the inputs that the rules read on the nodes of a pass; constants of a pass that is proved become leaves."""
+
+    def __init__(self, proof: Conservation | None = None) -> None:
+        super().__init__()
+        self.proof = proof
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, proof = kwargs or {}, self.proof
+        switches_gradients = func is torch._C._set_grad_enabled
+        if proof is not None:
+            if switches_gradients or func in _SAVING_OUTPUTS:
+                proof.require_recording()
+            args, kwargs = proof.as_leaves(getattr(func, "__name__", ""), args, kwargs)
+        if switches_gradients:  # what a model computes without gradients is part of its answer, too
+            return None
+        saved_input = _saved_input(func, args, kwargs) if func in _SAVING_OUTPUTS else None
+        result = func(*args, **kwargs)
+        node: Any = result.grad_fn if isinstance(result, Tensor) else None
+        if node is not None and saved_input is not None:
+            node.metadata[INPUT] = saved_input
+        if node is not None and proof is not None:
+            proof.note(node, result)
+        return result
+
+
+def _saved_input(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    """Return a tensor whose node saves the input of a function; torch 2.6 and before empty a node without tensors."""
+    x = args[0] if args else kwargs["input"]
+    in_place = func.__name__.endswith("_")
+    saved: Tensor = _Saved.apply(x.clone() if in_place else x)  # type: ignore[no-untyped-call]
+    return saved
+
+
+def call_recorded(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module with a `Recording`, which elsewhere would cost every operation some time."""
+    with Recording():
+        return call(*args, **kwargs)
+
+
+class _Saved(Function):
+    """Saves a tensor as autograd does, so that hooks of saved tensors see it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.new_empty(0)
+
+
+@contextmanager
+def recorded(copy: nn.Module, proof: Conservation | None = None) -> Iterator[None]:
+    """Run passes of a copy inside the block with a graph, recorded.
+
+    Args:
+        copy: The copy of the model.
+        proof: The proof of the pass, of which the constants that the model adds become leaves; None for no proof.
+    """
+    with ExitStack() as stack, torch.enable_grad(), Recording(proof):
+        if proof is not None:
+            proof.watch(copy, stack)
+        yield

@@ -1,0 +1,142 @@
+"""Find the trunk and the head that reads its output, by trying candidates until one is proved."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..copies.memory import reraise_out_of_memory
+from ..copies.run import Form, ModelPool
+from ..copies.trace import Call
+from ..errors import HeadMismatchError, reason_of
+from .headpiece import Head, Headpiece, output_embedding_path
+from .model_proofs import Traced, rows_are_of_the_vocabulary, spread_rows
+from .proofs import (
+    batch_tolerance,
+    beyond_rounding,
+    head_reads_tokens_alone,
+    largest_difference,
+    proof,
+    quantises_by_batch,
+)
+from .trunk_candidates import is_time_first
+
+
+class ProvedHead(NamedTuple):
+    """A head that was proved to answer as the model."""
+
+    head: Head
+    trunk: Call  # the call whose output the head reads
+    tokenwise: bool  # whether it gives at a token alone what it gives there in the text
+
+
+def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece: Headpiece) -> ProvedHead:
+    """Return the head behind the first candidate with which it is proved.
+
+    Args:
+        pool: Copies of the model.
+        candidates: Calls that could be the trunk's, likely ones first.
+        traced: A pass over two texts, or over one if the model does not read a second.
+        piece: How the head is called, without the trunk.
+
+    Raises:
+        HeadMismatchError: If it is proved with none; it says why for each.
+    """
+    failures = []
+    for trunk in candidates:
+        try:
+            with torch.inference_mode():
+                return prove_head(pool, trunk, traced, piece)
+        except Exception as error:  # noqa: PERF203  # a wrong guess may fail in any way; the next one is tried
+            reraise_out_of_memory(error)
+            kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
+            failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
+    raise HeadMismatchError(
+        f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
+        f"reproduces the model's logits. Tried {'; '.join(failures) or 'nothing: no module returns hidden states'}"
+    )
+
+
+@proof(
+    compares="the head on the trunk's states of two whole texts, in another order, and the model's logits; the head on "
+    "a token alone and beside others",
+    tolerance="rounding",
+    why="the trunk is where it was guessed, and the head reads nothing else, such as a state kept from a pass before",
+    when="first call, for each candidate; the head alone",
+)
+def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -> ProvedHead:
+    """Prove the head that reads a module's output.
+
+    Args:
+        pool: Copies of the model.
+        trunk: The call of the module.
+        traced: The pass that it is of.
+        piece: How the head is called, without the trunk.
+
+    Raises:
+        HeadMismatchError: If its logits differ from the model's.
+    """
+    model, inputs, hidden = pool.model, traced.inputs, trunk.hidden
+    if hidden is None:
+        raise HeadMismatchError("no hidden states")
+    head = Head(pool, _with_trunk(piece, model, trunk, hidden, inputs.get("input_ids")))
+    hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
+    _check_whole_texts(head, hidden, traced)
+    head, rows, logits = _first_tokens(head, hidden, traced)
+    answers_texts = traced.logits.ndim == 2
+    tokenwise = rows is not None or answers_texts or head_reads_tokens_alone(logits, traced.logits[0])
+    if not tokenwise and isinstance(model, PreTrainedModel) and model.get_output_embeddings() is not None:
+        raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
+    if tokenwise and not quantises_by_batch(model):
+        difference = largest_difference(head.first_tokens(hidden[0, :1], inputs, rows), logits[:1])
+        if difference > batch_tolerance(logits):  # NaN where the head reads two places of a token's text
+            raise HeadMismatchError(f"the logits at a token differ beside others by {difference:.2g}")
+    return ProvedHead(head, trunk, tokenwise)
+
+
+def _with_trunk(piece: Headpiece, model: PreTrainedModel, trunk: Call, hidden: Tensor, ids: Tensor | None) -> Headpiece:
+    """Return the piece with its trunk; layers inside the trunk need not be skipped."""
+    skipped = {path: form for path, form in piece.skipped.items() if not f"{path}.".startswith(f"{trunk.path}.")}
+    time_first = ids is not None and is_time_first(model, hidden, ids.shape)
+    return replace(piece, trunk=trunk.path, form=Form.of(trunk.returned), time_first=time_first, skipped=skipped)
+
+
+def _check_whole_texts(head: Head, hidden: Tensor, traced: Traced) -> None:
+    """Refuse a head whose logits for B texts, of their states (B, T, H), are not the model's.
+
+    The texts are in another order: a head that reads a state kept from the pass before would answer in the first one.
+    """
+    count = len(traced.logits)
+    tensors = {name: value for name, value in traced.inputs.items() if isinstance(value, Tensor)}
+    turned = {name: value.roll(len(value) // count, 0) for name, value in tensors.items()}
+    turned_logits = head.texts(hidden.roll(1, 0), {**traced.inputs, **turned})
+    difference = beyond_rounding(turned_logits, traced.logits.roll(1, 0))
+    if difference is not None:
+        raise HeadMismatchError(f"logits differ by {difference:.2g}")
+
+
+class _FirstTokens(NamedTuple):
+    """The head's logits at the tokens of the first text."""
+
+    head: Head  # as it is called for tokens
+    rows: Tensor | None  # the rows of the vocabulary that are computed alone, (R,); None for all outputs
+    logits: Tensor  # (T, R) or (T, C)
+
+
+def _first_tokens(head: Head, hidden: Tensor, traced: Traced) -> _FirstTokens:
+    """Return the head's logits at the first text's tokens, of states (B, T, H), and how the head is called for them."""
+    logits = traced.logits
+    path = output_embedding_path(head.pool.model) if logits.ndim > 2 else None
+    of_rows = Head(head.pool, replace(head.piece, output_embedding=path))
+    if path is not None and rows_are_of_the_vocabulary(of_rows, path, hidden.flatten(0, 1), logits.flatten(0, 1)):
+        rows = spread_rows(logits)  # (R,)
+        return _FirstTokens(of_rows, rows, of_rows.first_tokens(hidden[0], traced.inputs, rows))
+    try:
+        return _FirstTokens(head, None, head.first_tokens(hidden[0], traced.inputs))
+    except Exception as error:  # some heads search the ids, as Longformer's does for three separators
+        reraise_out_of_memory(error)
+    head = Head(head.pool, replace(head.piece, takes_ids=False))
+    return _FirstTokens(head, None, head.first_tokens(hidden[0], traced.inputs))

@@ -1,0 +1,91 @@
+"""Which module calls of a recorded pass could be the trunk, whose output the head reads."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from ..copies.run import States
+from ..copies.trace import Call, path_of
+
+
+def trunk_candidates(model: PreTrainedModel, calls: list[Call], states: States | None) -> Iterator[Call]:
+    """Yield the calls after the last layer whose output could be the head's input, likely ones first.
+
+    Args:
+        model: A model of transformers.
+        calls: The calls of its modules in one pass.
+        states: The embedding layer's output and each layer's, (B, T, H); None if the pass returned none.
+    """
+    # The proof would succeed with any earlier module too, even with the embeddings.
+    last_layer_end = _end_of_last_layer(calls, states)
+    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= last_layer_end}
+    order = [
+        path_of(model, model.base_model),
+        *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),
+        *(path for path in called if path.count(".") <= 1),
+    ]
+    for path in dict.fromkeys(order):
+        if path in called:
+            yield called[path]
+
+
+def _end_of_last_layer(calls: list[Call], states: States | None) -> int:
+    """Return when the module ended that read the last state but one; -1 if that is not known."""
+    if not states or len(states) < 2:
+        return -1
+    return max((call.end for call in calls if call.main_input is states[-2]), default=-1)
+
+
+class _Candidate(NamedTuple):
+    """A call that could be a trunk's, in the order in which it is tried."""
+
+    gives_answer: bool  # whether its output has the shape of the logits
+    outside_base_model: bool
+    call: Call
+
+
+def plain_trunk_candidates(
+    model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
+) -> Iterator[Call]:
+    """Yield calls of a plain module that could be the trunk, the last first; after them those that give the answer.
+
+    Args:
+        model: A module that is not of transformers.
+        calls: The calls of its modules in one pass.
+        layers: Those of its layers.
+        logits: What it answered, (B, C) or (B, T, C).
+        shape: Of the token ids, (B, T).
+    """
+    start = layers[-1].end if layers else -1
+    base_model_paths = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
+    candidates: list[_Candidate] = []
+    for call in sorted(calls, key=lambda call: call.end, reverse=True):
+        hidden = None if call.end < start or not call.path else _states_of_tokens(model, call, shape)
+        if hidden is not None:
+            candidates.append(_Candidate(hidden.shape == logits.shape, call.path not in base_model_paths, call))
+    candidates.sort(key=lambda candidate: candidate[:2])
+    yield from (candidate.call for candidate in candidates)
+
+
+def _states_of_tokens(model: nn.Module, call: Call, shape: torch.Size) -> Tensor | None:
+    """Return the hidden states that a call returned, (B, T, H); None if they are not of the text's tokens."""
+    hidden = call.hidden
+    if hidden is not None and is_time_first(model, hidden, shape):
+        hidden = hidden.transpose(0, 1)  # (B, T, H)
+    is_of_tokens = hidden is not None and hidden.shape[:2] == shape and hidden.is_floating_point()
+    return hidden if is_of_tokens else None
+
+
+def is_time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
+    """Return whether a plain module's states are (T, B, H), for token ids of (B, T).
+
+    Args:
+        model: The module.
+        states: States of three axes.
+        shape: The shape of the token ids, (B, T).
+    """
+    return not isinstance(model, PreTrainedModel) and states.shape[:2] == shape[::-1] != shape
