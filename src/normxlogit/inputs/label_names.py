@@ -6,13 +6,13 @@ from typing import Any
 from ..errors import InputError
 
 
-def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
+def label_names(labels: Any) -> tuple[str, ...]:
     """Return the label names that a caller gave: in order, as `id2label` or `label2id`, or as a data set's feature.
 
     Raises:
         InputError: If they are not names in an order, or a mapping does not count them from 0.
     """
-    if hasattr(labels, "int2str"):  # a feature
+    if hasattr(labels, "int2str"):  # of a data set
         labels = labels.names
     if isinstance(labels, Mapping):
         labels = _in_order(labels)
