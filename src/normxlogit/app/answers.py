@@ -1,7 +1,7 @@
 """The work of the app: from typed values to a page and a JSON document, without the browser."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -151,16 +151,7 @@ class App:
             options["layers"] = ALL
         elif len(method_list) == 1:
             options["verify"] = VERIFIED
-        results: list[Attribution] = []
-        errors: dict[str, NormXLogitError] = {}
-        for method in method_list:
-            try:
-                results.append(explainer(model_input, method=method, **options))
-            except NormXLogitError as error:  # noqa: PERF203  # the others are still drawn
-                errors[method.spec] = error
-        if not results:
-            raise next(iter(errors.values()))
-        notes = tuple(f"{name}: {error}" for name, error in errors.items())
+        results, notes = _by_each_method(explainer, model_input, method_list, options)
         page = results_page(Attributions(results), words=None if words else False)
         unit = unit_of(results[0]) if len(results) == 1 else ""
         return Shown(page, json_text(Attributions(results).to_dict()), notes, STRIKE, unit)
@@ -225,6 +216,26 @@ class App:
             raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {new_tokens:g}")
         chosen = self.limits.chosen([method])[0] if method and method.strip() else None
         return explainer, {"max_new_tokens": int(new_tokens), "method": chosen}
+
+
+def _by_each_method(
+    explainer: Explainer, model_input: Any, methods: Sequence[Method], options: Mapping[str, Any]
+) -> tuple[list[Attribution], tuple[str, ...]]:
+    """Return the results of those methods that work on a model, and a note for each of the others.
+
+    Raises:
+        NormXLogitError: If none works; the error of the first.
+    """
+    results: list[Attribution] = []
+    errors: dict[str, NormXLogitError] = {}
+    for method in methods:
+        try:
+            results.append(explainer(model_input, method=method, **options))
+        except NormXLogitError as error:  # noqa: PERF203  # the others are still drawn
+            errors[method.spec] = error
+    if not results:
+        raise next(iter(errors.values()))
+    return results, tuple(f"{name}: {error}" for name, error in errors.items())
 
 
 def unit_of(a: Attribution) -> str:

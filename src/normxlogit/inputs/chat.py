@@ -26,6 +26,10 @@ A content is a text, or a list of parts: {"type": "text", "text": ...}, {"type":
 {"type": "audio", "audio": ...}. A mapping holds messages with what stands beside them, see `chat_keys`."""
 
 
+TEMPLATE_ERRORS = (TemplateError, TypeError, KeyError, ValueError)
+"""What a chat template raises for messages or options that it does not take."""
+
+
 class ChatTemplateError(InputError):
     """The tokenizer has no chat template."""
 
@@ -135,13 +139,19 @@ def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
     columns = named_columns(table)
     if columns is None:
         return None
-    chats = [name for name, column in columns.items() if is_chat(plain_cell(next(iter(column), None)))]
-    if "messages" not in columns and len(chats) != 1:
-        return None
-    names = {name: name for name in chat_keys() if name in columns}
-    names.setdefault("messages", chats[0] if chats else "")
-    rows = {key: [plain_cell(cell) for cell in columns[name]] for key, name in names.items()}
-    return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
+    names_of_keys = {key: key for key in chat_keys() if key in columns}
+    if "messages" not in columns:
+        names_of_chats = [name for name, column in columns.items() if _begins_with_chat(column)]
+        if len(names_of_chats) != 1:
+            return None
+        names_of_keys["messages"] = names_of_chats[0]
+    cells = {key: [plain_cell(cell) for cell in columns[name]] for key, name in names_of_keys.items()}
+    return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+
+
+def _begins_with_chat(column: Any) -> bool:
+    """Return whether the first cell of a column is a chat."""
+    return is_chat(plain_cell(next(iter(column), None)))
 
 
 def read_prompt(
@@ -158,34 +168,65 @@ def read_prompt(
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
     prompt = _as_chat(prompt)
-    options, whole = {**(template_options or {}), **_options_of_prompt(prompt)}, prompt
-    prompt = messages_of(prompt)
-    items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    if not items or not all(map(is_message, items)):
-        raise InputError(
-            f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
-            "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
-        )
-    messages, media = typed_messages([dict(item) for item in items if is_message(item)], whole, tokenizer)
+    own_options = _options_of_prompt(prompt)
+    messages, media = typed_messages(_checked_messages(prompt), prompt, tokenizer)
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
-    ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
-    options = ({ending: True} if answer_follows else {}) | options
-    try:
-        text = _with_known_parts(tokenizer, messages, options)
-        if text is None and media:
-            raise InputError(f"the chat template writes texts alone, and a message holds a {media[0].kind}")
-        if text is None:
-            messages = [_as_one_text(message) for message in messages]
-            text = _render(tokenizer, messages, options)
-    except (TemplateError, TypeError, KeyError, ValueError) as error:
-        empty = next((index for index, message in enumerate(messages) if message.get("content") is None), None)
-        advice = f"; message {empty} has no content, and the template writes no tool calls: write them as its content"
-        advice = "" if empty is None or "tool_calls" in str(tokenizer.chat_template) else advice
-        raise InputError(f"the chat template refuses these messages: {error}{advice}") from None
+    options: dict[str, Any] = {}
+    if answer_follows:
+        is_begun = messages[-1]["role"] == "assistant"
+        options = {"continue_final_message" if is_begun else "add_generation_prompt": True}
+    options |= {**(template_options or {}), **own_options}
+    messages, text = _written(tokenizer, messages, options, media)
     contents, notes = _locate_contents(tokenizer, messages, text, options)
     notes += _unused_options(tokenizer, messages, text, options)
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, media, options)
+
+
+def _checked_messages(prompt: Any) -> list[dict[str, Any]]:
+    """Return the messages of a prompt.
+
+    Raises:
+        InputError: If it is no list of messages.
+    """
+    messages = messages_of(prompt)
+    items = list(messages) if isinstance(messages, Sequence) else [messages]
+    if not items or not all(map(is_message, items)):
+        raise InputError(
+            f"a prompt is a string or a list of messages, each with a role and a content, not "
+            f"{type(messages).__name__}; pictures and sounds are parts of messages, or the whole input of a model that "
+            "reads them alone"
+        )
+    return [dict(item) for item in items]
+
+
+def _written(
+    tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any], media: Sequence[ReadPart]
+) -> tuple[list[dict[str, Any]], str]:
+    """Return messages in the form that the chat template takes, and what it writes of them.
+
+    Raises:
+        InputError: If the template refuses them, or writes texts alone and they hold media.
+    """
+    try:
+        text = _with_known_parts(tokenizer, messages, options)
+        if text is not None:
+            return messages, text
+        if media:
+            raise InputError(f"the chat template writes texts alone, and a message holds a {media[0].kind}")
+        messages = [_as_one_text(message) for message in messages]
+        return messages, _render(tokenizer, messages, options)
+    except TEMPLATE_ERRORS as error:
+        advice = _advice_on_calls(tokenizer, messages)
+        raise InputError(f"the chat template refuses these messages: {error}{advice}") from None
+
+
+def _advice_on_calls(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return what to do with a message that is a tool call alone, for a template that writes none; "" otherwise."""
+    empty = [index for index, message in enumerate(messages) if message.get("content") is None]
+    if not empty or "tool_calls" in str(tokenizer.chat_template):
+        return ""
+    return f"; message {empty[0]} has no content, and the template writes no tool calls: write them as its content"
 
 
 def _unused_options(tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]) -> list[str]:
@@ -196,7 +237,7 @@ def _unused_options(tokenizer: Any, messages: list[dict[str, Any]], text: str, o
             continue
         try:
             is_unused = _render(tokenizer, messages, {**options, name: None}) == text
-        except (TemplateError, TypeError, KeyError, ValueError):  # of a template that needs them
+        except TEMPLATE_ERRORS:  # of a template that needs them
             is_unused = False
         if is_unused:
             notes.append(f"the chat template does not write {name}=, so the model does not read them")
@@ -285,7 +326,7 @@ def _locate_text(
         marked_messages = list(messages)
         marked_messages[message_index] = _with_text(messages[message_index], index_in_message, mark)
         text_with_mark = _render(tokenizer, marked_messages, options)
-    except (TemplateError, TypeError, KeyError, ValueError):  # it refuses the mark
+    except TEMPLATE_ERRORS:  # it refuses the mark
         return None
     if text_with_mark.count(mark) != 1:
         return None

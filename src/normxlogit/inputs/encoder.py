@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -160,7 +160,7 @@ class Encoder:
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
             first,
             None if None in second else second,
-            is_split_into_words=_kind(texts[0])[1],
+            is_split_into_words=_kind(texts[0]).is_split,
             add_special_tokens=self.add_special_tokens if special is None else special,
             return_special_tokens_mask=not self.tokenizer.is_fast,  # whose backend has it
             truncation=False,
@@ -174,29 +174,44 @@ class Encoder:
         ids = list(encoded["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
+        located = self._located_by_backend if self.tokenizer.is_fast else self._located_by_counting
+        places = located(encoded, row, text)
+        not_read = ("special_tokens_mask", "attention_mask")
         first, second = pair_of(text)
-        extra = ("special_tokens_mask", "attention_mask")
-        inputs = {name: list(rows[row]) for name, rows in encoded.items() if name not in extra and self._reads(name)}
-        offsets: Spans | None
-        if self.tokenizer.is_fast:
-            backend = encoded.encodings[row]  # type: ignore[index]
-            sequences = tuple(backend.sequence_ids)
-            # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
-            special = tuple([sequence is None for sequence in sequences])
-            words = spans_of_words(text, sequences, backend.word_ids) if _kind(text)[1] else None
-            offsets = tuple(backend.offsets)
-            if words is not None:  # it counts in each word
-                in_words = zip(words, offsets, strict=True)
-                offsets = tuple((word + start, word + end) for (word, _), (start, end) in in_words)
-        else:
-            special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
-            sequences, indices = self._count_tokens(special, text)
-            words = spans_of_words(text, sequences, indices)
-            offsets = aligned_offsets(self.tokenizer, ids, text, sequences, words)
-        tokens = readable_tokens(self.tokenizer, ids, self._readable)
         return Encoding(
-            inputs, tokens, offsets, words, sequences, special, str(first), None if second is None else str(second)
+            inputs={
+                name: list(rows[row]) for name, rows in encoded.items() if name not in not_read and self._reads(name)
+            },
+            tokens=readable_tokens(self.tokenizer, ids, self._readable),
+            offsets=places.offsets,
+            words=places.words,
+            sequence_ids=places.sequences,
+            special=places.special,
+            text=str(first),
+            text_pair=None if second is None else str(second),
         )
+
+    def _located_by_backend(self, encoded: BatchEncoding, row: int, text: Text) -> "_Places":
+        """Return where the tokens of a row stand, as a fast tokenizer knows it."""
+        backend = encoded.encodings[row]  # type: ignore[index]
+        sequences, offsets = tuple(backend.sequence_ids), tuple(backend.offsets)
+        # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
+        special = tuple([sequence is None for sequence in sequences])
+        if not _kind(text).is_split:
+            return _Places(sequences, special, offsets, None)
+        words = spans_of_words(text, sequences, backend.word_ids)
+        if words is not None:  # it counts in each word
+            in_words = zip(words, offsets, strict=True)
+            offsets = tuple((word + start, word + end) for (word, _), (start, end) in in_words)
+        return _Places(sequences, special, offsets, words)
+
+    def _located_by_counting(self, encoded: BatchEncoding, row: int, text: Text) -> "_Places":
+        """Return where the tokens of a slow tokenizer stand, by counting and decoding them."""
+        special = tuple(bool(is_special) for is_special in encoded["special_tokens_mask"][row])
+        sequences, word_indices = self._count_tokens(special, text)
+        words = spans_of_words(text, sequences, word_indices)
+        offsets = aligned_offsets(self.tokenizer, encoded["input_ids"][row], text, sequences, words)
+        return _Places(sequences, special, offsets, words)
 
     def _reads(self, name: str) -> bool:
         """Return whether the model takes an input of the tokenizer: DistilBERT takes no types of tokens."""
@@ -204,10 +219,15 @@ class Encoder:
 
     def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[tuple[int | None, ...], list[int | None]]:
         """Return which text, and which of its words, each token of a slow tokenizer is of, by counting their tokens."""
-        texts = [part.words if isinstance(part, SplitText) else (part,) for part in pair_of(text) if part is not None]
-        words_of_texts = [(i, j) for i, words in enumerate(texts) for j in range(len(words))]
-        counted = iter([(i, j) for i, j in words_of_texts for _ in self.tokenizer.tokenize(texts[i][j])])
-        of_token = [(None, None) if is_special else next(counted, words_of_texts[-1]) for is_special in special]
+        words_of_tokens: list[tuple[int, int]] = []
+        last_word = 0, 0
+        for sequence, part in enumerate(part for part in pair_of(text) if part is not None):
+            words = part.words if isinstance(part, SplitText) else (part,)
+            for index, word in enumerate(words):
+                last_word = sequence, index
+                words_of_tokens += [last_word] * len(self.tokenizer.tokenize(word))
+        counted = iter(words_of_tokens)
+        of_token = [(None, None) if is_special else next(counted, last_word) for is_special in special]
         return tuple(sequence for sequence, _ in of_token), [word for _, word in of_token]
 
     def _check_encoding(self, encoding: Encoding, index: int) -> None:
@@ -255,9 +275,25 @@ class Encoder:
         return replace(encoding, notes=(*encoding.notes, note))
 
 
-def _kind(text: Text) -> tuple[bool, bool]:
-    """Return whether a text is a pair, and whether its words are split; a tokenizer reads those of a kind together."""
-    return isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText)
+class _Places(NamedTuple):
+    """Where the tokens of a text or a pair stand; `Encoding` says what each is."""
+
+    sequences: tuple[int | None, ...]
+    special: tuple[bool, ...]
+    offsets: Spans | None
+    words: Spans | None
+
+
+class _Kind(NamedTuple):
+    """What a tokenizer is told of texts that it reads in one call."""
+
+    is_pair: bool
+    is_split: bool
+
+
+def _kind(text: Text) -> _Kind:
+    """Return whether a text is a pair, and whether its words are split."""
+    return _Kind(isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText))
 
 
 def private_tokenizer(tokenizer: Any) -> Any:

@@ -201,20 +201,36 @@ class Encoding:
 
 
 def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[int, int]:
-    """Return the special tokens of a text that the tokenizer added beside them once more, with the added ones."""
+    """Return the special tokens of a text that the tokenizer added beside them once more, with the added ones.
+
+    Args:
+        ids: The tokens.
+        added: Which of them the tokenizer added.
+    """
     doubled: dict[int, int] = {}
     edges = [0, *accumulate(len(list(run)) for _, run in groupby(added))]
     for start, end in pairwise(edges):
         if not added[start]:
             continue
         for count in range(end - start, 0, -1):
-            for own, place in ((end - count, end), (start, start - count)):  # before the text's, and after it
-                written = range(place, place + count)
-                if place < 0 or written.stop > len(ids) or any(i in doubled or added[i] for i in written):
-                    continue
-                if list(ids[place : written.stop]) == list(ids[own : own + count]):
-                    doubled |= zip(written, range(own, own + count), strict=True)
+            before_text = range(end - count, end), range(end, end + count)
+            after_text = range(start, start + count), range(start - count, start)
+            for own, written in (before_text, after_text):
+                if _is_free(written, doubled, added) and _tokens_at(ids, written) == _tokens_at(ids, own):
+                    doubled |= zip(written, own, strict=True)
     return doubled
+
+
+def _is_free(places: range, taken: Collection[int], added: Sequence[bool]) -> bool:
+    """Return whether there are such places, all of the text itself and none taken."""
+    if places.start < 0 or places.stop > len(added):
+        return False
+    return not any(place in taken or added[place] for place in places)
+
+
+def _tokens_at(ids: Sequence[int], places: range) -> list[int]:
+    """Return the tokens at some places."""
+    return list(ids[places.start : places.stop])
 
 
 def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> EncodedMedium:

@@ -6,16 +6,29 @@ from typing import Any
 from ..errors import InputError
 
 
-def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the label names that a caller gave: in order, as `id2label` or `label2id`, or as a data set's feature."""
-    labels = getattr(labels, "names", labels) if hasattr(labels, "int2str") else labels
+def label_names(labels: Any) -> tuple[str, ...]:
+    """Return the label names that a caller gave: in order, as `id2label` or `label2id`, or as a data set's feature.
+
+    Raises:
+        InputError: If they are not names in an order, or a mapping does not count them from 0.
+    """
+    if hasattr(labels, "int2str"):  # of a data set
+        labels = labels.names
     if isinstance(labels, Mapping):
-        is_id2label = all(isinstance(name, str) for name in labels.values())
-        pairs = labels.items() if is_id2label else [(index, name) for name, index in labels.items()]
-        by_index: Any = {str(index): name for index, name in pairs}
-        labels = [by_index.get(str(index)) for index in range(len(by_index) or 1)]  # None if not counted from 0
-    is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)
-    names = () if labels is None or not is_ordered else tuple(labels)
-    if not is_ordered or not all(isinstance(name, str) for name in names):
+        labels = _in_order(labels)
+    if labels is None:
+        return ()
+    is_ordered = isinstance(labels, Iterable) and not isinstance(labels, str | Set)
+    names = tuple(labels) if is_ordered else (None,)
+    if not all(isinstance(name, str) for name in names):
         raise InputError("labels are a list of names in the order of the outputs, such as labels=['no', 'yes']")
     return tuple(map(str, names))
+
+
+def _in_order(labels: Mapping[Any, Any]) -> list[Any]:
+    """Return the names of `id2label` or `label2id` by their indices, None for an index that is missing."""
+    is_id2label = all(isinstance(name, str) for name in labels.values())
+    by_index = {str(index): name for index, name in labels.items()}
+    if not is_id2label:
+        by_index = {str(index): name for name, index in labels.items()}
+    return [by_index.get(str(index)) for index in range(max(len(labels), 1))]

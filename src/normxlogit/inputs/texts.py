@@ -75,26 +75,39 @@ def split_texts(inputs: Any) -> Any:
 
 def _split(value: Any) -> Any:
     """Return words as a text, two lists of words in a tuple as a pair, several of these as a list; None for others."""
-    columns = named_columns(value := collected(value))
+    value = collected(value)
+    columns = named_columns(value)
     if columns is not None:
-        texts = {name: split for name, column in columns.items() if (split := _split(column)) is not None}
-        return texts.get(WORDS) or (next(iter(texts.values())) if len(texts) == 1 else None)
+        return _split_column(columns)
     cells = plain_cell(value)
     if not is_column(cells):
         return None
-    cells = cells if isinstance(cells, tuple) else list(cells)
+    is_tuple = isinstance(cells, tuple)
+    cells = list(cells)
     if all(isinstance(word, str) for word in cells):
         return SplitText(map(str, cells))
-    parts = [_split(cell) for cell in cells]
-    if not all(isinstance(part, SplitText | tuple) for part in parts):
+    texts = [_split(cell) for cell in cells]
+    if not all(isinstance(text, SplitText | tuple) for text in texts):
         return None
-    return tuple(parts) if isinstance(cells, tuple) and len(parts) == 2 else parts
+    return tuple(texts) if is_tuple and len(texts) == 2 else texts
+
+
+def _split_column(columns: Mapping[Any, Any]) -> Any:
+    """Return the words of the column that is called "tokens", or of the only one that holds words; otherwise None."""
+    split_columns = {name: _split(column) for name, column in columns.items()}
+    found = {name: split for name, split in split_columns.items() if split is not None}
+    if found.get(WORDS):
+        return found[WORDS]
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def plain_cell(value: Any) -> Any:
     """Return a cell of a column as Python's own list or value, whatever library holds it."""
     value = arrow_value(value)
-    return value.tolist() if hasattr(value, "tolist") else value.to_list() if hasattr(value, "to_list") else value
+    for name in ("tolist", "to_list"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    return value
 
 
 def is_table(values: Any) -> bool:
@@ -105,19 +118,30 @@ def is_table(values: Any) -> bool:
 
 
 def named_columns(values: Any) -> dict[Any, Any] | None:
-    """Return the columns of a frame, a table, a data set or a mapping by name; None for others."""
-    names = getattr(values, "column_names", None) or getattr(values, "columns", None)
-    names = list(values) if isinstance(values, Mapping) else names
+    """Return the columns of a frame, a table, a data set or a mapping by name; None for others.
+
+    Raises:
+        InputError: If several splits of a data set are given.
+    """
+    if isinstance(values, Mapping):
+        names: Any = list(values)
+    else:
+        names = getattr(values, "column_names", None) or getattr(values, "columns", None)
     if names is None:
         return None
-    row_format = getattr(values, "format", None)
-    if isinstance(row_format, Mapping) and row_format.get("type") == "custom" and len(values):
-        rows = list(values)  # of a data set with a transform, which creates columns at access
+    if _creates_columns(values) and len(values):
+        rows = list(values)
         return {name: [row[name] for row in rows] for name in rows[0]}
     columns = {name: values[name] for name in names}
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, columns))} was given; pass one of them")
     return columns
+
+
+def _creates_columns(values: Any) -> bool:
+    """Return whether a data set has a transform, which makes its columns where a row is read."""
+    row_format = getattr(values, "format", None)
+    return isinstance(row_format, Mapping) and row_format.get("type") == "custom"
 
 
 def positive_integer(number: Any, name: str) -> int:
@@ -150,30 +174,42 @@ def checked_whole_number(value: Any) -> int:
 
 
 def text_column(inputs: Any) -> Any:
-    """Return the only column of texts of a table or a mapping; anything else unchanged."""
+    """Return the only column of texts of a table or a mapping; anything else unchanged.
+
+    Raises:
+        InputError: If no column holds texts, or several do of which none is called "text" and no two are a pair.
+    """
     inputs = collected(inputs)
     columns = named_columns(inputs)
     if columns is None:
         shape: Any = getattr(inputs, "shape", ())
         return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
-    split = _split(columns[WORDS]) if WORDS in columns and "text" not in columns else None
-    if isinstance(split, list) or (split is not None and isinstance(inputs, Mapping)):  # a frame's cells may be texts
-        return split
-    texts = [name for name, column in columns.items() if _is_text(column) or begins_with_text(column)]
+    if WORDS in columns and "text" not in columns:
+        split = _split(columns[WORDS])
+        is_row = isinstance(inputs, Mapping)  # the cells of a frame's column may be texts
+        if isinstance(split, list) or (is_row and split is not None):
+            return split
+    texts = {name: column for name, column in columns.items() if _is_text(column) or begins_with_text(column)}
     if len(texts) == 1:
-        return columns[texts[0]]
-    for pair in PAIRS:
-        if set(pair) <= set(texts):
-            first, second = (columns[name] for name in pair)
-            return (first, second) if _is_text(first) else list(zip(first, second, strict=True))
+        return next(iter(texts.values()))
+    for first, second in PAIRS:
+        if first in texts and second in texts:
+            is_row = _is_text(texts[first])
+            return (texts[first], texts[second]) if is_row else list(zip(texts[first], texts[second], strict=True))
     if "text" in texts:
-        return columns["text"]
-    given = f"a {type(inputs).__name__} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
+        return texts["text"]
+    raise _no_text_column(type(inputs).__name__, columns, texts)
+
+
+def _no_text_column(type_name: str, columns: Mapping[Any, Any], texts: Mapping[Any, Any]) -> InputError:
+    """Return the error for a table whose texts are not one column: none, or several of which one is to be chosen."""
+    given = f"a {type_name} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
-        raise InputError(f"{given}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
-    first, second = (f"data[{name!r}]" for name in texts[:2])
-    pairs = f"({first}, {second})" if _is_text(columns[texts[0]]) else f"list(zip({first}, {second}))"
-    raise InputError(f"{given}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
+        return InputError(f"{given}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
+    first, second = (f"data[{name!r}]" for name in list(texts)[:2])
+    is_row = _is_text(next(iter(texts.values())))
+    pairs = f"({first}, {second})" if is_row else f"list(zip({first}, {second}))"
+    return InputError(f"{given}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
 
 
 def repeatable(inputs: Any) -> Any:
@@ -189,13 +225,29 @@ def collected(inputs: Any) -> Any:
     if is_lazy(inputs):
         return inputs.collect()
     if isinstance(inputs, Mapping):
-        split = next(iter(inputs.values()), None)
-        return split if len(inputs) == 1 and hasattr(split, "info") and hasattr(split, "column_names") else inputs
+        return _only_split(inputs)
     if hasattr(inputs, "_asdict") and not all(map(_is_text, inputs)):
         return inputs._asdict()
-    names = getattr(inputs, "index", None) if getattr(inputs, "ndim", 0) == 1 and hasattr(inputs, "to_dict") else None
-    is_row = names is not None and len(names) > 0 and all(isinstance(name, str) for name in names)
-    return inputs.to_dict() if is_row and not all(_is_text(value) or is_missing(value) for value in inputs) else inputs
+    if _is_series_with_names(inputs) and not all(_is_text(value) or is_missing(value) for value in inputs):
+        return inputs.to_dict()
+    return inputs
+
+
+def _only_split(inputs: Mapping[Any, Any]) -> Any:
+    """Return the only split of a data set; other mappings unchanged."""
+    if len(inputs) != 1:
+        return inputs
+    split = next(iter(inputs.values()))
+    is_data_set = hasattr(split, "info") and hasattr(split, "column_names")
+    return split if is_data_set else inputs
+
+
+def _is_series_with_names(values: Any) -> bool:
+    """Return whether a value is a series of pandas whose index holds names, as that of a row of a frame."""
+    if getattr(values, "ndim", 0) != 1 or not hasattr(values, "to_dict"):
+        return False
+    names = getattr(values, "index", ())
+    return len(names) > 0 and all(isinstance(name, str) for name in names)
 
 
 def is_column(value: Any) -> bool:
@@ -248,12 +300,11 @@ def _checked_text(item: Any, index: int) -> Text:
     """Return an item as a text or a pair of texts."""
     item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
     parts = tuple(map(arrow_value, item)) if isinstance(item, tuple) else (item,)
-    if not all(isinstance(part, str) for part in parts) or (isinstance(item, tuple) and len(parts) != 2):
-        number = item[0] if isinstance(item, list) and item else item
-        advice = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
-        advice = " (a missing value): leave such rows out, as in texts.dropna()" if is_missing(item) else advice
+    is_pair = isinstance(item, tuple) and len(parts) == 2
+    if not all(isinstance(part, str) for part in parts) or (isinstance(item, tuple) and not is_pair):
         raise InputError(
-            f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{advice}"
+            f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}"
+            f"{_advice_on(item)}"
         )
     try:
         "".join(parts).encode()
@@ -261,8 +312,16 @@ def _checked_text(item: Any, index: int) -> Text:
         raise InputError(f"input {index} holds half a character (a lone surrogate): it was decoded wrongly") from None
     if not any(part.strip() for part in parts):
         raise InputError(f"input {index} is empty; there is no token to explain")
-    texts = tuple(part if isinstance(part, SplitText) else str(part) for part in parts)  # numpy's become plain ones
-    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
+    texts = [part if isinstance(part, SplitText) else str(part) for part in parts]  # numpy's become plain ones
+    return (texts[0], texts[1]) if is_pair else texts[0]
+
+
+def _advice_on(item: Any) -> str:
+    """Return what to do with an item that is no text: a missing value, or token ids."""
+    if is_missing(item):
+        return " (a missing value): leave such rows out, as in texts.dropna()"
+    number = item[0] if isinstance(item, list) and item else item
+    return "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
 
 
 def _type_in_words(item: Any) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -32,19 +32,27 @@ def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
 
     Bare ids are of several texts, or of one in a tensor: a list of numbers could be labels.
     """
-    if isinstance(inputs, Mapping):
-        return [inputs] if "input_ids" in inputs else None
-    columns = named_columns(inputs)
+    columns = inputs if isinstance(inputs, Mapping) else named_columns(inputs)
     if columns is not None:
         return [columns] if "input_ids" in columns else None
-    if isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind in "iuf"):
-        has_rows = inputs.ndim == 2 and len(inputs) > 0
-        is_vector = inputs.ndim == 1 and isinstance(inputs, Tensor)
-        return [{"input_ids": inputs}] if has_rows or is_vector else None
-    items = list(inputs) if isinstance(inputs, Sequence | DataLoader) and not isinstance(inputs, str) else []
-    if items and all(isinstance(item, Mapping) and "input_ids" in item for item in items):
+    if isinstance(inputs, Tensor | np.ndarray):
+        return [{"input_ids": inputs}] if _is_array_of_ids(inputs) else None
+    if isinstance(inputs, str) or not isinstance(inputs, Sequence | DataLoader):
+        return None
+    items = list(inputs)
+    if not items:
+        return None
+    if all(isinstance(item, Mapping) and "input_ids" in item for item in items):
         return items
-    return [{"input_ids": items}] if items and all(map(_is_row_of_ids, items)) else None
+    return [{"input_ids": items}] if all(map(_is_row_of_ids, items)) else None
+
+
+def _is_array_of_ids(values: Tensor | np.ndarray[Any, Any]) -> bool:
+    """Return whether a tensor or an array holds a row for each text; a vector, one text's, must be a tensor."""
+    if isinstance(values, Tensor) and values.ndim == 1:
+        return True
+    is_numeric = isinstance(values, Tensor) or values.dtype.kind in "iuf"
+    return is_numeric and values.ndim == 2 and len(values) > 0
 
 
 def _is_row_of_ids(row: Any) -> bool:
@@ -70,6 +78,9 @@ def read_token_ids(
         vocabulary: How many token ids the model has; None if that is not known.
         model_inputs: The names of the inputs that the model reads; None for all.
         continued: Whether `generate` continues them, which counts positions from the first real token.
+
+    Raises:
+        InputError: If rows do not fit each other, hold no tokens of the model, or hide a token inside a text.
     """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
@@ -77,9 +88,9 @@ def read_token_ids(
         raise InputError("encoded input needs 'input_ids'")
     rows = _rows_of_fields(encoded, model_inputs)
     backends = getattr(encoded, "encodings", None) or ()
-    backends = backends if len(backends) == len(rows) else [None] * len(rows)
-    specials = {token_id for token_id in tokenizer.all_special_ids if token_id != tokenizer.mask_token_id}
-    result = []
+    if len(backends) != len(rows):
+        backends = [None] * len(rows)
+    encodings = []
     for number, (row, backend) in enumerate(zip(rows, backends, strict=True)):
         mask = row.pop("attention_mask", None)
         is_real = _without_padding(row["input_ids"], tokenizer, number) if mask is None else _checked_mask(mask, number)
@@ -88,23 +99,52 @@ def read_token_ids(
         if not ids:
             raise InputError(f"row {number} of the encoded input has no real token")
         check_ids(ids, vocabulary, f"row {number} of the encoded input")
-        offsets, special = None, tuple(token_id in specials for token_id in ids)
-        types = inputs.get("token_type_ids", [0] * len(ids))
-        is_pair = {kind for kind, is_special in zip(types, special, strict=True) if not is_special} == {0, 1}
-        kinds = types if is_pair else [0] * len(ids)
-        sequences: tuple[int | None, ...] = tuple(None if s else kind for kind, s in zip(kinds, special, strict=True))
-        # The user may have cut or joined the tokenizer's output.
-        if backend is not None and len(backend.ids) == len(is_real) and list(compress(backend.ids, is_real)) == ids:
-            spans, words, sequences = (
-                tuple(compress(values, is_real)) for values in (backend.offsets, backend.word_ids, backend.sequence_ids)
-            )
-            special = tuple(sequence is None for sequence in sequences)
-            offsets = None if _begin_anew(spans, words, sequences) else spans
-        notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
-        if mask is not None and not (is_real[0] or continued or "position_ids" in row):
-            notes = (PADDED_BEFORE.format(is_real.index(True)),)
-        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes))
-    return result
+        offsets, sequences = _located(backend, is_real, ids) or (None, _sequences(inputs, tokenizer))
+        special = tuple(sequence is None for sequence in sequences)
+        counts_padding = mask is not None and not continued and "position_ids" not in row
+        notes = _padding_notes(is_real, has_mask=mask is not None, counts_padding=counts_padding)
+        tokens = readable_tokens(tokenizer, ids)
+        encodings.append(Encoding(inputs, tokens, offsets, None, sequences, special, notes=notes))
+    return encodings
+
+
+class _Located(NamedTuple):
+    """Where tokens stand in their text, if that is known, and which of two texts each is of."""
+
+    offsets: Spans | None
+    sequences: tuple[int | None, ...]
+
+
+def _located(backend: Any, is_real: Sequence[bool], ids: Sequence[int]) -> _Located | None:
+    """Return what a fast tokenizer knows of the real tokens of a row; None if the row is not as it returned it."""
+    if backend is None or len(backend.ids) != len(is_real):  # cut or joined since
+        return None
+    if list(compress(backend.ids, is_real)) != ids:
+        return None
+    offsets, words, sequences = (
+        tuple(compress(values, is_real)) for values in (backend.offsets, backend.word_ids, backend.sequence_ids)
+    )
+    return _Located(None if _begin_anew(offsets, words, sequences) else offsets, sequences)
+
+
+def _sequences(inputs: Row, tokenizer: PreTrainedTokenizerBase) -> tuple[int | None, ...]:
+    """Return which of two texts each token is of by its token types; None at special tokens but the mask."""
+    ids = inputs["input_ids"]
+    special_ids = {*tokenizer.all_special_ids} - {tokenizer.mask_token_id}
+    types = inputs.get("token_type_ids", [0] * len(ids))
+    types_of_text = {kind for token_id, kind in zip(ids, types, strict=True) if token_id not in special_ids}
+    if types_of_text != {0, 1}:  # one text
+        types = [0] * len(ids)
+    return tuple(None if token_id in special_ids else kind for token_id, kind in zip(ids, types, strict=True))
+
+
+def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: bool) -> tuple[str, ...]:
+    """Return what a reader should know of the padding that was left out."""
+    if not has_mask and not all(is_real):
+        return (NO_MASK.format(is_real.count(False)),)
+    if counts_padding and not is_real[0]:
+        return (PADDED_BEFORE.format(is_real.index(True)),)
+    return ()
 
 
 def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[int | None]) -> bool:
@@ -119,18 +159,20 @@ def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[i
 def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> list[Row]:
     """Return what the model reads of each text, without what a data set has beside it, such as a label."""
     ids = _plain(encoded["input_ids"])
-    is_single = not (isinstance(ids, list) and any(isinstance(row, list) for row in ids))
-    ids = [ids] if is_single else ids
-    rows: list[Row] = [{} for _ in ids]
+    is_single = not _holds_lists(ids)
+    counts = [_size(row) for row in ([ids] if is_single else ids)]
+    rows: list[Row] = [{} for _ in counts]
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
-    for name in (name for name, values in encoded.items() if name in names and values is not None):
-        cells = _plain(encoded[name])
-        if is_single and not (isinstance(cells, list) and len(cells) == 1 and isinstance(cells[0], list)):
+    for name, values in encoded.items():
+        if name not in names or values is None:
+            continue
+        cells = _plain(values)
+        if is_single and not (_size(cells) == 1 and _holds_lists(cells)):
             cells = [cells]
         if not isinstance(cells, list) or len(cells) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
-        for number, (row, cell) in enumerate(zip(rows, cells, strict=True)):
-            row[name] = _checked_row(cell, name, len(ids[number]) if isinstance(ids[number], list) else 0, number)
+        for number, (row, cell, count) in enumerate(zip(rows, cells, counts, strict=True)):
+            row[name] = _checked_row(cell, name, count, number)
     return rows
 
 
@@ -140,15 +182,31 @@ def _plain(values: Any) -> Any:
     return [_plain(cell) for cell in cells] if is_column(cells) else cells
 
 
+def _holds_lists(values: Any) -> bool:
+    """Return whether a value is a list with a list in it."""
+    return isinstance(values, list) and any(isinstance(value, list) for value in values)
+
+
+def _size(values: Any) -> int:
+    """Return how many values a list holds; 0 for anything else."""
+    return len(values) if isinstance(values, list) else 0
+
+
 def _checked_row(row: Any, name: str, count: int, number: int) -> list[Any]:
     """Return a row of whole numbers, or of several for each token, such as a box; `count` is that of the tokens."""
-    groups = [value if isinstance(value, list) and name != "input_ids" else [value] for value in row or ()]
-    kinds: Any = int | float if name == "attention_mask" else int
-    if not isinstance(row, list) or not all(isinstance(value, kinds) for group in groups for value in group):
+    if not isinstance(row, list) or not all(_is_whole(value, name) for value in row):
         raise InputError(f"'{name}' must hold rows of whole numbers")
     if len(row) != count or not row:
         raise InputError(f"'{name}' has {len(row)} values in row {number}, which has {count} tokens")
     return row
+
+
+def _is_whole(value: Any, name: str) -> bool:
+    """Return whether a token's value is a whole number; a mask may hold fractions, other inputs several numbers."""
+    if name == "attention_mask":
+        return isinstance(value, int | float)
+    numbers = value if isinstance(value, list) and name != "input_ids" else [value]
+    return all(isinstance(number, int) for number in numbers)
 
 
 def _checked_mask(mask: Sequence[Any], number: int) -> list[bool]:
