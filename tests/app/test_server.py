@@ -6,6 +6,8 @@ import pytest
 
 from normxlogit.app.server import LOOPBACK, Guard
 
+pytest.importorskip("starlette")
+
 
 def ask(path, *, hosts=LOOPBACK, host="127.0.0.1:7860"):
     """Send a request through the guard; returns status and headers."""
