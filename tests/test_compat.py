@@ -1,5 +1,6 @@
 """What differs between versions of transformers and torch stands in one file, and works in the older form, too."""
 
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from transformers.models.auto import modeling_auto
 
 from normxlogit import Explainer, compat
@@ -78,3 +80,15 @@ def test_weights_are_loaded_in_the_type_that_was_asked_for(tmp_path):
     tiny.save(tmp_path, "distilbert")
     explainer = Explainer.from_pretrained(tmp_path, dtype=torch.float64, device="cpu")
     assert explainer.model.dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", ["dtype", "torch_dtype"])
+def test_half_precision_is_not_computed_on_a_cpu_whichever_version_saved_it(tmp_path, name):
+    """4.51 reads `dtype`, which newer versions write, as a text."""
+    tiny.save(tmp_path, "distilbert")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config = {key: value for key, value in config.items() if key not in ("dtype", "torch_dtype")}
+    (tmp_path / "config.json").write_text(json.dumps(config | {name: "float16"}))
+    weights = {key: value.half() for key, value in load_file(tmp_path / "model.safetensors").items()}
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert Explainer.from_pretrained(tmp_path, device="cpu").model.dtype == torch.float32

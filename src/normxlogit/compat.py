@@ -50,6 +50,15 @@ DTYPE = "dtype" if hasattr(transformers.PretrainedConfig(), "dtype") else "torch
 """What `from_pretrained` and configurations call the type of the weights: `torch_dtype` in 4.51, `dtype` in 4.57."""
 
 
+def dtype_of_checkpoint(config: Any) -> torch.dtype | None:
+    """Return the type that a checkpoint's configuration declares for its weights; None if it declares none.
+
+    Newer versions write `dtype`, which 4.51 keeps as the text that stands in the file.
+    """
+    declared = getattr(config, DTYPE, None) or getattr(config, "dtype", None)
+    return getattr(torch, declared, None) if isinstance(declared, str) else declared
+
+
 def parses_responses(tokenizer: Any) -> bool:
     """Return whether a tokenizer declares a response template and reads it, which 4.57 does not: marks say it there."""
     return bool(getattr(tokenizer, "response_template", None)) and hasattr(tokenizer, "parse_response")

@@ -15,7 +15,7 @@ from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
-from ..compat import DTYPE, accelerator, auto_class, other_shapes
+from ..compat import DTYPE, accelerator, auto_class, dtype_of_checkpoint, other_shapes
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
 from ..inputs.texts import is_existing_path
@@ -135,7 +135,7 @@ def _target_device(device: torch.device | str | None, options: LoadOptions, conf
 def _default_dtype(target_device: torch.device | None, options: LoadOptions, config: Any) -> torch.dtype | str:
     """Return the precision of a checkpoint, but float32 for float16 on a CPU."""
     on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in options
-    return torch.float32 if on_cpu and getattr(config, DTYPE, None) == torch.float16 else "auto"
+    return torch.float32 if on_cpu and dtype_of_checkpoint(config) == torch.float16 else "auto"
 
 
 def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config: Any, *, gguf: bool) -> type[Task]:
