@@ -9,9 +9,10 @@ the model and the data.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +28,12 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
 from normxlogit.grounding.calibration import fit
-from normxlogit.grounding.citations.answers import read_answered
-from normxlogit.grounding.citations.passages import passage_gains
-from normxlogit.grounding.citations.reading import AnswerReading
+from normxlogit.grounding.citations.ranked import rank_sentences
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
-from normxlogit.grounding.facts import ComparedText, stated_spans
+from normxlogit.grounding.facts import ComparedText, all_words, stated_spans
 from normxlogit.grounding.phrases import in_phrases
-from normxlogit.grounding.ranking import content_words, share_there, shared_words, stems_in, support
+from normxlogit.grounding.ranking import share_of_words, support
+from normxlogit.grounding.verdicts import GOOD, Judgement
 from normxlogit.long_runs.model_identity import identity_of
 from normxlogit.model.task_model import TaskModel
 from normxlogit.results.storage.files import write_json, write_text
@@ -47,7 +47,7 @@ MEASURED = Path(__file__).with_name("real_grounding.jsonl")
 """What SmolLM2-135M makes of the development halves."""
 
 MOST_WORDS = 200
-"""Most words of a document that are read; of longer ones the sentences with most of the claim's long words."""
+"""Most words of a document that are read; of longer ones the sentences with most of the claim's words."""
 
 
 class Case(NamedTuple):
@@ -63,13 +63,14 @@ class Case(NamedTuple):
 
 
 class MeasuredCase(NamedTuple):
-    """A labelled sentence, without its text, and what was measured of it."""
+    """A labelled claim or answer, without its text, and what was measured of it."""
 
     dataset: str
     group: str
     number: int
     is_supported: bool
-    shared: float  # the share of its long words that stand anywhere in the documents
+    judgements: tuple[Judgement, ...]  # the verdict of `cite` on each sentence of it
+    shared: float  # the share of its words that stand anywhere in the documents
     shared_in_one: float  # that stand in one sentence of them
     nats: float  # its log-probability with the documents
     nats_without: float  # and without
@@ -132,7 +133,7 @@ def measure(
     for _, case in with_progress("labelled sentences", cases, on_progress):
         key = case.dataset, case.number, case.is_supported
         if key not in measured:
-            measured[key] = measure_case(explainer.language_model, case)
+            measured[key] = measure_case(explainer, case)
             with file.open("a", encoding="utf-8") as lines:
                 lines.write(_line(measured[key]))
     return list(measured.values())
@@ -160,38 +161,35 @@ def load_measured(file: Path) -> list[MeasuredCase]:
     return parsed_rows(file, lambda row: MeasuredCase(**row), "not a measured sentence") if file.exists() else []
 
 
-def measure_case(model: TaskModel, case: Case) -> MeasuredCase:
+def measure_case(explainer: Explainer, case: Case) -> MeasuredCase:
     """Measure one labelled sentence, as an answer to its question."""
-    words = content_words(case.sentence)
-    documents = [shortened(document, words) for document in case.documents]
-    nats, nats_without = answer_nats(model, case.question, documents, case.sentence)
-    (gain,) = passage_gains(model, [case.sentence], documents)
+    documents = [shortened(document, case.sentence) for document in case.documents]
+    model = explainer.language_model
+    cited = explainer.cite(case.question, documents, answer=case.sentence, verify=0)
+    words = [word for reading in cited.readings for word in reading.words]
+    (ranked,) = rank_sentences(model, [case.sentence], documents)
     return MeasuredCase(
         dataset=case.dataset,
         group=case.group,
         number=case.number,
         is_supported=case.is_supported,
-        shared=share_there(words, " ".join(documents)),
-        shared_in_one=shared_words(case.sentence, documents).share,
-        nats=float(nats.sum()),
-        nats_without=float(nats_without.sum()),
-        tokens=len(nats),
-        passage_gain=0.0 if gain is None else gain.nats,
+        judgements=tuple(sentence.judgement for sentence in cited.support),
+        shared=share_of_words(case.sentence, ComparedText("\n".join(documents))),
+        shared_in_one=ranked.shared,
+        nats=sum(word.nats for word in words),
+        nats_without=sum(word.nats_without for word in words),
+        tokens=len(explainer.tokenizer(case.sentence, add_special_tokens=False)["input_ids"]),
+        passage_gain=ranked.passage_gain,
     )
 
 
-def answer_nats(model: TaskModel, question: str, documents: Sequence[str], answer: str) -> tuple[Array, Array]:
-    """Return the log-probabilities of an answer's tokens with the documents and without, (G,) each."""
-    reading = AnswerReading(model, read_answered(model, question, documents, answer=answer).completed)
-    return reading.nats, reading.nats_without
-
-
-def shortened(document: str, words: frozenset[str]) -> str:
-    """Return a document of at most `MOST_WORDS` words: its sentences with most of some words, in their order."""
+def shortened(document: str, claim: str) -> str:
+    """Return a document of at most `MOST_WORDS` words: its sentences with most of a claim's words, in their order."""
     if len(document.split()) <= MOST_WORDS:
         return document
     sentences = [document[start:end] for start, end in sentence_spans(document)]
-    ranked = sorted(range(len(sentences)), key=lambda place: -share_there(words, sentences[place]))
+    shares = [share_of_words(claim, ComparedText(sentence)) for sentence in sentences]
+    ranked = sorted(range(len(sentences)), key=lambda place: -shares[place])
     kept, room = list[int](), MOST_WORDS
     for place in ranked:
         room -= len(sentences[place].split())
@@ -202,10 +200,10 @@ def shortened(document: str, words: frozenset[str]) -> str:
 
 
 MEASUREMENTS: Mapping[str, Callable[[MeasuredCase], float]] = {
-    "long words that stand in the documents": lambda case: case.shared,
+    "words that stand in the documents": lambda case: case.shared,
     "likelier with the documents, nats a token": lambda case: (case.nats - case.nats_without) / case.tokens,
     "uncertainty coefficient 1 - D / N": lambda case: 1 - case.nats / case.nats_without,
-    "long words in one sentence": lambda case: case.shared_in_one,
+    "words in one sentence": lambda case: case.shared_in_one,
     "how much likelier it makes a passage": lambda case: case.passage_gain,
 }
 """What sentences can be ordered by; the first three are the baselines."""
@@ -260,6 +258,28 @@ def chosen_elsewhere(measured: Sequence[MeasuredCase], seed: int = 0) -> str:
     return f"Measurements chosen on the other parts: AUROC {area}\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
+def verdict_table(measured: Sequence[MeasuredCase]) -> str:
+    """Return a Markdown table of the verdicts on the sentences of claims and answers, by data set and label.
+
+    Args:
+        measured: Labelled claims and answers with what was measured.
+    """
+    rows = []
+    for dataset, label in product(dict.fromkeys(case.dataset for case in measured), (True, False)):
+        cases = [case for case in measured if (case.dataset, case.is_supported) == (dataset, label)]
+        counts = Counter(judgement for case in cases for judgement in case.judgements)
+        supported = sum(counts[judgement] for judgement in GOOD)
+        accused = sum(counts[judgement] for judgement in ACCUSING)
+        numbers = [len(cases), counts.total(), supported, accused, counts["cannot tell"]]
+        rows.append([dataset, "supported" if label else "not supported", *map(str, numbers)])
+    columns = ["texts", "sentences", "called supported or quoted", "accused", "cannot tell"]
+    return markdown_table(["data", "label", *columns], rows)
+
+
+ACCUSING: tuple[Judgement, ...] = ("partly", "not in the sources", "contradicts")
+"""The verdicts against a sentence."""
+
+
 def write_calibration(model: TaskModel, measured: Sequence[MeasuredCase], reader: str, file: Path) -> None:
     """Fit a model's calibration to AttributionBench, and write it to a file.
 
@@ -310,10 +330,9 @@ def load_marked(path: Path) -> list[MarkedWords]:
 
 def _marked(number: int, row: Mapping[str, Any]) -> MarkedWords:
     words, labels = row["claim_tokens"], np.array(row["non_supported_spans"], bool)  # (W,)
-    evidence = "\n".join(row["evidence"])
-    stems = stems_in(evidence)
-    other = np.array([bool(stems_in(word)) and not stems_in(word) <= stems for word in words])  # (W,)
-    phrases = np.array(in_phrases(words, missing_words(words, ComparedText(evidence))))  # (W,)
+    evidence = ComparedText("\n".join(row["evidence"]))
+    other = np.array([bool(all_words(word)) and share_of_words(word, evidence) < 1 for word in words])  # (W,)
+    phrases = np.array(in_phrases(words, missing_words(words, evidence)))  # (W,)
     of_other = int(other.sum()), int((labels & other).sum())
     of_phrases = int(phrases.sum()), int((labels & phrases).sum())
     return MarkedWords(number, int(labels.sum()), *of_other, *of_phrases, len(words))
@@ -366,7 +385,7 @@ def report(file: Path, data: Path | None) -> str:
     if not measured:
         raise DataError(f"{file}: nothing was measured; name a model with --model, and its data with --data")
     of_attribution = [case for case in measured if case.dataset == "AttributionBench"]
-    sections = ["Ranking\n", ranking_table(measured)]
+    sections = ["Verdicts\n", verdict_table(measured), "Ranking\n", ranking_table(measured)]
     if len({case.group for case in of_attribution}) > 1:
         sections += [chosen_elsewhere(of_attribution) + "\n", "Calibration\n", _calibration_table(of_attribution)]
     if data is not None:

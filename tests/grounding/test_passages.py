@@ -30,39 +30,35 @@ def passage_nats(model, request, passage):
 def test_the_gain_is_that_of_plain_passes(model):
     sentences = ["a movie is here", "the actor was bad", "a cat sat"]
     gains = passage_gains(model, sentences, DOCUMENTS)
-    assert [gain.passage.source for gain in gains] == [0, 1, 0]
-    for sentence, gain in zip(sentences, gains, strict=True):
-        text = gain.passage.text
+    for sentence, gain, text in zip(sentences, gains, [DOCUMENTS[place] for place in (0, 1, 0)], strict=True):
         difference = passage_nats(model, WITH.format(sentence=sentence), text) - passage_nats(model, WITHOUT, text)
         width = min(WINDOW, len(difference))
         means = [difference[i : i + width].mean() for i in range(len(difference) - width + 1)]
-        assert gain.nats == pytest.approx(max(means), abs=1e-4)
-        assert gain.passage.start <= gain.start < gain.end <= gain.passage.end
+        assert gain == pytest.approx(max(means), abs=1e-4)
 
 
 def test_alone_and_among_others_a_sentence_gains_the_same(model):
     sentences = ["a movie is here", "the actor was bad and the plot was not great !"]
-    together = [gain.nats for gain in passage_gains(model, sentences, DOCUMENTS)]
-    alone = [passage_gains(model, [sentence], DOCUMENTS)[0].nats for sentence in sentences]
+    together = passage_gains(model, sentences, DOCUMENTS)
+    alone = [passage_gains(model, [sentence], DOCUMENTS)[0] for sentence in sentences]
     assert together == pytest.approx(alone, abs=1e-5)
 
 
 def test_passages_are_whole_sentences_in_order_and_not_too_long(model):
     text = "A cat sat on the mat. " * 40
     passages = passages_of(model, [text, "", "a cat."])
-    assert " ".join(passage.text for passage in passages if passage.source == 0) == text.strip()
-    assert all(text[p.start : p.end] == p.text for p in passages if p.source == 0)
-    lengths = [len(model.tokenizer(p.text, add_special_tokens=False)["input_ids"]) for p in passages]
+    assert passages[-1] == "a cat."
+    assert " ".join(passages[:-1]) == text.strip()
+    lengths = [len(model.tokenizer(passage, add_special_tokens=False)["input_ids"]) for passage in passages]
     assert max(lengths) <= 1.5 * PASSAGE_TOKENS
-    assert {passage.source for passage in passages} == {0, 2}
 
 
 def test_a_very_long_sentence_is_divided_between_words(model):
     text = "A cat. " + "The movie " * 3 * PASSAGE_TOKENS + ". A mat."
     passages = passages_of(model, [text])
-    lengths = [len(model.tokenizer(p.text, add_special_tokens=False)["input_ids"]) for p in passages]
+    lengths = [len(model.tokenizer(passage, add_special_tokens=False)["input_ids"]) for passage in passages]
     assert max(lengths) <= 1.5 * PASSAGE_TOKENS
-    assert " ".join(passage.text for passage in passages) == text
+    assert " ".join(passages) == text
 
 
 def test_the_passages_are_read_once_and_each_sentence_once(model, monkeypatch):
@@ -87,10 +83,10 @@ def test_the_passages_are_read_once_and_each_sentence_once(model, monkeypatch):
 def test_an_encoder_reads_the_request_and_the_decoder_the_passage(name):
     model = tiny.explainer(name, "Seq2SeqLM").language_model
     (gain,) = passage_gains(model, ["a cat"], ["the cat sat on the mat ."])
-    assert np.isfinite(gain.nats)
-    assert gain.passage.source == 0
+    assert np.isfinite(gain)
+    assert gain != 0
 
 
 def test_without_a_sentence_in_the_sources_there_is_no_gain(model):
-    assert passage_gains(model, ["a cat"], [" ", ""]) == [None]
+    assert passage_gains(model, ["a cat"], [" ", ""]) == [0.0]
     assert passage_gains(model, [], DOCUMENTS) == []

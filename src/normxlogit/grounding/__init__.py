@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ..extending import lazy_names
 
 if TYPE_CHECKING:
-    from .checkers import Checker
+    from .checkers import Checker, Pair
     from .comparing import Comparison
     from .documents.conversations import read_conversation
     from .documents.documents import READERS, read_documents
@@ -20,6 +20,7 @@ __all__ = [
     "Citations",
     "Comparison",
     "Facts",
+    "Pair",
     "Source",
     "StatedWord",
     "Support",
@@ -30,7 +31,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "checkers": ("Checker",),
+        "checkers": ("Checker", "Pair"),
         "comparing": ("Comparison",),
         "documents.conversations": ("read_conversation",),
         "documents.documents": ("READERS", "read_documents"),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ..results.storage.schema import Index, Number
 from .facts import StatedWord
+from .ranking import support
 
 
 class WordReading(NamedTuple):
@@ -66,3 +67,22 @@ class Reading(NamedTuple):
         """
         gains = [word.gain for word in self.words if word.start < stated.end and stated.start < word.end]
         return sum(gains) if gains else math.nan
+
+
+class RankedSentence(NamedTuple):
+    """What orders a sentence among the others of its answer, the most doubtful first.
+
+    Attributes:
+        shared: The share of its words that stand in one sentence of the sources.
+        passage_gain: How much likelier it makes the passage of the sources that has most of its words, in nats a token.
+        probability: That the sources support it, where the model was calibrated; None otherwise.
+    """
+
+    shared: Number
+    passage_gain: Number
+    probability: Number | None = None
+
+    @property
+    def support(self) -> float:
+        """The number that orders sentences: the lower, the more doubtful."""
+        return support(self.shared, self.passage_gain)

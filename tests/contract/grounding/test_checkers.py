@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from normxlogit import Attributions, Explainer, InputError
-from normxlogit.grounding import Checker
+from normxlogit.grounding import Checker, Pair
 from tests import tiny
 from tests.contract.compare import comes_back, refused
 
@@ -103,8 +103,6 @@ def test_a_template_is_filled_as_the_card_says():
 
 
 def cited_pairs(sentence, *sources):
-    from normxlogit.grounding.checkers import Pair
-
     return [Pair("is it good ?", source, sentence) for source in sources]
 
 

@@ -55,6 +55,15 @@ def test_the_marks_of_an_answer_that_cites_by_itself_are_no_words_of_it():
     assert explainer.cite(QUESTION, DOCUMENTS, answer=year).answer.strip() == year
 
 
+def test_code_in_an_answer_holds_no_citation_marks():
+    explainer = made(length=200)
+    for code in ("`items[1]`", "``the [2] `keys` ``", "\n```python\nitems[1] = rows [2]\n```\n", "\n~~~\nmovie[1]"):
+        answer = f"The movie was great. {code} The keys are here."
+        cited = explainer.cite(QUESTION, DOCUMENTS, answer=answer.replace("great.", "great.[1]"))
+        assert cited.answer.strip() == answer.strip()
+        assert [note for note in cited.attribution.notes if "[1]" in note and "[2]" not in note]
+
+
 def test_what_is_missing_is_named():
     cite = made().cite
     for answer in ("", "  ", 3, ["a"], "</s>", "\u00e9"):

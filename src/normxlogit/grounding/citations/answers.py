@@ -19,12 +19,15 @@ from ...pipeline.completions.completed_prompts import (
     reasoning_marks,
     shifted,
 )
+from ...results.units.media import overlap
 from ...results.units.spans import MessageSpan
+from ...text.characters import Span
+from ...text.markdown import code_spans, fenced_blocks
 from ..documents.conversations import Conversation, read_conversation
 from .conversation_prompts import conversation_prompt
 from .prompts import question_prompt
 
-CITATION_MARK = re.compile(
+_CITATION_MARK = re.compile(
     r"[^\S\n]*(?:\[\^?(?:(?:doc|document|source) ?)?[1-9]\d{0,2}(?:[,;–-] ?\d+)*\](?:\(\S*?\))?|【[^】]*】)"
 )
 """A mark by which an answer cites by itself: "[1]", "[1, 2]", "[^1]", "[doc1]", "[1](https://...)", "【1†source】"."""
@@ -69,7 +72,7 @@ def read_answered(
     if answer is None:
         (completed,) = generate_each(model, [sourced.prompt], {"max_new_tokens": max_new_tokens}, reasoning)
         generated = completed.sequenced()
-        if CITATION_MARK.search(written := generated.text[generated.prompt_characters :]):
+        if citation_marks(written := generated.text[generated.prompt_characters :]):
             completed = _read_answer(model, sourced.prompt, written, reasoning)
     elif not isinstance(answer, str) or not answer.strip():
         problem = "empty" if isinstance(answer, str) else f"a {type(answer).__name__}, not a text"
@@ -123,14 +126,27 @@ def _without_citation_marks(
     answer: str, reasoning: ReasoningSpec | None
 ) -> tuple[str, ReasoningSpec | None, list[str]]:
     """Return an answer without the marks of its own citations, where its reasoning is then, and the marks."""
-    marks = [match.span() for match in CITATION_MARK.finditer(answer)]
+    marks = citation_marks(answer)
 
     def moved(place: int) -> int:
         return place - sum(min(end, place) - start for start, end in marks if start < place)
 
     if reasoning is not None and not are_marks(reasoning):
         reasoning = [(moved(start), moved(end)) for start, end in cast(Spans, shifted(reasoning, 0))]
-    return CITATION_MARK.sub("", answer), reasoning, [answer[start:end].strip() for start, end in marks]
+    kept = zip([0, *(end for _, end in marks)], [*(start for start, _ in marks), len(answer)], strict=True)
+    without_marks = "".join(answer[start:end] for start, end in kept)
+    return without_marks, reasoning, [answer[start:end].strip() for start, end in marks]
+
+
+def citation_marks(answer: str) -> list[Span]:
+    """Return the marks by which an answer cites by itself; "items[1]" in code is no mark.
+
+    Args:
+        answer: A text, with or without Markdown.
+    """
+    code = [*code_spans(answer), *(block for block, _ in fenced_blocks(answer))]
+    marks = (match.span() for match in _CITATION_MARK.finditer(answer))
+    return [mark for mark in marks if not any(overlap(mark, span) for span in code)]
 
 
 def _without_ending(completed: Completed) -> Completed:
