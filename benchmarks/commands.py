@@ -570,7 +570,7 @@ def labels_of_others(
     measured: Annotated[
         Path, typer.Option(help="JSON lines of what was measured; by default of SmolLM2-135M.")
     ] = real_grounding.MEASURED,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each data set.")] = None,
+    questions: Annotated[int, typer.Option(min=1, help="How many of HaluEval's questions are ranked.")] = 24,
     calibration: Annotated[
         Path | None, typer.Option(help="Also fit a calibration of --model to AttributionBench, and write it here.")
     ] = None,
@@ -586,12 +586,15 @@ def labels_of_others(
     with quiet():
         _use(threads)
         if model is not None and data is not None:
-            explainer, cases = _load(model, gguf_file), real_grounding.load_cases(data, limit)
-            with progress(1) as step:
-                rows = real_grounding.measure(explainer, cases, measured, step)
+            explainer, cases = _load(model, gguf_file), real_grounding.load_cases(data)
+            ranked = [case for case in cases if case.dataset != "HaluEval" or case.number < questions]
+            verdicts = real_grounding.verdicts_file(measured)
+            with progress(2) as step:
+                real_grounding.measure(explainer, ranked, measured, real_grounding.measure_case, step)
+                real_grounding.measure(explainer, cases, verdicts, real_grounding.judge_case, step)
             if calibration is not None:
                 reader = gguf_file or Path(model).name
-                real_grounding.write_calibration(explainer.language_model, rows, reader, calibration)
+                real_grounding.write_calibration(explainer.language_model, measured, reader, calibration)
         report = real_grounding.report(measured, data)
     write(report)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,9 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
 from normxlogit.grounding.calibration import fit
+from normxlogit.grounding.citations.answers import read_answered
 from normxlogit.grounding.citations.ranked import rank_sentences
+from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
 from normxlogit.grounding.facts import ComparedText, all_words, stated_spans
 from normxlogit.grounding.phrases import in_phrases
@@ -69,13 +71,25 @@ class MeasuredCase(NamedTuple):
     group: str
     number: int
     is_supported: bool
-    judgements: tuple[Judgement, ...]  # the verdict of `cite` on each sentence of it
     shared: float  # the share of its words that stand anywhere in the documents
     shared_in_one: float  # that stand in one sentence of them
     nats: float  # its log-probability with the documents
     nats_without: float  # and without
     tokens: int
     passage_gain: float  # how much likelier it makes a passage, in nats a token
+
+
+class JudgedCase(NamedTuple):
+    """A labelled claim or answer, without its text, and the verdicts of `cite` on its sentences."""
+
+    dataset: str
+    group: str
+    number: int
+    is_supported: bool
+    judgements: Sequence[Judgement]
+
+
+Measured = TypeVar("Measured", MeasuredCase, JudgedCase)
 
 
 class MarkedWords(NamedTuple):
@@ -90,15 +104,10 @@ class MarkedWords(NamedTuple):
     words: int
 
 
-def load_cases(folder: Path, limit: int | None = None) -> list[Case]:
-    """Read the labelled sentences of AttributionBench and HaluEval.
-
-    Args:
-        folder: It holds `attributionbench.jsonl` and `halueval.jsonl`.
-        limit: Only the first rows of each.
-    """
-    claims = parsed_rows(folder / "attributionbench.jsonl", dict, "not a claim of AttributionBench", limit)
-    answers = parsed_rows(folder / "halueval.jsonl", dict, "not a question of HaluEval", limit)
+def load_cases(folder: Path) -> list[Case]:
+    """Read the labelled sentences of AttributionBench and HaluEval from their files in a folder."""
+    claims = parsed_rows(folder / "attributionbench.jsonl", dict, "not a claim of AttributionBench")
+    answers = parsed_rows(folder / "halueval.jsonl", dict, "not a question of HaluEval")
     cases = [_attribution_case(number, row) for number, row in enumerate(claims)]
     return cases + [case for number, row in enumerate(answers) for case in _answer_cases(number, row)]
 
@@ -115,28 +124,36 @@ def _answer_cases(number: int, row: Mapping[str, Any]) -> Iterator[Case]:
 
 
 def measure(
-    explainer: Explainer, cases: Sequence[Case], file: Path, on_progress: OnProgress | None = None
-) -> list[MeasuredCase]:
+    explainer: Explainer,
+    cases: Sequence[Case],
+    file: Path,
+    measure_case: Callable[[Explainer, Case], Measured],
+    on_progress: OnProgress | None = None,
+) -> None:
     """Measure labelled sentences, and add each to a file at once; those that the file has are not measured again.
+
+    They are measured in a fixed random order, so that what a stopped run has measured is a sample.
 
     Args:
         explainer: An explainer of a language model.
         cases: The sentences.
         file: JSON lines, which a stopped run goes on from.
+        measure_case: Measures one of them.
         on_progress: Called after each sentence.
 
     Raises:
         DataError: If another model measured what the file has.
     """
     _check_reader(explainer.language_model, file)
-    measured = {(row.dataset, row.number, row.is_supported): row for row in load_measured(file)}
-    for _, case in with_progress("labelled sentences", cases, on_progress):
-        key = case.dataset, case.number, case.is_supported
-        if key not in measured:
-            measured[key] = measure_case(explainer, case)
+    rows = parsed_rows(file, dict, "not a measured sentence") if file.exists() else []
+    keys = {(row["dataset"], row["number"], row["is_supported"]) for row in rows}
+    order = np.random.default_rng(0).permutation(len(cases)).tolist()
+    for _, place in with_progress("labelled sentences", order, on_progress):
+        case = cases[place]
+        if (case.dataset, case.number, case.is_supported) not in keys:
+            measured = measure_case(explainer, case)
             with file.open("a", encoding="utf-8") as lines:
-                lines.write(_line(measured[key]))
-    return list(measured.values())
+                lines.write(_line(measured))
 
 
 def _check_reader(model: TaskModel, file: Path) -> None:
@@ -148,7 +165,7 @@ def _check_reader(model: TaskModel, file: Path) -> None:
         raise DataError(f"{file}: another model measured these sentences; name another file with --measured")
 
 
-def _line(measured: MeasuredCase) -> str:
+def _line(measured: Measured) -> str:
     """Return what was measured as a line of the file, in four decimals."""
     values = {
         name: round(value, 4) if isinstance(value, float) else value for name, value in measured._asdict().items()
@@ -156,29 +173,47 @@ def _line(measured: MeasuredCase) -> str:
     return json.dumps(values) + "\n"
 
 
-def load_measured(file: Path) -> list[MeasuredCase]:
-    """Read what was measured; nothing of a file that is not there."""
-    return parsed_rows(file, lambda row: MeasuredCase(**row), "not a measured sentence") if file.exists() else []
+def load_measured(file: Path, kind: type[Measured]) -> list[Measured]:
+    """Read what was measured, in the order of the data; nothing of a file that is not there.
+
+    Args:
+        file: The file that `measure` wrote.
+        kind: What its rows are.
+    """
+    rows = parsed_rows(file, lambda row: kind(**row), "not a measured sentence") if file.exists() else []
+    return sorted(rows, key=lambda row: (row.dataset, row.number, not row.is_supported))
+
+
+def verdicts_file(file: Path) -> Path:
+    """Return the file of the verdicts beside a file of measurements."""
+    return file.with_name(f"{file.stem}_verdicts{file.suffix}")
+
+
+def judge_case(explainer: Explainer, case: Case) -> JudgedCase:
+    """Return the verdicts on a claim or an answer, as an answer to its question from its documents."""
+    documents = [shortened(document, case.sentence) for document in case.documents]
+    cited = explainer.cite(case.question, documents, answer=case.sentence, verify=0)
+    judgements = tuple(sentence.judgement for sentence in cited.support)
+    return JudgedCase(case.dataset, case.group, case.number, case.is_supported, judgements)
 
 
 def measure_case(explainer: Explainer, case: Case) -> MeasuredCase:
-    """Measure one labelled sentence, as an answer to its question."""
+    """Return what orders a claim or an answer among others, as an answer to its question from its documents."""
     documents = [shortened(document, case.sentence) for document in case.documents]
     model = explainer.language_model
-    cited = explainer.cite(case.question, documents, answer=case.sentence, verify=0)
-    words = [word for reading in cited.readings for word in reading.words]
+    answered = read_answered(model, case.question, documents, answer=case.sentence)
+    reading = AnswerReading(model, answered.completed)
     (ranked,) = rank_sentences(model, [case.sentence], documents)
     return MeasuredCase(
         dataset=case.dataset,
         group=case.group,
         number=case.number,
         is_supported=case.is_supported,
-        judgements=tuple(sentence.judgement for sentence in cited.support),
         shared=share_of_words(case.sentence, ComparedText("\n".join(documents))),
         shared_in_one=ranked.shared,
-        nats=sum(word.nats for word in words),
-        nats_without=sum(word.nats_without for word in words),
-        tokens=len(explainer.tokenizer(case.sentence, add_special_tokens=False)["input_ids"]),
+        nats=float(reading.nats.sum()),
+        nats_without=float(reading.nats_without.sum()),
+        tokens=len(reading.nats),
         passage_gain=ranked.passage_gain,
     )
 
@@ -258,15 +293,15 @@ def chosen_elsewhere(measured: Sequence[MeasuredCase], seed: int = 0) -> str:
     return f"Measurements chosen on the other parts: AUROC {area}\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def verdict_table(measured: Sequence[MeasuredCase]) -> str:
+def verdict_table(judged: Sequence[JudgedCase]) -> str:
     """Return a Markdown table of the verdicts on the sentences of claims and answers, by data set and label.
 
     Args:
-        measured: Labelled claims and answers with what was measured.
+        judged: Labelled claims and answers with their verdicts.
     """
     rows = []
-    for dataset, label in product(dict.fromkeys(case.dataset for case in measured), (True, False)):
-        cases = [case for case in measured if (case.dataset, case.is_supported) == (dataset, label)]
+    for dataset, label in product(dict.fromkeys(case.dataset for case in judged), (True, False)):
+        cases = [case for case in judged if (case.dataset, case.is_supported) == (dataset, label)]
         counts = Counter(judgement for case in cases for judgement in case.judgements)
         supported = sum(counts[judgement] for judgement in GOOD)
         accused = sum(counts[judgement] for judgement in ACCUSING)
@@ -280,16 +315,16 @@ ACCUSING: tuple[Judgement, ...] = ("partly", "not in the sources", "contradicts"
 """The verdicts against a sentence."""
 
 
-def write_calibration(model: TaskModel, measured: Sequence[MeasuredCase], reader: str, file: Path) -> None:
+def write_calibration(model: TaskModel, measured: Path, reader: str, file: Path) -> None:
     """Fit a model's calibration to AttributionBench, and write it to a file.
 
     Args:
         model: The model that measured the sentences.
-        measured: Labelled sentences with what was measured.
+        measured: The file of what was measured.
         reader: The model's name, for people.
         file: The JSON file.
     """
-    cases = [case for case in measured if case.dataset == "AttributionBench"]
+    cases = [case for case in load_measured(measured, MeasuredCase) if case.dataset == "AttributionBench"]
     supports = np.array([support(case.shared_in_one, case.passage_gain) for case in cases])  # (n,)
     labels = np.array([case.is_supported for case in cases])  # (n,)
     write_json(plain(fit(model, supports, labels, "AttributionBench")._replace(reader=reader)), file)
@@ -381,11 +416,12 @@ def _f1(marked: Array, right: Array, labelled: Array, axis: int = -1) -> Array:
 
 def report(file: Path, data: Path | None) -> str:
     """Return the tables of what was measured, and of WiCE where its claims are at hand."""
-    measured = load_measured(file)
+    measured, judged = load_measured(file, MeasuredCase), load_measured(verdicts_file(file), JudgedCase)
     if not measured:
         raise DataError(f"{file}: nothing was measured; name a model with --model, and its data with --data")
     of_attribution = [case for case in measured if case.dataset == "AttributionBench"]
-    sections = ["Verdicts\n", verdict_table(measured), "Ranking\n", ranking_table(measured)]
+    sections = ["Verdicts\n", verdict_table(judged)] if judged else []
+    sections += ["Ranking\n", ranking_table(measured)]
     if len({case.group for case in of_attribution}) > 1:
         sections += [chosen_elsewhere(of_attribution) + "\n", "Calibration\n", _calibration_table(of_attribution)]
     if data is not None:
