@@ -36,6 +36,7 @@ class _PassKind(NamedTuple):
 
     has_media: bool  # whether pictures or sounds are beside the text
     has_source: bool  # whether an encoder reads a source for a decoder
+    has_arguments: bool  # whether the model is given more than its inputs, such as a cache to fill
 
 
 class FrozenModel:
@@ -109,7 +110,7 @@ class FrozenModel:
             parts = self.model.parts
             recorded_pass = run(
                 copy,
-                batch.inputs,
+                {**batch.inputs, **batch.arguments},
                 record=parts.sites,
                 replace=replaced,
                 instead={} if is_recorded else dict.fromkeys(self.recorded, call_recorded),
@@ -152,7 +153,8 @@ class FrozenModel:
         A short text alone is proved by the very passes that explain it. A lower place has more of the model in the
         graph.
         """
-        kind, lowest = _PassKind(bool(batch.media), batch.has_source), min(set(reading.places) - {MEDIA})
+        kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments))
+        lowest = min(set(reading.places) - {MEDIA})
         if kind in self._proved and self._proved[kind] <= lowest:
             return None
         sample = self._proof_sample(batch)

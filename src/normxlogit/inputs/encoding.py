@@ -285,6 +285,7 @@ class Batch:
         mask: True at real tokens, (B, T).
         indices: Those of the texts in the caller's list.
         beside_text: The names of inputs that are of the whole text, (B, ...), and none of its tokens'.
+        arguments: Further arguments of the model that change no answer, such as a cache that a frozen pass fills.
     """
 
     inputs: dict[str, Tensor]
@@ -292,6 +293,7 @@ class Batch:
     encodings: Sequence[Encoding]
     indices: list[int]
     beside_text: Collection[str] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def along_tokens(self, name: str) -> bool:
         """Return whether an input has a value, or several, for each token, (B, T) or (B, T, ...)."""
@@ -334,7 +336,13 @@ class Batch:
     def rows(self, rows: slice, length: int | None = None) -> "Batch":
         """Return some texts of the batch, padding included, with their first `length` tokens or all."""
         inputs = {name: value[rows] if length is None else value[rows, :length] for name, value in self.inputs.items()}
-        return Batch(inputs, self.mask[rows, :length], self.encodings[rows], self.indices[rows], self.beside_text)
+        return replace(
+            self,
+            inputs=inputs,
+            mask=self.mask[rows, :length],
+            encodings=self.encodings[rows],
+            indices=self.indices[rows],
+        )
 
     @cached_property
     def media(self) -> tuple[EncodedMedium, ...]:

@@ -2,9 +2,9 @@
 
 import copy
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,10 +13,13 @@ from transformers import DynamicCache
 
 from ...copies.memory import reraise_out_of_memory
 from ...leave_out.outcomes import Progress, no_progress
+from ...methods import FrozenGradient
 from ...model.batch_attempts import batch_attempts
-from ...model.task_model import TaskModel
+from ...model.task_model import ForwardPass, TaskModel
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import Ablations, Array, token_log_probabilities
+from ...pipeline.completions.sources import answer_pass
+from ...pipeline.options import Options
 from ...results.units.spans import NamedSpan
 
 PROBED = 4
@@ -24,6 +27,37 @@ PROBED = 4
 
 TOLERANCE = 0.05
 """Most nats by which the log-probability of such a token may differ."""
+
+
+Pass = TypeVar("Pass")
+Result = TypeVar("Result")
+
+
+class KeptStates(DynamicCache):
+    """A cache that keeps the keys and values of one pass, and leaves the pass as it is without a cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states: dict[int, tuple[Tensor, Tensor]] = {}  # keys and values of each layer, (1, heads, T, H / heads)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Keep the keys and values of a layer, and return them."""
+        self.states[layer_idx] = key_states, value_states
+        return key_states, value_states
+
+    def as_cache(self) -> DynamicCache:
+        """Return a cache with the keys and values, of whole layers, also where attention has a window: it can be cut.
+
+        Raises:
+            KeyError: If a layer kept nothing.
+        """
+        cache = DynamicCache()
+        for layer in range(len(self.states)):
+            keys, values = self.states[layer]
+            cache.update(keys.detach(), values.detach(), layer)
+        return cache
 
 
 class CachedText:
@@ -34,19 +68,21 @@ class CachedText:
     Args:
         model: A language model.
         completed: The prompt with its answer.
+        options: The method that explains the answer, whose pass over it serves as the reading; None if none will.
     """
 
-    def __init__(self, model: TaskModel, completed: Completed) -> None:
+    def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
         self.model, self.completed = model, completed
         self.count = len(completed.encoding) - completed.prompt_tokens  # of the answer's tokens, G
         parameters = inspect.signature(type(model.unmodified).forward).parameters
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
         self._cache: Any = None
+        self.run = None if options is None else self._pass_of_method(options)
 
     @cached_property
     def answer_nats(self) -> Array:
         """The log-probability of each token of the answer, (G,), in nats."""
-        return self._nats(self._states[-self.count - 1 : -1], self.completed.generated_ids)
+        return self._nats(self._states[-self.count :], self.completed.generated_ids)
 
     def nats_without(self, remaining_ids: Sequence[int], first: int) -> Array | None:
         """Return the log-probability of each token of the answer after a shorter prompt, (G,).
@@ -59,49 +95,63 @@ class CachedText:
             The log-probabilities; None where the cache does not give those of a whole forward pass.
         """
         start = min(first, len(remaining_ids) - self.count - 1)
-        _ = self._states  # which fill the cache
+        _ = self._states  # whose pass fills the cache
         if self._cache is None or start < 1:
             return None
-        try:
-            with torch.inference_mode():
-                return self._continued(remaining_ids, start)
-        except Exception as error:  # whatever a model with another cache raises
-            reraise_out_of_memory(error)
-            return None
+        with torch.inference_mode():
+            return _or_none(lambda: self._continued(remaining_ids, start))
 
     @cached_property
     def _states(self) -> Tensor:
-        """The hidden states of the whole text, (T, H)."""
+        """The hidden states of the text without its last token, (T - 1, H)."""
+        if self.run is not None:
+            return self.run.hidden[0].detach()
         states: Tensor | None = None
-        for attempt in batch_attempts(self.model, [self.completed.encoding]):  # once more if memory runs out
+        for attempt in batch_attempts(self.model, [self.completed.context]):  # once more if memory runs out
             with attempt, torch.inference_mode():
-                batch = self.model.batch([self.completed.encoding], [0])
+                batch = self.model.batch([self.completed.context], [0])
                 self.model.prepare(batch)
-                hidden = self._filling_cache(batch.inputs)
-                hidden = self.model.states(batch) if hidden is None else hidden  # (1, T, H)
+                hidden = self._filling_cache(partial(self._run, batch.inputs))
+                hidden = self.model.states(batch) if hidden is None else hidden  # (1, T - 1, H)
                 states = hidden[0][batch.mask[0]]
         assert states is not None  # noqa: S101  # an attempt succeeds, or raises
         return states
 
-    def _filling_cache(self, inputs: Mapping[str, Tensor]) -> Tensor | None:
-        """Return the states of the text, (1, T, H), and keep its keys and values; None if the model keeps none."""
-        encoding = self.completed.encoding
-        if encoding.source is not None or encoding.media:
+    def _pass_of_method(self, options: Options) -> ForwardPass | None:
+        """Return the pass over the answer by the frozen gradient, which keeps keys and values; None if it keeps none.
+
+        Args:
+            options: The method.
+        """
+        if not isinstance(options.method, FrozenGradient):
             return None
-        try:
-            cache: Any = DynamicCache()  # of whole layers, also where attention has a window: they can be cut
-            hidden = self._run(inputs, cache)
-            self._cache = cache if cache.get_seq_length() == len(encoding) else None
-        except Exception as error:  # whatever a model with another cache raises
-            reraise_out_of_memory(error)
+        return self._filling_cache(partial(answer_pass, self.model, self.completed, options))
+
+    def _filling_cache(self, read: Callable[[Mapping[str, Any]], Pass | None]) -> Pass | None:
+        """Return a pass over the text, whose keys and values are kept; None if the model keeps none.
+
+        Args:
+            read: Runs the pass, with further arguments of the model.
+        """
+        if self.completed.encoding.source is not None or self.completed.encoding.media:
             return None
-        return hidden
+        kept = KeptStates()
+        result = _or_none(lambda: read(self._cached(kept)))
+        cache = _or_none(kept.as_cache)
+        if cache is None or cache.get_seq_length() != len(self.completed.context):
+            return None
+        self._cache = cache
+        return result
+
+    def _cached(self, cache: DynamicCache) -> dict[str, Any]:
+        """Return the arguments with which the model uses a cache."""
+        return {self._cache_name: cache, "use_cache": True}
 
     def _continued(self, ids: Sequence[int], start: int) -> Array | None:
         """Return the log-probabilities of the answer's tokens, (G,), read from a place on."""
         whole, cache = self.completed.encoding.ids, copy.deepcopy(self._cache)
         probed = whole[start : start + PROBED + 1]
-        cache.crop(start - len(whole))
+        cache.crop(start - len(whole) + 1)
         nats = self._nats(self._after(cache, start, probed[:-1]), probed[1:])
         expected = self._nats(self._states[start : start + len(probed) - 1], probed[1:])
         if np.abs(nats - expected).max(initial=0.0) > TOLERANCE:
@@ -114,14 +164,26 @@ class CachedText:
         """Return the states of tokens, (T, H), after a cache of so many."""
         tokens = torch.tensor([list(ids)], device=self.model.device)
         attended = torch.ones((1, length + len(ids)), dtype=torch.long, device=self.model.device)
-        return self._run({"input_ids": tokens, "attention_mask": attended}, cache)[0]
+        return self._run({"input_ids": tokens, "attention_mask": attended}, self._cached(cache))[0]
 
-    def _run(self, inputs: Mapping[str, Any], cache: Any) -> Tensor:
-        cached: dict[str, Any] = {**inputs, self._cache_name: cache, "use_cache": True}
-        return self.model.run_trunk(cached)
+    def _run(self, inputs: Mapping[str, Any], arguments: Mapping[str, Any]) -> Tensor:
+        return self.model.run_trunk({**inputs, **arguments})
 
     def _nats(self, states: Tensor, ids: Sequence[int]) -> Array:
         return token_log_probabilities(self.model, states, torch.tensor(list(ids), device=states.device))
+
+
+def _or_none(work: Callable[[], Result]) -> Result | None:
+    """Return the result of a call; None where a model with another kind of cache raises an error.
+
+    Args:
+        work: What a model does with a cache.
+    """
+    try:
+        return work()
+    except Exception as error:  # whatever such a model raises
+        reraise_out_of_memory(error)
+        return None
 
 
 class CachedAblations(Ablations):

@@ -82,7 +82,7 @@ def cite_answered(
     """
     update(description="reading the answer")
     completed = _fitting(model, answered, options)
-    reading = AnswerReading(model, completed)
+    reading = AnswerReading(model, completed, options)
     cited = _explained(model, answered, completed, options, reading)
     if not cited.concluding:
         raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
@@ -106,7 +106,7 @@ def _fitting(model: TaskModel, answered: Answered, options: Options) -> Complete
         raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
 
     def score(window: Completed) -> dict[str, float]:
-        cited = _explained(model, answered, window, options, AnswerReading(model, window))
+        cited = _explained(model, answered, window, options, AnswerReading(model, window, options))
         return dict(zip(cited.names, cited.evidence.scores[:, cited.sources].sum(0).tolist(), strict=True))
 
     return read_in_windows(completed, limit, score)
@@ -117,7 +117,9 @@ def _explained(
 ) -> Citations:
     """Return the scores of the sources for each sentence: of its tokens alike, and weighted by their gains."""
     sources, count = completed.named_sources, len(reading.sentences)
-    explained = explain_sources(model, completed, options, sources, "sentence", token_weights=reading.gains())
+    explained = explain_sources(
+        model, completed, options, sources, "sentence", token_weights=reading.gains(), run=reading.text.run
+    )
     return Citations(
         question=answered.question,
         attribution=of_targets(explained, range(count)),

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...leave_out.outcomes import Progress, no_progress
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import Array
 from ...pipeline.completions.sources import sources_and_parts
+from ...pipeline.options import Options
 from ...results.units.spans import answer_parts
 from ...results.units.units import word_groups
 from ..measured import Reading, WordReading
@@ -41,24 +41,26 @@ class AnswerReading:
     Args:
         model: A language model.
         completed: The prompt with the answer; its named sources are the sources.
-        progress: Shows how many texts are read.
+        options: The method that explains the answer, if one will.
     """
 
-    def __init__(self, model: TaskModel, completed: Completed, progress: Progress = no_progress) -> None:
-        self.text, self.sentences = CachedText(model, completed), answer_sentences(completed)
-        self.nats, self.nats_without = self._measured(progress)
+    def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
+        self.sentences = answer_sentences(completed)
+        self.text, self.nats, self.nats_without = self._measured(model, completed, options)
 
     @enough_memory("measure the answer with its sources and without them")
-    def _measured(self, progress: Progress) -> tuple[Array, Array]:
-        """Return the log-probability of each token with the sources and without, (G,) each; NaN where none is left."""
-        sources, _ = sources_and_parts(self.text.completed, self.text.completed.named_sources, None)
-        ablations = CachedAblations(self.text, sources, progress)
+    def _measured(
+        self, model: TaskModel, completed: Completed, options: Options | None
+    ) -> tuple[CachedText, Array, Array]:
+        """Return the text, and the log-probability of each token with the sources and without, (G,); NaN if unknown."""
+        text = CachedText(model, completed, options)
+        sources, _ = sources_and_parts(completed, completed.named_sources, None)
         present = np.array([[True], [False]]).repeat(len(sources), axis=1)  # (2, S)
         try:
-            nats, nats_without = ablations(present)
+            nats, nats_without = CachedAblations(text, sources)(present)
         except InputError:  # the prompt has nothing beside its sources
-            return self.text.answer_nats, np.full(self.text.count, np.nan)
-        return nats, nats_without
+            return text, text.answer_nats, np.full(text.count, np.nan)
+        return text, nats, nats_without
 
     def gains(self) -> Array:
         """Return what the sources gain each token of the answer, and 0 where they lose or that is unknown, (K, G)."""

@@ -1,7 +1,8 @@
 """Explain the tokens of language models' completions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,8 +109,20 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
     return [_in_halves(model, batch[0])]
 
 
-def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int = 1) -> ForwardPass | None:
-    """Return a forward pass over completions, `copies` times each; None where later tokens change earlier answers."""
+def pass_over(
+    model: TaskModel,
+    batch: Sequence[CompletionRequest],
+    copies: int = 1,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> ForwardPass | None:
+    """Return a forward pass over completions, `copies` times each; None where later tokens change earlier answers.
+
+    Args:
+        model: A language model.
+        batch: The completions.
+        copies: How often each of them stands in the pass.
+        arguments: Further arguments of the model, see `Batch`.
+    """
     options, first = batch[0].options, batch[0].context
     method, scores_source = options.method, isinstance(options.method, FrozenGradient)
     if first.media and not (scores_source or method.info.tokenwise):
@@ -124,6 +137,7 @@ def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int 
         )
     encodings = [completion.context for completion in batch for _ in range(copies)]
     contexts = model.batch(encodings, list(range(len(encodings))), encode_sources=not scores_source)
+    contexts = replace(contexts, arguments=arguments)
     run = method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return run

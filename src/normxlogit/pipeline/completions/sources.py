@@ -6,8 +6,9 @@ answers after one prompt the difference is explained; of two single tokens it is
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
-from ...model.task_model import TaskModel, to_host
+from ...model.task_model import ForwardPass, TaskModel, to_host
 from ...results.attribution import Attribution
 from ...results.targets import OutputQuantity, Prediction, Quantity, Target
 from ...results.units.spans import (
@@ -54,6 +55,7 @@ def explain_sources(
     sources: SourceSpec | None,
     parts: PartSpec = None,
     token_weights: Array | None = None,
+    run: ForwardPass | None = None,
 ) -> Attribution:
     """Explain the parts of an answer, None for the whole, by the sources of its prompt, None for its tokens.
 
@@ -69,6 +71,7 @@ def explain_sources(
         parts: The parts of the answer; None for the whole.
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
             K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
+        run: The pass over the answer, if there is one already, see `answer_pass`.
     """
     options = options.for_media(completed.encoding.media) if completed.encoding.media else options
     method = options.method
@@ -109,7 +112,8 @@ def explain_sources(
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
         with attempt:
-            by_token = _token_scores(model, completed, options, part_pieces, token_weights)
+            unused_run, run = run, None  # of which there is one backward pass
+            by_token = _token_scores(model, completed, options, part_pieces, token_weights, unused_run)
     if by_token is not None:
         result = by_token if sources is None else grouped(by_token, sources)
         passes |= {"backward_passes": float(len(by_token.targets))}
@@ -176,19 +180,41 @@ def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
     return weights
 
 
+@torch.inference_mode(False)
+def answer_pass(
+    model: TaskModel, completed: Completed, options: Options, arguments: Mapping[str, Any] = MappingProxyType({})
+) -> ForwardPass | None:
+    """Return the pass over an answer from which `explain_sources` backpropagates; None if there is no such pass.
+
+    Args:
+        model: A language model.
+        completed: The prompt with the answer.
+        options: The method.
+        arguments: Further arguments of the model, see `Batch`.
+    """
+    if options.method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
+        return None
+    is_frozen = isinstance(options.method, FrozenGradient)
+    if completed.context.source is not None and not is_frozen:  # would not reach the encoder
+        return None
+    request = CompletionRequest(completed, options, completed.generated_ids, None)
+    return pass_over(model, [request], arguments=arguments)
+
+
 def _token_scores(
-    model: TaskModel, completed: Completed, options: Options, parts: list[NamedSpan], token_weights: Array | None
+    model: TaskModel,
+    completed: Completed,
+    options: Options,
+    parts: list[NamedSpan],
+    token_weights: Array | None,
+    run: ForwardPass | None,
 ) -> Attribution | None:
     """Score the tokens for each part of an answer by one backward pass from the sum of the part's tokens.
 
-    The weights are those of `explain_sources`. None if the method or the model has no such pass.
+    The weights and the pass are those of `explain_sources`. None if the method or the model has no such pass.
     """
     method, start, weights = options.method, completed.prompt_tokens, part_weights(completed, parts)
-    if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
-        return None
-    if completed.context.source is not None and not isinstance(method, FrozenGradient):  # would not reach the encoder
-        return None
-    run = pass_over(model, [CompletionRequest(completed, options, completed.generated_ids, None)])
+    run = answer_pass(model, completed, options) if run is None else run
     if run is None:
         return None
     if token_weights is not None:
