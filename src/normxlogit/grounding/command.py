@@ -75,6 +75,9 @@ def cite(
             help="A classifier of pairs of texts with a label entailment: a second opinion.",
         ),
     ] = None,
+    rank: Annotated[
+        bool, typer.Option(rich_help_panel=MORE, help="Order the sentences as well, the most doubtful first.")
+    ] = False,
     verbose: Annotated[
         bool, typer.Option(rich_help_panel=MORE, help="Print the figures behind the verdicts, too.")
     ] = False,
@@ -108,7 +111,7 @@ def cite(
         if answer == "-" and "-" in (documents or ["-"]):
             raise InputError("standard input can be the documents or the answer; give a file for the other")
         texts = _documents(documents or ["-"], output)
-    keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
+    keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method, "rank": rank}
     keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources, "answer": _written_answer(answer)}
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)

@@ -11,6 +11,7 @@ from ..render.describe import removals_table
 from ..render.reasoning import ways_of
 from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
+from ..results.verification import likelihood_text
 from .comparing import Places
 from .result import MEDIA, Citations
 from .support import Source
@@ -43,6 +44,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
         *ways_of(a, links.data["shares"]),
         _verdict_table(cited),
         *_comparison_table(cited),
+        *_ranking_table(cited),
         *removals_table(cited.verified if has_larger else None),
         *_source_tables(cited),
         Legend(SHARE.format("a"), styles=[underlined] if is_underlined else []),
@@ -72,6 +74,20 @@ def _comparison_table(cited: Citations) -> list[Table]:
     columns = [Column("sentence"), Column("source")]
     caption = "Beside the source that it is compared with; *in stars*: words that the other does not have"
     return [Table(columns, rows, caption, stacked=True)] if rows else []
+
+
+def _ranking_table(cited: Citations) -> list[Table]:
+    """Return the sentences in the order of their doubt, with what orders them; none if they were not ranked."""
+    rows = []
+    for sentence in cited.most_doubtful:
+        ranked = cited.ranking[sentence]
+        figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain)]
+        figures += [] if ranked.probability is None else [f"{ranked.probability:.0%}"]
+        rows.append([cell(cited.sentences[sentence]), *map(cell, figures)])
+    names = ["sentence", "words in one source", "makes a passage, per token"]
+    names += ["probability of support"] if cited.ranking and cited.ranking[0].probability is not None else []
+    caption = "The most doubtful sentence first: few of its words stand in one source, and no passage follows from it"
+    return [Table([Column(name) for name in names], rows, caption, stacked=True)] if rows else []
 
 
 def _marked_words(text: str, span: tuple[int, int], marked: Places) -> tuple[Piece, ...]:

@@ -18,7 +18,7 @@ from ..results.units.units import APART, Units
 from ..results.verification import Verification
 from .columns import COLUMNS, citation_row
 from .facts import Facts
-from .measured import Reading
+from .measured import RankedSentence, Reading
 from .support import AnswerWord, Source, Support
 from .verdicts import GOOD, Origin, summary_line
 
@@ -49,6 +49,7 @@ class Citations(Record):
         facts: What each sentence has in common with its sources.
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
         support: What is said of each sentence; see docs/grounding.md.
+        ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
     """
 
     kind: ClassVar = "citations"
@@ -62,6 +63,7 @@ class Citations(Record):
     facts: tuple[Facts, ...] = ()
     readings: tuple[Reading, ...] = ()
     support: tuple[Support, ...] = ()
+    ranking: tuple[RankedSentence, ...] = ()
 
     @property
     def scored(self) -> Attribution:
@@ -203,6 +205,11 @@ class Citations(Record):
         return summary_line((sentence.judgement for sentence in self.support), self.origin)
 
     @property
+    def most_doubtful(self) -> list[int]:
+        """The indices of the sentences, the most doubtful first; empty if they were not ranked."""
+        return sorted(range(len(self.ranking)), key=lambda sentence: self.ranking[sentence].support)
+
+    @property
     def words(self) -> list[AnswerWord]:
         """The words of the answer, a table of columns; empty if they were not measured."""
         words = []
@@ -308,6 +315,7 @@ class Citations(Record):
         require(sentences > 0, "attribution: an answer that is all reasoning")
         require(len(self.support) == len(self.facts) == sentences, "support: not one for each sentence")
         require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
+        require(len(self.ranking) in (0, sentences), "ranking: not one for each sentence")
         fits = all(self._fits(support, len(sources)) for support in self.support)
         require(fits, "support: a source that is not there")
         spans = [(word.start, word.end) for reading in self.readings for word in reading.words]

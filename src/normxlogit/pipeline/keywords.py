@@ -161,6 +161,11 @@ class Cite(TypedDict, total=False):
         "A second opinion: a `normxlogit.grounding.Checker`, or an explainer or a pipeline of a model whose labels say "
         "what they mean (entailment, supported, consistent, ...).",
     ]
+    rank: Annotated[
+        bool,
+        "Whether to order the sentences as well, the most doubtful first: see `Citations.ranking`. The model reads a "
+        "passage of the documents after each sentence, about four prompts' worth of tokens for ten sentences.",
+    ]
     progress: Annotated[
         bool | None, "Whether to show progress on standard error; by default after a second, in a log after ten."
     ]

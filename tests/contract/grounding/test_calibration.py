@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from normxlogit import Attributions, DataError, Explainer
+from normxlogit.grounding import Citations
 from tests import tiny
 from tests.commands import run
+from tests.contract.compare import comes_back, refused
 
 pytest.importorskip("normxlogit.evaluation", reason="what a calibration is worth is measured by the wing `evaluation`")
 
@@ -80,3 +83,42 @@ def test_without_a_cache_nothing_is_kept_and_the_variable_is_named(folder, capsy
     code, _, err = run(capsys, "calibrate", "pairs.jsonl", "--model", "model")
     assert code == 2
     assert "NORMXLOGIT_CACHE" in err
+
+
+DOCUMENTS = {"cat.txt": "the cat was here and never there .", "mat.txt": "a movie is good ."}
+ANSWER = "Mat mat maybe awful. The cat was here."
+
+
+def cited(folder, **options):
+    return Explainer.from_pretrained(str(folder / "model")).cite("who ?", DOCUMENTS, answer=ANSWER, verify=0, **options)
+
+
+def test_the_most_doubtful_sentence_comes_first_without_a_probability_that_nobody_measured(folder, tmp_path):
+    plain, ranked = cited(folder), cited(folder, rank=True)
+    assert plain.ranking == ()
+    assert plain.most_doubtful == []
+    assert ranked.support == plain.support
+    assert ranked.most_doubtful == [0, 1]
+    assert [sentence.shared for sentence in ranked.ranking] == [0.0, 1.0]
+    assert all(sentence.probability is None for sentence in ranked.ranking)
+    assert "probability" not in str(ranked)
+    for drawn in (str(ranked), ranked.to_html()):
+        assert "most doubtful" in drawn
+    assert "most doubtful" not in str(plain)
+    assert len(ranked.to_dict()["ranking"]) == 2
+    comes_back(Attributions([ranked, ranked]), tmp_path)
+    refused(DataError, "ranking", lambda: Citations.from_dict({**ranked.to_dict(), "ranking": [{}]}))
+
+
+def test_a_calibrated_model_has_probabilities_that_rise_with_the_support(folder, capsys):
+    write_pairs(folder, labelled_lines(20))
+    assert run(capsys, "calibrate", "pairs.jsonl", "--model", "model")[0] == 0
+    doubtful, sure = cited(folder, rank=True).ranking
+    assert 0 < doubtful.probability < sure.probability < 1
+    (folder / "answer.txt").write_text(ANSWER, encoding="utf-8")
+    (folder / "cat.txt").write_text(DOCUMENTS["cat.txt"], encoding="utf-8")
+    command = ("cite", "cat.txt", "--question", "who ?", "--answer", "answer.txt", "--model", "model", "--verify", "0")
+    code, out, _ = run(capsys, *command, "--rank")
+    assert code == 0
+    assert "probability of support" in out
+    assert "probability of support" not in run(capsys, *command)[1]

@@ -53,6 +53,7 @@ def test_pictures_of_a_conversation_are_sources_of_its_answer(name):
     messages = conversation(first, second)
     cited = explainer(name).cite(messages=messages, answer="the tree .", verify=99)
     assert cited.names == ("user:1", "user:2", "assistant:1", "picture 1", "picture 2")
+    refused(InputError, "rank=", lambda: explainer(name).cite(messages=messages, answer="the tree .", rank=True))
     assert cited.documents == ("user", "user", "assistant", "picture 1", "picture 2")
     assert [message.role for message in cited.messages] == ["user", "picture", "assistant", "picture", "user"]
     check_losses(name, cited, conversation, {"picture 1": first, "picture 2": second})

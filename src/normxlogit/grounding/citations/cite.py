@@ -20,6 +20,7 @@ from ...results.attribution import Attribution
 from ..checkers import Checker, checker_of
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
+from .ranked import with_ranking
 from .reading import AnswerReading, answer_sentences
 from .removals import VERIFIED_AT_ONCE, tested
 from .supporting import SourceTexts, with_support
@@ -42,6 +43,7 @@ def cite(
     method: Method,
     verify: Verify = 0,
     checker: Any = None,
+    rank: bool = False,
     progress: bool | None = None,
     **arguments: Any,
 ) -> Citations:
@@ -54,6 +56,7 @@ def cite(
         method: What scores the sources.
         verify: Which sources are left out.
         checker: A second opinion.
+        rank: Whether to order the sentences, the most doubtful first.
         progress: Whether to show it, see `progress_bar`.
         **arguments: Other arguments of `Explainer.cite`.
     """
@@ -61,7 +64,13 @@ def cite(
     options = Options(method=method, verify=verify)
     with progress_bar(None, progress, "answering") as update:
         answered = read_answered(model, question, documents, **arguments)
-        return cite_answered(model, answered, options, checking, update)
+        if rank and answered.completed.encoding.media:
+            raise InputError("rank= orders sentences by the words of their sources, and pictures and sounds have none")
+        cited = cite_answered(model, answered, options, checking, update)
+        if not rank:
+            return cited
+        update(description="ordering the sentences")
+        return with_ranking(model, cited)
 
 
 def cite_answered(

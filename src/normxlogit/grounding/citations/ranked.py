@@ -1,13 +1,15 @@
 """The sentences of an answer with what orders them, measured by one model."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...model.task_model import TaskModel
 from ...text.boundaries import sentence_spans
-from ..calibration import Calibration
+from ..calibration import Calibration, calibration_for
 from ..facts import ComparedText
 from ..measured import RankedSentence
 from ..ranking import share_in_one
+from ..result import Citations
 from .passages import passage_gains
 
 
@@ -30,3 +32,23 @@ def rank_sentences(
             measured = measured._replace(probability=calibration.probability(measured.support))
         ranked.append(measured)
     return tuple(ranked)
+
+
+def with_ranking(model: TaskModel, cited: Citations) -> Citations:
+    """Return an answer with what orders its sentences; with probabilities where the model was calibrated.
+
+    Args:
+        model: The model that read the answer.
+        cited: The answer.
+    """
+    sentences = [sentence.strip() for sentence in cited.sentences]
+    ranking = rank_sentences(model, sentences, _document_texts(cited), calibration_for(model))
+    return replace(cited, ranking=ranking)
+
+
+def _document_texts(cited: Citations) -> list[str]:
+    """Return the text of each document, or of each message, from its first source to its last one."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for document, span in zip(cited.documents, cited.spans, strict=True):
+        spans.setdefault(document, []).append(span)
+    return [cited.text[min(of_document)[0] : max(of_document)[1]] for of_document in spans.values()]
