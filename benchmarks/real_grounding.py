@@ -33,14 +33,15 @@ from normxlogit.grounding.citations.ranked import rank_sentences
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
 from normxlogit.grounding.facts import ComparedText, all_words, stated_spans
-from normxlogit.grounding.phrases import in_phrases
-from normxlogit.grounding.ranking import share_of_words, support
+from normxlogit.grounding.ranking import missing_names, share_of_words, support
 from normxlogit.grounding.verdicts import GOOD, Judgement
 from normxlogit.long_runs.model_identity import identity_of
 from normxlogit.model.task_model import TaskModel
 from normxlogit.results.storage.files import write_json, write_text
 from normxlogit.results.storage.schema import plain
 from normxlogit.text.boundaries import sentence_spans
+
+from .marked_phrases import in_phrases
 
 Array = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
@@ -77,6 +78,7 @@ class MeasuredCase(NamedTuple):
     nats_without: float  # and without
     tokens: int
     passage_gain: float  # how much likelier it makes a passage, in nats a token
+    missing: int  # how many of its numbers and names stand neither in the documents nor in the question
 
 
 class JudgedCase(NamedTuple):
@@ -203,7 +205,8 @@ def measure_case(explainer: Explainer, case: Case) -> MeasuredCase:
     model = explainer.language_model
     answered = read_answered(model, case.question, documents, answer=case.sentence)
     reading = AnswerReading(model, answered.completed)
-    (ranked,) = rank_sentences(model, [case.sentence], documents)
+    missing = missing_names(case.sentence, ComparedText("\n".join([*documents, case.question])))
+    (ranked,) = rank_sentences(model, [case.sentence], documents, [missing])
     return MeasuredCase(
         dataset=case.dataset,
         group=case.group,
@@ -215,6 +218,7 @@ def measure_case(explainer: Explainer, case: Case) -> MeasuredCase:
         nats_without=float(reading.nats_without.sum()),
         tokens=len(reading.nats),
         passage_gain=ranked.passage_gain,
+        missing=missing,
     )
 
 
@@ -240,10 +244,11 @@ MEASUREMENTS: Mapping[str, Callable[[MeasuredCase], float]] = {
     "uncertainty coefficient 1 - D / N": lambda case: 1 - case.nats / case.nats_without,
     "words in one sentence": lambda case: case.shared_in_one,
     "how much likelier it makes a passage": lambda case: case.passage_gain,
+    "no number and no name that stands nowhere": lambda case: -float(case.missing > 0),
 }
 """What sentences can be ordered by; the first three are the baselines."""
 
-SUPPORT = "**support**: the words, and half of the passage"
+SUPPORT = "**support**: the words, half of the passage, less a half for missing numbers and names"
 
 
 def ranking_table(measured: Sequence[MeasuredCase], seed: int = 0) -> str:
@@ -260,7 +265,7 @@ def ranking_table(measured: Sequence[MeasuredCase], seed: int = 0) -> str:
     labels = np.array([case.is_supported for case in measured])  # (n,)
     groups = {name: places for name, places in groups.items() if len(set(labels[places])) == 2}
     values = {name: np.array([value(case) for case in measured]) for name, value in MEASUREMENTS.items()}
-    values[SUPPORT] = np.array([support(case.shared_in_one, case.passage_gain) for case in measured])
+    values[SUPPORT] = np.array([support(case.shared_in_one, case.passage_gain, case.missing) for case in measured])
     rows = [
         [name, *(interval_text(_auroc_interval(scores[places], labels[places], seed)) for places in groups.values())]
         for name, scores in values.items()
@@ -325,7 +330,7 @@ def write_calibration(model: TaskModel, measured: Path, reader: str, file: Path)
         file: The JSON file.
     """
     cases = [case for case in load_measured(measured, MeasuredCase) if case.dataset == "AttributionBench"]
-    supports = np.array([support(case.shared_in_one, case.passage_gain) for case in cases])  # (n,)
+    supports = np.array([support(case.shared_in_one, case.passage_gain, case.missing) for case in cases])  # (n,)
     labels = np.array([case.is_supported for case in cases])  # (n,)
     write_json(plain(fit(model, supports, labels, "AttributionBench")._replace(reader=reader)), file)
 
@@ -431,6 +436,6 @@ def report(file: Path, data: Path | None) -> str:
 
 def _calibration_table(cases: Sequence[MeasuredCase]) -> str:
     """Return how well probabilities agree with labels, each part's by a curve that was fitted to the others."""
-    supports = np.array([support(case.shared_in_one, case.passage_gain) for case in cases])  # (n,)
+    supports = np.array([support(case.shared_in_one, case.passage_gain, case.missing) for case in cases])  # (n,)
     labels = np.array([case.is_supported for case in cases])  # (n,)
     return calibration_table(supports, labels, [case.group for case in cases])

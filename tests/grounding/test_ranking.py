@@ -3,8 +3,7 @@
 import pytest
 
 from normxlogit.grounding.facts import ComparedText
-from normxlogit.grounding.phrases import in_phrases
-from normxlogit.grounding.ranking import share_in_one, share_of_words
+from normxlogit.grounding.ranking import missing_names, share_in_one, share_of_words, support
 
 SOURCES = [ComparedText("Ada built the pool. It opened in 1994.")]
 SENTENCES = ["Ada built the pool.", "It opened in 1994.", "The pool was opened again in May 2016 by Grace."]
@@ -38,25 +37,10 @@ def test_no_words_and_no_sources_share_nothing():
     assert in_one("Grace built it.", []) == 0
 
 
-def test_a_phrase_has_the_short_words_before_what_is_missing():
-    words = ["It", "was", "built", "in", "the", "century", ",", "by", "Ada"]
-    missing = [word == "century" for word in words]
-    assert [word for word, is_in in zip(words, in_phrases(words, missing), strict=True) if is_in] == [
-        "in",
-        "the",
-        "century",
-    ]
+def test_numbers_and_names_that_stand_nowhere_are_counted():
+    assert missing_names("In 1994 the pool of Ada was built by Grace for 200 euros.", SOURCES[0]) == 2
+    assert missing_names("It was never built again.", SOURCES[0]) == 0
 
 
-def test_missing_words_close_together_are_one_phrase_and_others_are_not():
-    words = ["New", "South", "Wales", ",", "Australia", "has", "many", "pools", "and", "cafes"]
-    missing = [word in ("New", "Australia", "cafes") for word in words]
-    assert sum(in_phrases(words, missing)[:5]) == 2  # three words lie between
-    missing[1] = True
-    assert all(in_phrases(words, missing)[:5])
-    assert not in_phrases(words, missing)[6]
-
-
-def test_without_missing_words_there_is_no_phrase():
-    assert not any(in_phrases(["It", "is"], [False, False]))
-    assert in_phrases([], []) == []
+def test_a_missing_number_or_name_makes_a_sentence_more_doubtful_and_a_passage_less():
+    assert support(0.8, 1.0, 1) == support(0.8, 1.0, 3) < support(0.8, 0.0, 0) < support(0.8, 1.0, 0)

@@ -81,12 +81,13 @@ def _ranking_table(cited: Citations) -> list[Table]:
     rows = []
     for sentence in cited.most_doubtful:
         ranked = cited.ranking[sentence]
-        figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain)]
+        figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain), str(ranked.missing)]
         figures += [] if ranked.probability is None else [f"{ranked.probability:.0%}"]
         rows.append([cell(cited.sentences[sentence]), *map(cell, figures)])
-    names = ["sentence", "words in one source", "makes a passage, per token"]
+    missing = f"numbers and names in {_nowhere(cited)}"
+    names = ["sentence", "words in one source", "makes a passage, per token", missing]
     names += ["probability of support"] if cited.ranking and cited.ranking[0].probability is not None else []
-    caption = "The most doubtful sentence first: few of its words stand in one source, and no passage follows from it"
+    caption = "In the order of support, the least first"
     return [Table([Column(name) for name in names], rows, caption, stacked=True)] if rows else []
 
 

@@ -75,14 +75,16 @@ class RankedSentence(NamedTuple):
     Attributes:
         shared: The share of its words that stand in one sentence of the sources.
         passage_gain: How much likelier it makes the passage of the sources that has most of its words, in nats a token.
+        missing: How many of its numbers and names stand nowhere in the prompt.
         probability: That the sources support it, where the model was calibrated; None otherwise.
     """
 
     shared: Number
     passage_gain: Number
+    missing: Index
     probability: Number | None = None
 
     @property
     def support(self) -> float:
         """The number that orders sentences: the lower, the more doubtful."""
-        return support(self.shared, self.passage_gain)
+        return support(self.shared, self.passage_gain, self.missing)

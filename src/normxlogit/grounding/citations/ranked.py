@@ -14,7 +14,11 @@ from .passages import passage_gains
 
 
 def rank_sentences(
-    model: TaskModel, sentences: Sequence[str], sources: Sequence[str], calibration: Calibration | None = None
+    model: TaskModel,
+    sentences: Sequence[str],
+    sources: Sequence[str],
+    missing: Sequence[int],
+    calibration: Calibration | None = None,
 ) -> tuple[RankedSentence, ...]:
     """Measure what orders the sentences of an answer: the lower the support, the more doubtful.
 
@@ -22,12 +26,14 @@ def rank_sentences(
         model: A language model.
         sentences: The sentences, of one answer or of several about the same sources.
         sources: The texts of the sources, such as whole documents.
+        missing: How many numbers and names of each sentence stand nowhere.
         calibration: The model's, see `calibration_for`; None for no probabilities.
     """
     source_sentences = [ComparedText(text[start:end]) for text in sources for start, end in sentence_spans(text)]
     ranked = list[RankedSentence]()
-    for sentence, gain in zip(sentences, passage_gains(model, sentences, sources), strict=True):
-        measured = RankedSentence(share_in_one(sentence, source_sentences), gain)
+    gains = passage_gains(model, sentences, sources)
+    for sentence, gain, count in zip(sentences, gains, missing, strict=True):
+        measured = RankedSentence(share_in_one(sentence, source_sentences), gain, count)
         if calibration is not None:
             measured = measured._replace(probability=calibration.probability(measured.support))
         ranked.append(measured)
@@ -42,7 +48,8 @@ def with_ranking(model: TaskModel, cited: Citations) -> Citations:
         cited: The answer.
     """
     sentences = [sentence.strip() for sentence in cited.sentences]
-    ranking = rank_sentences(model, sentences, _document_texts(cited), calibration_for(model))
+    missing = [sum(word.kind != "word" for word in facts.missing) for facts in cited.facts]
+    ranking = rank_sentences(model, sentences, _document_texts(cited), missing, calibration_for(model))
     return replace(cited, ranking=ranking)
 
 

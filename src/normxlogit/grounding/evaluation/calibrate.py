@@ -17,8 +17,8 @@ def calibrate(
         Path,
         typer.Argument(
             metavar="PAIRS",
-            help='JSON lines with "documents" (a text, several, or texts by name), "sentence" and "supported" (true or '
-            "false), 20 of each label or more.",
+            help='JSON lines with "documents" (a text, several, or texts by name), "sentence", "supported" (true or '
+            'false), 20 of each label or more, and maybe the "question".',
         ),
     ],
     model: options.LanguageModel = "",

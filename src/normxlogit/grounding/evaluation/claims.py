@@ -12,6 +12,8 @@ from ...evaluation.runs import OnProgress, with_progress
 from ...model.task_model import TaskModel
 from ..citations.ranked import rank_sentences
 from ..documents.documents import read_documents
+from ..facts import ComparedText
+from ..ranking import missing_names
 
 
 class Claim(NamedTuple):
@@ -20,14 +22,15 @@ class Claim(NamedTuple):
     documents: tuple[str, ...]  # their texts
     sentence: str
     is_supported: bool
+    question: str = ""
 
 
 def load_claims(path: str | Path) -> list[Claim]:
     """Read labelled sentences from JSON lines.
 
     Args:
-        path: A file whose lines have "documents" (a text, several, or texts by name), "sentence" and "supported" (true
-            or false).
+        path: A file whose lines have "documents" (a text, several, or texts by name), "sentence", "supported" (true
+            or false), and maybe the "question".
 
     Raises:
         DataError: If a line holds something else, or there is none.
@@ -42,7 +45,7 @@ def _claim(row: Mapping[str, Any]) -> Claim:
     if not isinstance(sentence, str) or not sentence.strip():
         raise ValueError('"sentence" is a text')
     documents, _ = read_documents(row["documents"])
-    return Claim(tuple(documents.values()), sentence, label)
+    return Claim(tuple(documents.values()), sentence, label, str(row.get("question", "")))
 
 
 def supports_of(
@@ -51,5 +54,7 @@ def supports_of(
     """Return the support of each labelled sentence, (n,)."""
     supports = list[float]()
     for _, claim in with_progress("labelled sentences", claims, on_progress):
-        supports += [ranked.support for ranked in rank_sentences(model, [claim.sentence], claim.documents)]
+        missing = missing_names(claim.sentence, ComparedText("\n".join([*claim.documents, claim.question])))
+        (ranked,) = rank_sentences(model, [claim.sentence], claim.documents, [missing])
+        supports.append(ranked.support)
     return np.array(supports)
