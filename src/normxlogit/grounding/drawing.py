@@ -87,7 +87,7 @@ def _ranking_table(cited: Citations) -> list[Table]:
     missing = f"numbers and names in {_nowhere(cited)}"
     names = ["sentence", "words in one source", "makes a passage, per token", missing]
     names += ["probability of support"] if cited.ranking and cited.ranking[0].probability is not None else []
-    caption = "In the order of support, the least first"
+    caption = "The most doubtful sentence first: the one with the least support"
     return [Table([Column(name) for name in names], rows, caption, stacked=True)] if rows else []
 
 
