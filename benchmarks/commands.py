@@ -579,8 +579,6 @@ def labels_of_others(
     """Measure how well an answer's sentences are ordered, and unsupported words marked, by labels of others."""
     if model is not None and data is None:
         raise InputError("--model measures the sentences of --data")
-    if model is not None and measured == real_grounding.MEASURED:
-        raise InputError("name a file for what --model measures with --measured")
     if model is None and calibration is not None:
         raise InputError("--calibration is of a model: name it with --model")
     with quiet():
