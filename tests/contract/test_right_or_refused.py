@@ -175,3 +175,16 @@ def test_a_model_that_draws_its_answer_is_refused():
     model.classifier.register_forward_hook(lambda _, __, output: output + torch.rand_like(output))
     with pytest.raises((HeadMismatchError, UnsupportedModelError)):
         Explainer(model, tiny.tokenizer_for("bert"))(TEXT)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM")])
+def test_a_model_that_answers_otherwise_with_gradients_is_refused_where_they_are_taken(family, kind):
+    """As modules do that are trained with one function and used with another; without gradients all is right."""
+    model, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
+    expected = Explainer(model, tokenizer)(TEXT, method="normxlogit").scores
+    layer = next(module for path, module in model.named_modules() if path.endswith(("layer.1", "h.1")))
+    layer.register_forward_pre_hook(lambda _, args: (args[0] * (1.5 if torch.is_grad_enabled() else 1.0), *args[1:]))
+    explainer = Explainer(model, tokenizer)
+    close(explainer(TEXT, method="normxlogit").scores, expected)
+    message = "gives another answer than the model"
+    refused(UnsupportedModelError, message, lambda: explainer(TEXT, method="frozen-gradient"))
