@@ -124,6 +124,29 @@ def test_code_of_a_repository_runs_only_when_asked_by_name(folder, tmp_path, kin
     assert ran.exists()
 
 
+def test_a_class_of_the_repositorys_own_is_explained_as_it_answers(folder):
+    (folder / "own.py").write_text(
+        "import torch\n"
+        "from transformers import BertConfig, BertModel, PreTrainedModel\n"
+        "class Config(BertConfig): model_type = 'of-the-repository'\n"
+        "class Model(PreTrainedModel):\n"
+        "    config_class = Config\n"
+        "    def __init__(self, config):\n"
+        "        super().__init__(config)\n"
+        "        self.bert, self.classifier = BertModel(config), torch.nn.Linear(config.hidden_size, 2)\n"
+        "        self.post_init()\n"
+        "    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, **_):\n"
+        "        output = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)\n"
+        "        return {'logits': self.classifier(output.pooler_output)}\n"
+    )
+    classes = {"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"}
+    configure(folder, model_type="of-the-repository", auto_map=classes, architectures=["Model"])
+    own = Explainer.from_pretrained(folder, trust_remote_code=True)
+    expected = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(TEXT, method="frozen-gradient:read_at=0")
+    close(own(TEXT, method="frozen-gradient:read_at=0").scores, expected.scores)
+    close(own(TEXT).prediction.value, expected.prediction.value)
+
+
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
 @pytest.mark.parametrize("first", [True, False])
 def test_nan_is_an_error_that_says_where_it_began(family, kind, first):

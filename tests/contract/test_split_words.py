@@ -122,6 +122,16 @@ def test_every_words_label_is_a_target_of_one_result(tagger):
         assert total(every[k]) == pytest.approx(float(logits[one.target.position].max()), abs=1e-4)
 
 
+def test_of_token_ids_every_token_of_the_text_is_a_target(tagger):
+    """They have no characters, and so no words."""
+    ids = tagger.tokenizer(" ".join(WORDS), return_tensors="pt")["input_ids"]
+    (every,) = tagger(ids, position=ALL)
+    places = [place for place, special in enumerate(every.special_tokens_mask) if not special]
+    assert [target.position for target in every.targets] == places
+    logits = tiny.logits_of(tagger.model, every.token_ids)
+    assert [target.id for target in every.targets] == logits[places].argmax(-1).tolist()
+
+
 def test_every_mask_is_a_target(explainer):
     masked = tiny.explainer("bert", "MaskedLM")
     every = masked("the [MASK] is [MASK]", position=ALL)
