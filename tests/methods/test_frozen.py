@@ -62,6 +62,17 @@ def test_the_default_is_the_mean_over_the_first_half_of_any_number_of_layers(cou
     np.testing.assert_allclose(e(TEXT, method="frozen-gradient:read_at=middle").scores, middle, **CLOSE)
 
 
+@pytest.mark.parametrize("family", ["bert", "llama"])
+@pytest.mark.parametrize("point", [0.3, 0.9])
+def test_a_point_on_the_path_is_a_text_whose_word_embeddings_are_as_much_smaller(family, point):
+    at_point = explainer(family)(TEXT, target=0, method=f"frozen-gradient:read_at=0,point={point}").scores
+    smaller = explainer(family)
+    with torch.no_grad():
+        smaller.model.get_input_embeddings().weight.mul_(point)
+    scores = smaller(TEXT, target=0, method="frozen-gradient:read_at=0").scores
+    np.testing.assert_allclose(point * at_point, scores, **CLOSE)
+
+
 @pytest.mark.parametrize("settings", ["", "baseline=pad", "baseline=mask,point=0.5", "point=0.3"])
 def test_a_linear_model_gives_its_own_shares_from_every_point(settings):
     model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")
