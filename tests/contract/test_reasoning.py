@@ -98,6 +98,8 @@ def test_a_page_shows_the_ways_from_the_answer_through_its_reasoning_to_the_prom
     places = {f"S{number}": unit for number, unit in enumerate(a.units.sources, 1)}
     places |= {f"R{number}": len(a.units) - 4 + number for number in (1, 2)}  # the answer's last part is the last unit
     page = a.to_html()
+    written = re.findall(r'data-part="(\d)"[^>]*>([^<]*)<', page)
+    assert {("1", "The plot was never bad. &lt;/think&gt;"), ("2", "So it was good")} <= {*written}
     boxes = dict(re.findall(r'data-box="(\w+)" data-ways="([^"]*)"', page))
     ways = {label: re.findall(r"(\w+) ([\d.]+)", drawn) for label, drawn in boxes.items()}
     for part, label in enumerate(("R1", "R2", "A3")):

@@ -52,6 +52,12 @@ def test_a_weight_that_is_not_in_the_file_would_be_random(folder, part):
     assert len(Explainer.from_pretrained(folder, allow_missing_weights=True)("the cat sat").units) == 5
 
 
+def test_the_pooler_of_a_classifier_is_a_weight_as_others_are(tmp_path):
+    folder = tiny.save(tmp_path / "model", "deberta-v2")
+    keep_weights(folder, lambda name: "pooler" not in name)
+    refuse(folder, "lacks pooler.dense.bias, pooler.dense.weight: ")
+
+
 def test_a_configuration_of_a_larger_model_has_no_weights_here(folder):
     configure(folder, architectures=["RobertaForMaskedLM"])
     refuse(folder, r"as a BertForMaskedLM lacks cls.predictions")

@@ -150,6 +150,25 @@ def test_scores_of_the_tokens_that_stand_for_media_go_to_their_places():
     assert split_media_scores(prompt(), scores) == (scores, [])
 
 
+class Frames:
+    """A sound that an encoder reads beside the tokens."""
+
+    def medium(self, frames):
+        """Return a strip with a cell for each frame."""
+        every = np.arange(frames)
+        spread = ScoreSpread(cells(frames), every, every, np.ones(frames))
+        return EncodedMedium("strip", "sound", (), None, spread, (float(frames),), {"length": float(frames)})
+
+
+def test_the_frames_of_an_encoder_come_before_the_tokens():
+    values = torch.arange(1.0, 10.0)[None, None]  # (1, 1, 3 + 6)
+    context = replace(prompt(), signal=Frames())
+    of_text, placed = split_media_scores(context, Scores(values, bias=torch.ones(1, 1)))
+    assert of_text.values[0, 0].tolist() == [4, 5, 6, 7, 8, 9]
+    assert placed[0].scores[0, 0].tolist() == [1, 2, 3]
+    assert of_text.bias.tolist() == [[1.0]]
+
+
 def test_scores_without_a_place_are_refused():
     unknown = replace(encoded("first", (1, 2), 4), by_token=None)
     with pytest.raises(UnsupportedModelError, match="which part of first a score belongs to"):
