@@ -149,6 +149,12 @@ def test_time_before_texts(answer, ids_turned):
     np.testing.assert_allclose(norms, module.words(ids[0]).norm(dim=-1).detach(), atol=1e-5)
 
 
+@pytest.mark.parametrize("given", [transformers.BertTokenizer, "bert-base-uncased", {"vocab": {}}], ids=str)
+def test_a_tokenizer_that_was_not_loaded_is_refused(given):
+    message = "tokenizer must be one that was loaded"
+    refused(InputError, message, lambda: Explainer(tiny.model("bert"), given))
+
+
 def adapted(base, task, targets=("query", "value"), **options):
     """A model of a checkpoint with an adapter that was trained."""
     peft = pytest.importorskip("peft")
