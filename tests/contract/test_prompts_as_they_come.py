@@ -262,3 +262,16 @@ def test_a_table_of_chats_is_its_chats():
     expected = [g.completion for g in writer.generate(chats, max_new_tokens=3)]
     for table in (*tables(chats, "messages"), *tables(chats, "prompt")):
         assert [g.completion for g in writer.generate(table, max_new_tokens=3)] == expected, type(table)
+
+
+def test_each_prompt_of_a_batch_ends_where_it_ends_alone(gpt2) -> None:
+    prompts = ["the movie is", "a cat", "bad plot and wit", "once upon a time"]
+    alone = [gpt2.generate(prompt, max_new_tokens=8, method="input-norm") for prompt in prompts]
+    written = [list(result.token_ids)[result.prompt_tokens :] for result in alone]
+    lengths = set()
+    for end in sorted({token for ids in written for token in ids}):
+        expected = [ids[: ids.index(end) + 1] if end in ids else ids for ids in written]
+        together = gpt2.generate(prompts, max_new_tokens=8, method="input-norm", eos_token_id=end)
+        assert [list(result.token_ids)[result.prompt_tokens :] for result in together] == expected
+        lengths.add(len({*map(len, expected)}))
+    assert max(lengths) > 1
