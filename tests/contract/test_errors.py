@@ -160,3 +160,9 @@ def test_labels_name_the_outputs_of_a_loaded_model():
     explainer = Explainer.from_pretrained(labels=["bad", "good"])
     assert explainer("a fine film").prediction.label == "good"
     assert explainer("a fine film", target="bad").target.id == 0
+
+
+def test_every_call_of_the_explainer_has_its_own_name_and_description():
+    calls = {name: call for name, call in vars(Explainer).items() if inspect.isfunction(call) and name[0] != "_"}
+    assert len(calls) > 5
+    assert all((call.__name__, bool(call.__doc__)) == (name, True) for name, call in calls.items())

@@ -145,3 +145,13 @@ def test_one_target_is_explained_at_each_place(tagger):
     several = tagger(["the cat", "bad"], position=ALL, targets=["LABEL_1", "LABEL_2"])
     assert [[target.id for target in result.targets] for result in several] == [[1, 1], [2]]
     refused(TargetError, "one target at each position", lambda: tagger("the cat", position=ALL, target=ALL))
+
+
+@pytest.mark.parametrize(("family", "stays"), [("gpt2", True), ("bert", False)])
+def test_the_token_whose_label_is_explained_stays_unless_it_is_masked(family, stays):
+    """A model without a mask token loses tokens, and the answer is read at that one."""
+    own = tiny.explainer(family, "TokenClassification", num_labels=3)
+    a = own("the movie is not good", position=2, method="occlusion")
+    assert a.target.position == 2
+    assert (a.scores[2] == 0) == stays
+    assert a.scores[1] != 0
