@@ -62,6 +62,7 @@ CALLS = {
     "the words of nothing": lambda: make_attribution(offsets=None).words(),
     "the top words of several rows": lambda: Attributions([labels_and_layers()]).top(),
     "gold labels of another number": lambda: Attributions([pair()]).filter(gold=["a", "b"]),
+    "right answers without gold labels": lambda: Attributions([pair()]).filter(correct=True),
     "gold labels in one string": lambda: Attributions([pair()]).filter(gold="abc"),
     "a generated token that is not there": lambda: make_generation()[99],
     "a generated token that is not there by name": lambda: make_generation()["blue"],
