@@ -298,7 +298,7 @@ def _configured(config: Any) -> dict[str, Any]:
 
 def sampling_note(model: TaskModel, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
-    of_call = _configured(settings.get("generation_config")) | settings
+    of_call = {**_configured(settings.get("generation_config")), **settings}
     is_said = of_call.get("do_sample") is not None
     config = getattr(model.module, "generation_config", None)
     samples = model.pipeline.generation.samples or getattr(config, "do_sample", False)
