@@ -14,7 +14,7 @@ comparison, which can be changed in six ways, counts no more than a number. Anno
 Each room's tests are first run once without a change, to see which of them run which line; a change is shown to those
 that run its line, files that take the least time first, until one fails. What is computed once for several tests, such
 as a fixture of a module, counts for the first of them only: a change may be called alive that another test would have
-noticed, never the other way round.
+noticed, never the other way round. Changes that no test needs to notice are in harmless_mutations.json.
 """
 
 import argparse
@@ -30,8 +30,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mutation_tests import PACKAGE, ROOMS, noticed, notices, prepare, watched
 
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).parent.parent
+
+Verdict = Literal["killed", "harmless", "SURVIVED"]
+"""What became of a change: a test failed, it is in the list of harmless ones, or no test failed."""
 
 Mutations = dict[tuple[str, int, int], list["MutationSpec"]]
 
@@ -61,6 +66,22 @@ class Listed(NamedTuple):
     tests: str
 
 
+class Harmless(NamedTuple):
+    """A change that no test can notice, and need not.
+
+    Attributes:
+        path: The file.
+        old: The changed line as it stands there, without the space around it.
+        new: The line after the change.
+        why: The reason.
+    """
+
+    path: str
+    old: str
+    new: str
+    why: str
+
+
 def main() -> int:
     """Try the rooms asked for, and print what survived and the share that was killed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -75,8 +96,9 @@ def main() -> int:
     parser.add_argument("--only", help="files of this name only")
     parser.add_argument("--listed", action="store_true", help="the listed changes, and no sample")
     arguments = parser.parse_args()
-    listed = json.loads(Path(__file__).with_name("listed_mutations.json").read_text(encoding="utf-8"))
-    chosen = [one for one in (Listed(**state) for state in listed) if arguments.only in (None, Path(one.path).name)]
+    listed = [Listed(**state) for state in read_list("listed_mutations.json")]
+    chosen = [one for one in listed if arguments.only in (None, Path(one.path).name)]
+    harmless = {(one.path, one.old, one.new) for one in (Harmless(**s) for s in read_list("harmless_mutations.json"))}
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
         record_path = arguments.record and arguments.record.resolve()
         os.chdir(copied(Path(folder) / "checkout"))
@@ -97,17 +119,24 @@ def main() -> int:
         passing = next(iter(record.seconds))
         if noticed(passing.partition("::")[0], [passing]):
             sys.exit(f"{passing} fails in a fork without a change, so it would seem to notice every one")
-        killed: dict[str, list[bool]] = {room: [] for room in drawn}
+        verdicts: dict[str, list[Verdict]] = {room: [] for room in drawn}
         for number in range(max(map(len, drawn.values()))):  # in turn, so that all rooms have as many when time is up
             for room in drawn:
                 if number < len(drawn[room]) and time.monotonic() < ends:
                     one = drawn[room][number]
                     tests = notices(record, room, one.module_path, one.start_pos, arguments.limit)
-                    killed[room].append(tried(one, tests))
-    print("\n| room | changes | killed | share | 95% interval |\n|---|---|---|---|---|")
-    for room, each in killed.items():
-        print(row(room, sum(each), len(each)))
+                    verdicts[room].append(tried(one, tests, harmless))
+    print("\n| room | changes | harmless | survived | killed | of those not harmless | 95% interval |")
+    print("|---|---|---|---|---|---|---|")
+    for room, each in verdicts.items():
+        print(row(room, Counter(each)))
     return 0
+
+
+def read_list(name: str) -> list[dict[str, str]]:
+    """Read a list of changes that stands beside this script."""
+    changes: list[dict[str, str]] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return changes
 
 
 def replayed(chosen: list[Listed]) -> int:
@@ -214,7 +243,7 @@ def is_python(one: "MutationSpec") -> bool:
     return changed is not None
 
 
-def tried(one: "MutationSpec", tests: list[str]) -> bool:
+def tried(one: "MutationSpec", tests: list[str], harmless: Container[tuple[str, str, str]]) -> Verdict:
     """Make a change, run the tests that should notice, take it back, and print what became of it."""
     from cosmic_ray.mutating import use_mutation
     from cosmic_ray.plugins import get_operator
@@ -222,25 +251,38 @@ def tried(one: "MutationSpec", tests: list[str]) -> bool:
     began = time.monotonic()
     files = " ".join(dict.fromkeys(name.partition("::")[0] for name in tests))
     with use_mutation(one.module_path, get_operator(one.operator_name)(**one.operator_args), one.occurrence) as codes:
-        killed = bool(tests) and noticed(files, tests)
+        old, new = changed_lines(*codes)
+        if (str(one.module_path), old, new) in harmless:
+            verdict: Verdict = "harmless"
+        else:
+            verdict = "killed" if tests and noticed(files, tests) else "SURVIVED"
     place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
-    verdict = f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name}"
-    print(f"{verdict} ({len(tests)} tests, {time.monotonic() - began:.0f} s)")
-    if not killed:
-        before, after = (code.splitlines() for code in codes)
-        print("\n".join(line for line in difflib.unified_diff(before, after, n=0) if line[:3] not in ("---", "+++")))
+    print(f"{verdict:8} {place} {one.operator_name} ({len(tests)} tests, {time.monotonic() - began:.0f} s)")
+    if verdict == "SURVIVED":
+        print(f"- {old}\n+ {new}")
     sys.stdout.flush()
-    return killed
+    return verdict
 
 
-def row(room: str, killed: int, count: int) -> str:
-    """Return a line of the table, with Wilson's interval for the share."""
+def changed_lines(before: str, after: str) -> tuple[str, str]:
+    """Return the lines of a file that a change replaces, and those that stand there then, each as one line."""
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
+    old = [line.strip() for _, start, stop, _, _ in changes for line in before.splitlines()[start:stop]]
+    new = [line.strip() for _, _, _, start, stop in changes for line in after.splitlines()[start:stop]]
+    return " ".join(filter(None, old)), " ".join(filter(None, new))
+
+
+def row(room: str, counts: Counter[Verdict]) -> str:
+    """Return a line of the table, with Wilson's interval for the share of those that are not harmless."""
+    killed, count = counts["killed"], counts["killed"] + counts["SURVIVED"]
+    numbers = f"| {room} | {counts.total()} | {counts['harmless']} | {counts['SURVIVED']} | {killed} |"
     if not count:
-        return f"| {room} | 0 | 0 | | |"
+        return f"{numbers} | |"
     share, z = killed / count, 1.96
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
-    return f"| {room} | {count} | {killed} | {share:.0%} | {middle - half:.0%} to {middle + half:.0%} |"
+    return f"{numbers} {share:.0%} | {middle - half:.0%} to {middle + half:.0%} |"
 
 
 if __name__ == "__main__":

@@ -67,6 +67,18 @@ def test_the_prompts_scores_add_up_to_the_difference_of_both_answers(writer) -> 
     assert "very bad" in str(result)
 
 
+def test_a_random_ranking_is_one_of_any_two_answers(writer) -> None:
+    result = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, method="random")
+    assert list(result.token_ids) == ids_of(writer, PROMPT)
+    assert len(np.unique(result.scores)) == len(result.tokens)
+
+
+def test_a_token_is_not_compared_with_itself(writer) -> None:
+    for options in ({"target": 7}, {"targets": [7]}):
+        with pytest.raises(TargetError, match="is also the contrast"):
+            writer.explain_completion(PROMPT, [5], contrast=7, **options)
+
+
 def test_answers_of_different_lengths_are_compared_by_their_log_probabilities(writer) -> None:
     token, *_ = ids_of(writer, " bad")
     result = writer.explain_completion(PROMPT, [token], contrast=REJECTED)

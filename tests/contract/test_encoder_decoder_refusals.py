@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from normxlogit import MethodError, UnsupportedModelError
+from normxlogit import InputError, MethodError, UnsupportedModelError
 from tests import tiny
 from tests.contract.compare import refused
 
@@ -33,3 +33,11 @@ def test_layers_are_of_one_side_and_refused(explainer):
         "layer",
         lambda: explainer.explain_completion(PROMPT, COMPLETION, layers=[1], method="frozen-gradient"),
     )
+
+
+@pytest.mark.parametrize("name", ["decoder_start_token_id", "forced_bos_token_id"])
+@pytest.mark.parametrize("value", ["</s>", True, -1, 10**6, 2.5, [3, 4]], ids=str)
+def test_the_first_token_of_a_decoder_is_a_token_id(explainer, name, value):
+    refused(InputError, "token", lambda: explainer.explain_completion(PROMPT, COMPLETION, **{name: value}))
+    alone, listed = (explainer.explain_completion(PROMPT, COMPLETION, **{name: i}).token_ids for i in (9, [9]))
+    assert alone == listed

@@ -62,6 +62,7 @@ CALLS = {
     "the words of nothing": lambda: make_attribution(offsets=None).words(),
     "the top words of several rows": lambda: Attributions([labels_and_layers()]).top(),
     "gold labels of another number": lambda: Attributions([pair()]).filter(gold=["a", "b"]),
+    "right answers without gold labels": lambda: Attributions([pair()]).filter(correct=True),
     "gold labels in one string": lambda: Attributions([pair()]).filter(gold="abc"),
     "a generated token that is not there": lambda: make_generation()[99],
     "a generated token that is not there by name": lambda: make_generation()["blue"],
@@ -160,3 +161,9 @@ def test_labels_name_the_outputs_of_a_loaded_model():
     explainer = Explainer.from_pretrained(labels=["bad", "good"])
     assert explainer("a fine film").prediction.label == "good"
     assert explainer("a fine film", target="bad").target.id == 0
+
+
+def test_every_call_of_the_explainer_has_its_own_name_and_description():
+    calls = {name: call for name, call in vars(Explainer).items() if inspect.isfunction(call) and name[0] != "_"}
+    assert len(calls) > 5
+    assert all((call.__name__, bool(call.__doc__)) == (name, True) for name, call in calls.items())

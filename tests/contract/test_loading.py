@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import nn
 from typer.testing import CliRunner
 
@@ -148,6 +149,12 @@ def test_time_before_texts(answer, ids_turned):
     np.testing.assert_allclose(norms, module.words(ids[0]).norm(dim=-1).detach(), atol=1e-5)
 
 
+@pytest.mark.parametrize("given", [transformers.BertTokenizer, "bert-base-uncased", {"vocab": {}}], ids=str)
+def test_a_tokenizer_that_was_not_loaded_is_refused(given):
+    message = "tokenizer must be one that was loaded"
+    refused(InputError, message, lambda: Explainer(tiny.model("bert"), given))
+
+
 def adapted(base, task, targets=("query", "value"), **options):
     """A model of a checkpoint with an adapter that was trained."""
     peft = pytest.importorskip("peft")
@@ -215,6 +222,16 @@ def test_an_adapter_without_weights_or_on_a_head_that_is_random_is_refused(tmp_p
     refused(InputError, "allow_pickle=True would read the pickled", lambda: Explainer.from_pretrained(adapter))
     (adapter / "adapter_model.bin").unlink()
     refused(InputError, r"adapter_model\.safetensors, are missing", lambda: Explainer.from_pretrained(adapter))
+
+
+@pytest.mark.parametrize("part", ["lora_A", "layer.1.attention.self.query.lora_B", "classifier"])
+def test_weights_that_an_adapter_lacks_would_be_random(tmp_path, part):
+    adapter = tmp_path / "adapter"
+    adapted(tiny.save(tmp_path / "base", "bert"), "SEQ_CLS").save_pretrained(adapter)
+    file = adapter / "adapter_model.safetensors"
+    weights = load_file(file)
+    save_file({name: weight for name, weight in weights.items() if part not in name}, file)
+    refused(InputError, f"adapter .*{part}", lambda: Explainer.from_pretrained(adapter))
 
 
 def write_gguf(file):

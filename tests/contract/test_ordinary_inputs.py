@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from transformers import BatchEncoding
 
 from normxlogit import Explainer, InputError, TargetError
@@ -153,6 +155,24 @@ def test_rows_that_do_not_belong_together_are_refused_by_their_number(explainer)
     beyond = {"input_ids": [encoded["input_ids"][0], [9999]]}
     refused(InputError, rows, lambda: explainer(mask))
     refused(InputError, "row 1 of the encoded input holds token id 9999", lambda: explainer(beyond))
+
+
+def test_encodings_of_another_tokenizer_are_refused(explainer):
+    """Its ids are rows of the model's table of embeddings as well: those of other words."""
+    words = dict(zip(tiny.VOCABULARY, reversed(tiny.VOCABULARY.values()), strict=True))
+    another = tiny.as_fast(Tokenizer(WordLevel(words, unk_token="[UNK]")))
+    encoded, writer = another(TEXTS, padding=True), tiny.explainer("llama", "CausalLM")
+    message = "row 0 of the encoded input is of another tokenizer: id .* is .* in the model's"
+    refused(
+        InputError,
+        message,
+        lambda: explainer(encoded),
+        lambda: writer.generate(encoded),
+        lambda: writer.explain_completion(another(TEXTS[:1]), " bad"),
+    )
+    added = tiny.tokenizer_for("bert")
+    added.add_tokens(["movie is"])
+    refused(InputError, "another tokenizer", lambda: explainer(added(["the movie is good"])))
 
 
 @pytest.mark.parametrize("side", ["right", "left"])

@@ -140,6 +140,35 @@ def test_stop_strings_get_the_tokenizer() -> None:
     written = explainer.generate("a b", max_new_tokens=6, eos_token_id=None).completion
     stopped = explainer.generate("a b", max_new_tokens=6, eos_token_id=None, stop_strings=[written[:2]]).completion
     assert stopped == written[:2]
+    explainer.model.generation_config.stop_strings = [written[:2]]
+    config = transformers.GenerationConfig(max_new_tokens=6, eos_token_id=60, pad_token_id=0)
+    for settings in ({"max_new_tokens": 6}, {"generation_config": config}):
+        alone, batched = (explainer.generate(prompts, **settings) for prompts in ("a b", ["a b", "a b c d"]))
+        assert alone.completion == batched[0].completion == stopped
+    given = explainer.explain_completion("a b", written, method="input-norm")
+    assert given.completion == written, "what somebody else has written is explained whole"
+
+
+def test_settings_of_the_model_that_a_configuration_of_the_call_leaves_open() -> None:
+    """They stay in force, in a batch as alone; what is drawn is said to be greedy."""
+    model, tokenizer = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
+    texts = ["bad", "the movie is not good"]
+
+    def written(text: str, **settings) -> list[int]:
+        ids = tokenizer(text, return_tensors="pt")
+        return model.generate(**ids, max_new_tokens=5, do_sample=False, pad_token_id=0, **settings)[0].tolist()
+
+    padding = written(texts[0])[1]  # what is answered without a penalty
+    tokenizer.pad_token_id = model.config.pad_token_id = padding
+    for name, value in {"repetition_penalty": 50.0, "do_sample": True, "pad_token_id": padding}.items():
+        setattr(model.generation_config, name, value)
+    explainer, config = Explainer(model, tokenizer), transformers.GenerationConfig(max_new_tokens=5)
+    results = explainer.generate(texts, generation_config=config, method="input-norm")
+    assert [list(result.token_ids) for result in results] == list(map(written, texts))
+    assert all("greedily" in result.notes[0] for result in results)
+    assert explainer.generate(texts[0], generation_config=config, do_sample=False).notes == ()
+    config.do_sample = False
+    assert explainer.generate(texts[0], generation_config=config).notes == ()
 
 
 class Excluding(torch.nn.Linear):
@@ -233,3 +262,16 @@ def test_a_table_of_chats_is_its_chats():
     expected = [g.completion for g in writer.generate(chats, max_new_tokens=3)]
     for table in (*tables(chats, "messages"), *tables(chats, "prompt")):
         assert [g.completion for g in writer.generate(table, max_new_tokens=3)] == expected, type(table)
+
+
+def test_each_prompt_of_a_batch_ends_where_it_ends_alone(gpt2) -> None:
+    prompts = ["the movie is", "a cat", "bad plot and wit", "once upon a time"]
+    alone = [gpt2.generate(prompt, max_new_tokens=8, method="input-norm") for prompt in prompts]
+    written = [list(result.token_ids)[result.prompt_tokens :] for result in alone]
+    lengths = set()
+    for end in sorted({token for ids in written for token in ids}):
+        expected = [ids[: ids.index(end) + 1] if end in ids else ids for ids in written]
+        together = gpt2.generate(prompts, max_new_tokens=8, method="input-norm", eos_token_id=end)
+        assert [list(result.token_ids)[result.prompt_tokens :] for result in together] == expected
+        lengths.add(len({*map(len, expected)}))
+    assert max(lengths) > 1

@@ -1,5 +1,7 @@
 """The reasoning of an answer is found as the tokenizer declares it, and left out to see whether it matters."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,31 @@ def test_thoughts_that_are_not_there_are_not_left_out():
         assert a.verified is None
         assert "no reasoning" in a.notes[-1]
         assert not any("think" in target.name for target in a.targets)
+
+
+def test_a_page_shows_the_ways_from_the_answer_through_its_reasoning_to_the_prompt():
+    prompt = "the cat sat on the mat. it was a film. a plot is here."
+    a = explainer().explain_completion(prompt, ANSWER, verify="reasoning", parts="sentence", sources="word")
+    places = {f"S{number}": unit for number, unit in enumerate(a.units.sources, 1)}
+    places |= {f"R{number}": len(a.units) - 4 + number for number in (1, 2)}  # the answer's last part is the last unit
+    page = a.to_html()
+    written = re.findall(r'data-part="(\d)"[^>]*>([^<]*)<', page)
+    assert {("1", "The plot was never bad. &lt;/think&gt;"), ("2", "So it was good")} <= {*written}
+    boxes = dict(re.findall(r'data-box="(\w+)" data-ways="([^"]*)"', page))
+    ways = {label: re.findall(r"(\w+) ([\d.]+)", drawn) for label, drawn in boxes.items()}
+    for part, label in enumerate(("R1", "R2", "A3")):
+        names, shares = [name for name, _ in ways[label]], [float(share) for _, share in ways[label]]
+        scores = a.scores[part, [places[name] for name in names]]
+        assert 0 < len(names) <= 3
+        assert (scores > 0).all()
+        np.testing.assert_allclose(shares[0] * scores[1:], scores[0] * np.array(shares[1:]), atol=2e-3)
+        assert sorted(shares, reverse=True) == shares
+        assert min(shares) >= 0.1
+        assert sum(shares) < 1.002
+        assert all(place.startswith("S") or place < label for place in names), "a thought rests on earlier ones"
+    reached = {name for drawn in ways.values() for name, _ in drawn if name.startswith("S")}
+    assert boxes.keys() == {"R1", "R2", "A3", *reached}
+    for removal in a.verified.single:
+        times = np.exp(a.verified.original.value - removal.value)
+        if times > 1.05:
+            assert f"the answer is {times:.1f} times less likely without it" in page

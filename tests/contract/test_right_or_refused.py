@@ -52,6 +52,12 @@ def test_a_weight_that_is_not_in_the_file_would_be_random(folder, part):
     assert len(Explainer.from_pretrained(folder, allow_missing_weights=True)("the cat sat").units) == 5
 
 
+def test_the_pooler_of_a_classifier_is_a_weight_as_others_are(tmp_path):
+    folder = tiny.save(tmp_path / "model", "deberta-v2")
+    keep_weights(folder, lambda name: "pooler" not in name)
+    refuse(folder, "lacks pooler.dense.bias, pooler.dense.weight: ")
+
+
 def test_a_configuration_of_a_larger_model_has_no_weights_here(folder):
     configure(folder, architectures=["RobertaForMaskedLM"])
     refuse(folder, r"as a BertForMaskedLM lacks cls.predictions")
@@ -124,6 +130,29 @@ def test_code_of_a_repository_runs_only_when_asked_by_name(folder, tmp_path, kin
     assert ran.exists()
 
 
+def test_a_class_of_the_repositorys_own_is_explained_as_it_answers(folder):
+    (folder / "own.py").write_text(
+        "import torch\n"
+        "from transformers import BertConfig, BertModel, PreTrainedModel\n"
+        "class Config(BertConfig): model_type = 'of-the-repository'\n"
+        "class Model(PreTrainedModel):\n"
+        "    config_class = Config\n"
+        "    def __init__(self, config):\n"
+        "        super().__init__(config)\n"
+        "        self.bert, self.classifier = BertModel(config), torch.nn.Linear(config.hidden_size, 2)\n"
+        "        self.post_init()\n"
+        "    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, **_):\n"
+        "        output = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)\n"
+        "        return {'logits': self.classifier(output.pooler_output)}\n"
+    )
+    classes = {"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"}
+    configure(folder, model_type="of-the-repository", auto_map=classes, architectures=["Model"])
+    own = Explainer.from_pretrained(folder, trust_remote_code=True)
+    expected = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(TEXT, method="frozen-gradient:read_at=0")
+    close(own(TEXT, method="frozen-gradient:read_at=0").scores, expected.scores)
+    close(own(TEXT).prediction.value, expected.prediction.value)
+
+
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
 @pytest.mark.parametrize("first", [True, False])
 def test_nan_is_an_error_that_says_where_it_began(family, kind, first):
@@ -175,3 +204,16 @@ def test_a_model_that_draws_its_answer_is_refused():
     model.classifier.register_forward_hook(lambda _, __, output: output + torch.rand_like(output))
     with pytest.raises((HeadMismatchError, UnsupportedModelError)):
         Explainer(model, tiny.tokenizer_for("bert"))(TEXT)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM")])
+def test_a_model_that_answers_otherwise_with_gradients_is_refused_where_they_are_taken(family, kind):
+    """As modules do that are trained with one function and used with another; without gradients all is right."""
+    model, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
+    expected = Explainer(model, tokenizer)(TEXT, method="normxlogit").scores
+    layer = next(module for path, module in model.named_modules() if path.endswith(("layer.1", "h.1")))
+    layer.register_forward_pre_hook(lambda _, args: (args[0] * (1.5 if torch.is_grad_enabled() else 1.0), *args[1:]))
+    explainer = Explainer(model, tokenizer)
+    close(explainer(TEXT, method="normxlogit").scores, expected)
+    message = "gives another answer than the model"
+    refused(UnsupportedModelError, message, lambda: explainer(TEXT, method="frozen-gradient"))

@@ -122,6 +122,16 @@ def test_every_words_label_is_a_target_of_one_result(tagger):
         assert total(every[k]) == pytest.approx(float(logits[one.target.position].max()), abs=1e-4)
 
 
+def test_of_token_ids_every_token_of_the_text_is_a_target(tagger):
+    """They have no characters, and so no words."""
+    ids = tagger.tokenizer(" ".join(WORDS), return_tensors="pt")["input_ids"]
+    (every,) = tagger(ids, position=ALL)
+    places = [place for place, special in enumerate(every.special_tokens_mask) if not special]
+    assert [target.position for target in every.targets] == places
+    logits = tiny.logits_of(tagger.model, every.token_ids)
+    assert [target.id for target in every.targets] == logits[places].argmax(-1).tolist()
+
+
 def test_every_mask_is_a_target(explainer):
     masked = tiny.explainer("bert", "MaskedLM")
     every = masked("the [MASK] is [MASK]", position=ALL)
@@ -135,3 +145,13 @@ def test_one_target_is_explained_at_each_place(tagger):
     several = tagger(["the cat", "bad"], position=ALL, targets=["LABEL_1", "LABEL_2"])
     assert [[target.id for target in result.targets] for result in several] == [[1, 1], [2]]
     refused(TargetError, "one target at each position", lambda: tagger("the cat", position=ALL, target=ALL))
+
+
+@pytest.mark.parametrize(("family", "stays"), [("gpt2", True), ("bert", False)])
+def test_the_token_whose_label_is_explained_stays_unless_it_is_masked(family, stays):
+    """A model without a mask token loses tokens, and the answer is read at that one."""
+    own = tiny.explainer(family, "TokenClassification", num_labels=3)
+    a = own("the movie is not good", position=2, method="occlusion")
+    assert a.target.position == 2
+    assert (a.scores[2] == 0) == stays
+    assert a.scores[1] != 0

@@ -98,6 +98,15 @@ def test_a_label_of_several_keeps_the_verification_that_is_its_own(explainer: Ex
     assert a[other].verified is None
 
 
+def test_of_several_labels_the_predicted_one_ranks_the_words(explainer: Explainer) -> None:
+    labels = set()
+    for text in REVIEWS:
+        alone, every = explainer(text, verify=2), explainer(text, target=ALL, verify=2)
+        labels.add(alone.prediction.id)
+        assert [removal.units for removal in every.verified.single] == [r.units for r in alone.verified.single]
+    assert len(labels) == 2, "the first label and another one"
+
+
 def test_of_several_layers_the_one_that_is_drawn_ranks_the_words(explainer: Explainer) -> None:
     """All of the last layer's scores are on the token that the head reads: it ranks no word."""
     a = explainer(REVIEWS[0], layers=ALL, verify=2)

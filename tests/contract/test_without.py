@@ -200,3 +200,24 @@ def test_what_is_measured_is_printed_in_words(explainer: Explainer) -> None:
     values = Case("bert", "SequenceClassification", regression=True)
     rated = values.explainer.without("the movie is good", "good")
     assert str(rated).endswith(f"{rated.value:.4g} ({rated.original:.3g} with all).")
+
+
+def test_words_of_the_answer_are_not_words_of_the_prompt() -> None:
+    writer = tiny.explainer("llama", "CausalLM")
+    prompt, answer = "the movie is", " good and bad"
+    for word in ("good", "bad"):
+        refused(InputError, word, lambda word=word: writer.explain_completion(prompt, answer, verify=[word]))
+    last = writer.explain_completion(prompt, answer, verify=["is"]).verified.single[0]
+    assert last.units == ("is",)
+
+
+@pytest.mark.parametrize("others", [("good", "bad"), ("bad", "good")])
+def test_the_probability_of_what_is_explained_is_printed_beside_another_prediction(others) -> None:
+    """Whichever of the two labels comes first in the alphabet."""
+    model = tiny.model("bert", id2label=dict(enumerate(others)))
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    a = explainer("the movie is not good", verify=2)
+    rest = next(name for name in others if name != a.prediction.label)
+    of_other = explainer("the movie is not good", target=rest, verify=2)
+    assert all(f"({rest}: {100 * r.value:.1f}%)" in str(of_other) for r in of_other.verified.single)
+    assert f"({a.prediction.label}: " not in str(a)

@@ -90,3 +90,20 @@ def test_what_a_longer_text_alone_computes_is_recorded_for_it():
     expected = begun_with_it(long, target=0, method=method).scores
     begun_with_another("a film", target=0, method=method)
     assert begun_with_another(long, target=0, method=method).scores.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("read_at", [0, 1, "first-half"])
+def test_a_model_may_write_on_what_is_read(read_at):
+    scores = []
+    for in_place in (True, False):
+        model = tiny.model("bert")
+        model.bert.embeddings.LayerNorm.register_forward_hook(
+            lambda _, __, output, in_place=in_place: output.mul_(1.5) if in_place else output * 1.5
+        )
+        layer = model.bert.encoder.layer[1]
+        layer.register_forward_pre_hook(
+            lambda _, args, in_place=in_place: (args[0].mul_(0.5) if in_place else args[0] * 0.5, *args[1:])
+        )
+        explainer = Explainer(model, tiny.tokenizer_for("bert"))
+        scores.append(explainer(tiny.TEXTS[2], method=f"frozen-gradient:read_at={read_at}").scores)
+    torch.testing.assert_close(*map(torch.tensor, scores))

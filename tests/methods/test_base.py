@@ -58,3 +58,17 @@ def test_scores_that_are_not_finite_are_refused_and_the_layer_is_named(explainer
     with pytest.raises(MethodError, match="not finite at layer 3"):
         explainer(tiny.TEXTS, layers=[1, 3], method="given")
     assert explainer(tiny.TEXTS[0], layers=[1], method="given").scores.all()
+
+
+@pytest.mark.parametrize(("extra", "installs"), [("", "all"), ("eval", "eval")])
+def test_a_method_whose_package_is_missing_names_it_and_the_line_that_installs_it(explainer, extra, installs):
+    @register("needy", paper="nobody", extra=extra)
+    class Needy(Method):
+        def __init__(self, size: int = 3) -> None:
+            raise ModuleNotFoundError("No module named 'rare'", name="rare")
+
+        def score(self, request: Request) -> Scores:
+            raise NotImplementedError
+
+    with pytest.raises(MethodError, match=rf"needy needs the package rare: pip install 'normxlogit\[{installs}\]'"):
+        explainer("the cat", method="needy:size=4")

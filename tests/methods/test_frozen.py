@@ -52,6 +52,37 @@ def test_all_layers_are_read_from_one_pass(family):
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
 
 
+@pytest.mark.parametrize(("count", "last"), [(1, 0), (2, 1), (3, 1), (5, 2)])
+def test_the_default_is_the_mean_over_the_first_half_of_any_number_of_layers(count, last):
+    e = tiny.explainer("llama", num_hidden_layers=count)
+    each = [e(TEXT, method=f"frozen-gradient:read_at={layer}").scores for layer in range(count)]
+    np.testing.assert_allclose(e(TEXT).scores, np.mean(each[: last + 1], 0), **CLOSE)
+    np.testing.assert_allclose(e(TEXT, method="frozen-gradient:read_at=all").scores, np.mean(each, 0), **CLOSE)
+    middle = e(TEXT, method=f"frozen-gradient:read_at={count // 2}").scores
+    np.testing.assert_allclose(e(TEXT, method="frozen-gradient:read_at=middle").scores, middle, **CLOSE)
+
+
+@pytest.mark.parametrize("baseline", ["pad", "mask"])
+def test_special_tokens_and_the_masked_word_that_is_asked_for_are_their_own_baseline(baseline):
+    e = tiny.explainer("bert", "MaskedLM")
+    a = e(tiny.MASKED, method=f"frozen-gradient:read_at=0,baseline={baseline}")
+    stays = np.array(a.special_tokens_mask) | (np.arange(len(a.tokens)) == a.target.position)
+    assert a.tokens[a.target.position] == "[MASK]"
+    assert not a.scores[stays].any()
+    assert a.scores[~stays].all()
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+@pytest.mark.parametrize("point", [0.3, 0.9])
+def test_a_point_on_the_path_is_a_text_whose_word_embeddings_are_as_much_smaller(family, point):
+    at_point = explainer(family)(TEXT, target=0, method=f"frozen-gradient:read_at=0,point={point}").scores
+    smaller = explainer(family)
+    with torch.no_grad():
+        smaller.model.get_input_embeddings().weight.mul_(point)
+    scores = smaller(TEXT, target=0, method="frozen-gradient:read_at=0").scores
+    np.testing.assert_allclose(point * at_point, scores, **CLOSE)
+
+
 @pytest.mark.parametrize("settings", ["", "baseline=pad", "baseline=mask,point=0.5", "point=0.3"])
 def test_a_linear_model_gives_its_own_shares_from_every_point(settings):
     model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")

@@ -98,3 +98,17 @@ def test_a_name_elsewhere_leads_to_one_method_here(entry):
     for name in entry.names:
         assert other_name(name) is entry, "no name is listed twice"
         assert letters(name) not in {letters(info.name) for info in list_methods()}
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "logat", "frozen-gradient"])
+def test_methods_of_layers_score_each_of_them(method):
+    explainer = tiny.explainer("bert", max_position_embeddings=12)
+    every = explainer(tiny.TEXTS[0], layers=ALL, method=method)
+    assert every.layers == (1, 2, 3)
+    np.testing.assert_allclose(
+        every.layer(2).scores, explainer(tiny.TEXTS[0], layers=[2], method=method).layer(2).scores
+    )
+    long = " ".join(tiny.TEXTS)
+    windows = explainer(long, long_text="window", layers=ALL, method=method)
+    assert windows.scores.shape == (3, len(windows.units))
+    assert np.isfinite(windows.scores).all()

@@ -122,3 +122,13 @@ def test_single_entries_of_the_vocabulary_may_be_changed_by_hooks(where, entry):
     found = Explainer(plain, tiny.tokenizer_for("llama"))(tiny.TEXTS[2], target=[17, 18, 23], method="logat")
     logits = tiny.logits_of(plain, found.token_ids)  # (T, V)
     torch.testing.assert_close(torch.tensor(found.scores), logits[:, [17, 18, 23]].T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("gpt2", "CausalLM"), ("bert", "MaskedLM"), ("t5", "Seq2SeqLM")])
+def test_rows_of_a_vocabulary_are_computed_alone_unless_a_hook_sees_all_of_them(family, kind):
+    model = tiny.model(family, kind)
+    path = headpiece.output_embedding_path(model)
+    assert model.get_submodule(path) is model.get_output_embeddings()
+    model.get_output_embeddings().register_forward_hook(lambda *_: None)
+    assert headpiece.output_embedding_path(model) is None
+    assert headpiece.output_embedding_path(tiny.model("bert")) is None

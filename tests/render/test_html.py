@@ -1,3 +1,4 @@
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -110,3 +111,11 @@ def test_layers_have_one_sentence_and_their_own_scales():
     strongest = [text for attrs, text in drawn.find("td", "nxl-for") if strength(attrs) == 1.0]
     assert strongest == ["+3.00", "+30.0", "+300"]
     assert "each layer by its own largest score" in drawn.find("div", "nxl-notes")[0][1]
+
+
+def test_every_score_is_in_a_table():
+    a = make_attribution()
+    drawn = a.to_html()
+    _, _, table = drawn.partition(f"All {len(a.words())} scores")
+    values = {round(float(value), 4) for value in re.findall(r'data-value="(-?[\d.e-]+)"', table)}
+    assert {round(word.score, 4) for word in a.words()} <= values

@@ -1,6 +1,7 @@
 import pytest
 
 from normxlogit.results.units.units import word_groups
+from tests.factories import make_attribution
 
 
 def groups_of(text: str, spans: list[tuple[int, int]], boundary: int = 0):
@@ -63,3 +64,9 @@ def test_a_space_of_its_own_before_a_number_goes_with_the_number():
     spans = [(0, 2), (2, 3), (3, 4), (4, 5)]
     assert groups_of("at 90", spans) == [(0, 2, [0]), (3, 5, [1, 2, 3])]
     assert groups_of("at 90", spans, 3) == [(0, 2, [0]), (2, 3, [1]), (3, 5, [2, 3])]
+
+
+def test_the_way_to_merge_is_named_or_comes_first():
+    a = make_attribution()
+    assert a.words(merge="sum", sequence=0) == a.words("sum")
+    assert a.words(merge="max") != a.words(merge="sum")

@@ -1,6 +1,6 @@
 """Inputs that the user has tokenised: padded token ids to encodings."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
@@ -99,7 +99,10 @@ def read_token_ids(
         if not ids:
             raise InputError(f"row {number} of the encoded input has no real token")
         check_ids(ids, vocabulary, f"row {number} of the encoded input")
-        offsets, sequences = _located(backend, is_real, ids) or (None, _sequences(inputs, tokenizer))
+        located = _located(backend, is_real, ids)
+        if located is not None:
+            _check_tokenizer(tokenizer, ids, compress(backend.tokens, is_real), number)
+        offsets, sequences = located or (None, _sequences(inputs, tokenizer))
         special = tuple(sequence is None for sequence in sequences)
         counts_padding = mask is not None and not continued and "position_ids" not in row
         notes = _padding_notes(is_real, has_mask=mask is not None, counts_padding=counts_padding)
@@ -145,6 +148,19 @@ def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: b
     if counts_padding and not is_real[0]:
         return (PADDED_BEFORE.format(is_real.index(True)),)
     return ()
+
+
+def _check_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], tokens: Iterable[str], number: int
+) -> None:
+    """Refuse a row of another tokenizer, whose ids stand for other tokens in the model's vocabulary."""
+    known = tokenizer.convert_ids_to_tokens(list(ids)) if tokenizer.is_fast else ()
+    for token_id, token, token_of_model in zip(ids, tokens, known, strict=False):
+        if token != token_of_model:
+            raise InputError(
+                f"row {number} of the encoded input is of another tokenizer: id {token_id} is {token!r} there and "
+                f"{token_of_model!r} in the model's; pass the text, or encode it with the model's tokenizer"
+            )
 
 
 def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[int | None]) -> bool:

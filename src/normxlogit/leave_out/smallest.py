@@ -3,7 +3,7 @@
 Each search is a coroutine: it yields sets of tokens to remove, and receives the model's answers without each.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -179,28 +179,24 @@ def _pair(parts: Sequence[UnitScore], original: Answer, single: dict[int, Answer
 
     What two parts do together need not be what they do alone, so it is measured: groups of parts are removed, such that
     every two are together in one of the groups (at most 29 of up to five). Then the pairs are removed whose group
-    leaves least of the answer, at most `MOST_PAIRS`; of one group, first those that do most alone.
+    leaves least of the answer, at most `MOST_PAIRS`.
     """
     count = min(MOST_PAIRED, len(parts))
     untested = [member for member in range(count) if member not in single]
     groups = _groups_with_each_pair(count)
     answers = yield [tokens_of(parts, members) for members in [*([member] for member in untested), *groups]]
     single |= dict(zip(untested, answers, strict=False))
-    pairs = _ranked_pairs(groups, answers[len(untested) :], single)
+    pairs = _ranked_pairs(groups, answers[len(untested) :])
     pair_answers = yield [tokens_of(parts, pair) for pair in pairs]
     candidates = [ChangingSet([member], single[member]) for member in untested]
     candidates += [ChangingSet([*pair], answer) for pair, answer in zip(pairs, pair_answers, strict=True)]
     return next((found for found in candidates if found.answer.outcome != original.outcome), None)
 
 
-def _ranked_pairs(
-    groups: Sequence[list[int]], answers: Sequence[Answer], alone: Mapping[int, Answer]
-) -> list[tuple[int, int]]:
-    """Return the pairs to be removed: of the groups that leave least of the answer, those first that do most alone."""
+def _ranked_pairs(groups: Sequence[list[int]], answers: Sequence[Answer]) -> list[tuple[int, int]]:
+    """Return the pairs to be removed: those of the groups that leave least of the answer."""
     by_group = sorted(zip((answer.value for answer in answers), groups, strict=True))
-    pairs: list[tuple[int, int]] = []
-    for _, group in by_group:
-        pairs += sorted(combinations(group, 2), key=lambda pair: alone[pair[0]].value + alone[pair[1]].value)
+    pairs = [pair for _, group in by_group for pair in combinations(group, 2)]
     return pairs[:MOST_PAIRS]
 
 

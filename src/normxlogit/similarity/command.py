@@ -16,6 +16,12 @@ def similarity(
         Literal["mean", "first", "last"] | None,
         typer.Option(help="How it pools; by default as its sentence-transformers files say."),
     ] = None,
+    prompts: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B", help="Names of the model's prompts that are put before the texts, such as query document."
+        ),
+    ] = None,
     method: options.MethodName = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
     verify: options.VerifyCount = None,
@@ -35,6 +41,6 @@ def similarity(
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, task="embedding", pooling=pooling)
         verified = options.verified_units(verify)
-        results = explainer.similarity(first, others, method=method, matrix=matrix, verify=verified)
+        results = explainer.similarity(first, others, method=method, matrix=matrix, verify=verified, prompts=prompts)
         from .drawing import ranking_blocks
     deliver_result(results, kind, output, None if len(results) == 1 else [ranking_blocks(results)])

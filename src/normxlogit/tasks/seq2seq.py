@@ -161,8 +161,11 @@ def _decoder_token(model: "TaskModel", name: str, settings: Mapping[str, Any]) -
     token = next((token for token in named if token is not None), None)
     if isinstance(token, list | tuple) and len(token) == 1:
         token = token[0]
-    if token is not None and not isinstance(token, int):
+    if token is None:
+        return None
+    if not isinstance(token, int):
         raise InputError(f"{name} must be a token id, not {token!r}")
+    check_ids([token], None, name)  # a decoder may have a vocabulary of its own
     return token
 
 

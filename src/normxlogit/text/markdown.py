@@ -46,15 +46,15 @@ def fenced_blocks(text: str) -> list[tuple[Span, Span]]:
     return [(match.span(), match.span("code")) for match in _FENCED.finditer(text)]
 
 
-def code_spans(text: str, start: int = 0, end: int | None = None) -> list[Span]:
+def code_spans(text: str, start: int, end: int) -> list[Span]:
     """Return the pieces of code inside lines, with their backticks.
 
     Args:
         text: A text, with or without Markdown.
         start: Where to begin.
-        end: Where to end; None for the end of the text.
+        end: Where to end.
     """
-    return [match.span() for match in _CODE.finditer(text, start, len(text) if end is None else end)]
+    return [match.span() for match in _CODE.finditer(text, start, end)]
 
 
 _FENCED = regex.compile(

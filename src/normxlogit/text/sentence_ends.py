@@ -82,7 +82,7 @@ def ends_sentence(mark: Mark) -> bool:
         return mark.sign[0] in "!?" and bool(_UNSPACED.match(mark.after))
     if _SMALL_LETTER.match(mark.following):
         return False
-    is_single_dot = mark.sign[0] == "." and mark.sign.rstrip(CLOSING) == "."
+    is_single_dot = mark.sign.rstrip(CLOSING) == "."
     return not is_single_dot or not _belongs_to_word(mark)
 
 

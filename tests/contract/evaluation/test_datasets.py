@@ -197,6 +197,11 @@ def test_what_can_be_no_label_is_refused(results):
     refused(InputError, "not a list", lambda: found.filter(gold=[[[0]]] * count))
     refused(InputError, "cannot tell .* '-1' ", lambda: found.filter(gold=[-1] * count))
     refused(InputError, "cannot tell .* '-1' ", lambda: found.filter(gold=[-1] * count, gold_labels="id2label"))
+    for number in (0.5, "0.5", np.float32(0.5)):
+        mixed = [found[0].prediction.label, *[number] * (count - 1)]
+        refused(InputError, "cannot tell .* '0.5' ", lambda number=number: found.filter(gold=[number] * count))
+        refused(InputError, "cannot tell .* '0.5' ", lambda mixed=mixed: found.filter(gold=mixed, gold_labels="9=no"))
+        assert found.filter(gold=mixed, gold_labels="0.5=0.5", correct=False) == found[1:], "as the error advises"
     refused(InputError, "is a list as text", lambda: found.filter(gold=["['no']"] * count))
     _, stars = results(*STARS)
     from_zero = [i % 5 for i in range(len(stars))]  # 1 to 5 are names

@@ -12,8 +12,10 @@ import pytest
 import torch
 from tokenizers import normalizers
 
+import normxlogit
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import tiny
+from tests.commands import run
 from tests.contract.decided import Applied, Decision, Harmless, Refused, undecided
 from tests.similarity.sentence_steps import steps_beside
 
@@ -176,6 +178,15 @@ def test_queries_and_documents_have_their_own_prompts(tmp_path) -> None:
         explained(folder, prompts=("query", "passage"))
     with pytest.raises(InputError, match="two names"):
         explained(folder, prompts="query")
+
+
+def test_prompts_are_named_on_the_command_line(tmp_path, capsys) -> None:
+    folder, of_texts = folder_of(tmp_path / "made", "", PROMPTS), ("--prompts", "query", "document")
+    code, _, _ = run(capsys, "similarity", *TEXTS, "--model", folder, *of_texts, "--output", tmp_path / "of.json")
+    (of_command,) = normxlogit.load(tmp_path / "of.json")
+    expected = explained(folder, prompts=("query", "document"))
+    assert code == 0
+    assert of_command.prediction.value == pytest.approx(expected.prediction.value)
 
 
 @pytest.mark.parametrize("name", ["dot", "euclidean"])

@@ -7,7 +7,7 @@ from ...errors import InputError
 from ...results.units.characters import one_line
 from .meaning import GoldLabels
 from .model_labels import ModelLabels
-from .values import Value, value_text, whole_number_of
+from .values import Value, is_number, value_text, whole_number_of
 
 Gold = tuple[int | str, ...]
 """The gold labels of a text, by index or name: none if they are missing, several where several are true."""
@@ -61,8 +61,7 @@ class LabelReader:
         keys = [key for key in (value_text(value), value_text(name)) if key in self.meaning.mapping]
         if keys:
             return self._mapped_label(keys[0])
-        is_number = class_name is None and whole_number_of(value) is not None
-        return self._label(self.labels.called(name)) if is_number else self._named(name)
+        return self._named(name) if class_name is not None else self._called(value)
 
     def _mapped_label(self, key: str) -> Gold:
         """Read the label that the mapping has for a value."""
@@ -94,7 +93,7 @@ class LabelReader:
         """Read a name, or a number of which nothing is said but that it counts the labels, if it does."""
         number = whole_number_of(value)
         if number is None:
-            return self._named(str(value))
+            return self._called(value)
         if self.meaning.count_labels:
             return self._index(number)
         label = self.labels.called(str(value)) or self.labels.called(str(number))
@@ -107,6 +106,11 @@ class LabelReader:
         if index in self.labels.names:
             return self._label(self.labels.names[index])
         return None if index < 0 or self.labels.complete else (index,)
+
+    def _called(self, value: Value) -> Gold | None:
+        """Read a value that is what a label is called; a number only where the label shows."""
+        name = str(value)
+        return self._label(self.labels.called(name)) if is_number(value) else self._named(name)
 
     def _named(self, name: str) -> Gold | None:
         """Read the name of a label; results alone may not show the label."""

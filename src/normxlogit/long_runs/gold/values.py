@@ -1,5 +1,6 @@
 """The values of a column of gold labels as Python's own, whatever library holds them."""
 
+import math
 from typing import Any
 
 from ...errors import InputError
@@ -28,13 +29,23 @@ def value_text(value: Any) -> str:
 
 def whole_number_of(value: Any) -> int | None:
     """Return a whole number, also of digits or a float, as an integer; None for anything else, also for booleans."""
+    number = _number_of(value)
+    return int(number) if number is not None and number.is_integer() else None
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a finite number, also one that is written as text."""
+    number = _number_of(value)
+    return number is not None and math.isfinite(number)
+
+
+def _number_of(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     try:
-        number = float(value)
+        return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return int(number) if number.is_integer() else None
 
 
 def _plain_value(value: Any) -> Value | None:

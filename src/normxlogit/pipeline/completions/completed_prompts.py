@@ -298,7 +298,8 @@ def _configured(config: Any) -> dict[str, Any]:
 
 def sampling_note(model: TaskModel, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
-    is_said = settings.get("do_sample") is not None or settings.get("generation_config") is not None
+    of_call = {**_configured(settings.get("generation_config")), **settings}
+    is_said = of_call.get("do_sample") is not None
     config = getattr(model.module, "generation_config", None)
     samples = model.pipeline.generation.samples or getattr(config, "do_sample", False)
     return (GREEDY,) if samples and not is_said else ()
@@ -381,11 +382,9 @@ def generation_config(
     settings = dict(options)
     if settings.get(DECODER_IDS) is not None:
         settings[DECODER_IDS] = torch.tensor([_decoder_ids(options)], device=model.device)  # (1, D)
-    config = copy.deepcopy(settings.pop("generation_config", None) or model.module.generation_config)
-    config = config or GenerationConfig()
-    if not isinstance(config, GenerationConfig):
-        raise InputError(f"generation_config must be a GenerationConfig of transformers, not {type(config).__name__}")
-    if not settings.get("do_sample", "generation_config" in options and config.do_sample):
+    of_call = settings.pop("generation_config", None)
+    config = _merged_config(of_call, model.module.generation_config)
+    if not settings.get("do_sample", getattr(of_call, "do_sample", False)):
         settings |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     if config.pad_token_id is None:
         config.pad_token_id = model.pad_id
@@ -398,6 +397,16 @@ def generation_config(
         return config, config.update(**settings)
     except ValueError as error:  # settings that do not go together, such as several sequences of greedy search
         raise InputError(f"generate: {str(error).strip().splitlines()[0]}") from None
+
+
+def _merged_config(of_call: Any, of_model: Any) -> GenerationConfig:
+    """Return a copy of the configuration of a call; what it leaves open is the model's, as `generate` has it."""
+    config = copy.deepcopy(of_call or of_model or GenerationConfig())
+    if not isinstance(config, GenerationConfig):
+        raise InputError(f"generation_config must be a GenerationConfig of transformers, not {type(config).__name__}")
+    for name in _configured(of_model).keys() - _configured(config).keys():
+        setattr(config, name, getattr(of_model, name))
+    return config
 
 
 def _decoder_ids(options: Mapping[str, Any]) -> list[int]:
