@@ -1,4 +1,4 @@
-"""What a wing or another package adds to the core: tasks, methods, commands, results.
+"""What a wing or another package adds to the core: calls, tasks, methods, commands, results.
 
 A wing is a folder of this package with an `extension.py` that holds an `EXTENSION`; another package names its own in
 the entry-point group `normxlogit.extensions`. What is named there is imported when it is first used, so that neither
@@ -26,6 +26,8 @@ class Extension:
     """What one wing or package adds; everything is named as "module:name", a module of a wing from its own folder on.
 
     Attributes:
+        calls: Methods of the explainer by their names: functions whose first argument is the explainer.
+        names: Public names of the package `normxlogit`; of wings alone.
         tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
             come before the core's.
         pipelines: Readers of transformers pipelines that ask a model more than a text, by their tasks: functions of a
@@ -38,6 +40,8 @@ class Extension:
         results: Classes of results (`normxlogit.results.base.Record`) by their kinds, for what is loaded from files.
     """
 
+    calls: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     tasks: Sequence[str] = ()
     pipelines: Mapping[str, str] = field(default_factory=dict)
     part_readers: Sequence[str] = ()
@@ -81,12 +85,17 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
 
 
 @cache
-def extensions() -> tuple[Extension, ...]:
-    """Return the extensions: this package's wings by name, then those of other packages."""
+def wings() -> tuple[Extension, ...]:
+    """Return what the wings of this package add, by the names of their folders."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/extension.py"))
-    references = [f"normxlogit.{folder}.extension:EXTENSION" for folder in folders]
-    references += [entry.value for entry in entry_points(group=GROUP)]
-    return tuple(extension for extension in map(named_or_none, references) if isinstance(extension, Extension))
+    return tuple(named(f"{__package__}.{folder}.extension:EXTENSION") for folder in folders)
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """Return the extensions: this package's wings, then those of other packages."""
+    others = map(named_or_none, [entry.value for entry in entry_points(group=GROUP)])
+    return (*wings(), *(extension for extension in others if isinstance(extension, Extension)))
 
 
 @cache

@@ -3,6 +3,7 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
+    calls={"cite": "normxlogit.grounding.call:cite"},
     commands={
         "calibrate": "normxlogit.grounding.evaluation.calibrate:calibrate",
         "cite": "normxlogit.grounding.command:cite",

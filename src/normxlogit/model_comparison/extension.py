@@ -3,6 +3,7 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
+    names={"compare_models": "normxlogit.model_comparison.compare:compare_models"},
     results={"model-difference": "normxlogit.model_comparison.result:ModelDifference"},
     commands={"compare-models": "normxlogit.model_comparison.command:compare_models"},
 )

@@ -3,6 +3,7 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
+    calls={"similarity": "normxlogit.similarity.call:similarity"},
     tasks=("normxlogit.similarity.tasks.embedding:Embedding",),
     results={"similarity": "normxlogit.similarity.result:Similarity"},
     commands={"similarity": "normxlogit.similarity.command:similarity"},
