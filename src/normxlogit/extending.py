@@ -15,8 +15,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from .errors import NormXLogitError
-
 GROUP = "normxlogit.extensions"
 """Entry-point group: each entry names an `Extension`, as in "your_package:EXTENSION"."""
 
@@ -38,6 +36,10 @@ class Extension:
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or
             {"evaluate cite": ...}.
         results: Classes of results (`normxlogit.results.base.Record`) by their kinds, for what is loaded from files.
+        drawers: Functions of a result and `words`, whether single units are drawn as words (None: where these can be
+            told), that return its blocks, by kinds of results; a kind without one is drawn as its base class.
+        figures: Functions of a result and the arguments of its `plot` that return a figure, by kinds of results.
+        exports: Functions of a result or a collection by name, for `export` of results.
     """
 
     calls: Mapping[str, str] = field(default_factory=dict)
@@ -49,18 +51,16 @@ class Extension:
     methods: Sequence[str] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)
+    drawers: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+    exports: Mapping[str, str] = field(default_factory=dict)
 
 
 def named(reference: str) -> Any:
     """Import what "module:name" names, or "module"."""
     module, _, name = reference.partition(":")
-    try:
-        imported = import_module(module)
-        return getattr(imported, name) if name else imported
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # another package that it imports
-            raise
-        raise NormXLogitError(f"this needs {error.name}, a part of the library that is not there") from None
+    imported = import_module(module)
+    return getattr(imported, name) if name else imported
 
 
 def named_or_none(reference: str) -> Any:
@@ -99,11 +99,21 @@ def extensions() -> tuple[Extension, ...]:
 
 
 @cache
+def references(field: str) -> dict[str, str]:
+    """Return what extensions name in a field, by its keys; of a list the references are the keys."""
+    fields = [getattr(extension, field) for extension in extensions()]
+    mappings = (named if isinstance(named, Mapping) else dict(zip(named, named, strict=True)) for named in fields)
+    return {key: reference for mapping in mappings for key, reference in mapping.items()}
+
+
+@cache
+def named_for(field: str, key: str) -> Any:
+    """Import what an extension names in a field by a key."""
+    return named(references(field)[key])
+
+
+@cache
 def registered(field: str) -> dict[str, Any]:
-    """Return what extensions name in a field, by its keys, or in a list by the references; what fails is left out."""
-    registry: dict[str, Any] = {}
-    for extension in extensions():
-        references = getattr(extension, field)
-        references = references if isinstance(references, Mapping) else dict(zip(references, references, strict=True))
-        registry |= {key: named_or_none(reference) for key, reference in references.items()}
+    """Return all that extensions name in a field, by its keys; what fails is left out."""
+    registry = {key: named_or_none(reference) for key, reference in references(field).items()}
     return {key: value for key, value in registry.items() if value is not None}

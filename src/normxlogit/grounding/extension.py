@@ -10,4 +10,5 @@ EXTENSION = Extension(
         "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
     },
     results={"citations": "normxlogit.grounding.result:Citations"},
+    drawers={"citations": "normxlogit.grounding.drawing:citation_blocks"},
 )

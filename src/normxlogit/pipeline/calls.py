@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-from ..errors import NormXLogitError
 from ..extending import Extension, named
 from .arguments import checked_arguments
 
@@ -25,7 +24,7 @@ class Call:
         """The function, whose arguments are checked as those of the class's own methods."""
         try:
             function = named(self.reference)
-        except (ImportError, NormXLogitError) as error:
+        except ImportError as error:
             raise AttributeError(f"the call {self.reference} could not be imported: {error}") from error
         return checked_arguments(unwritten=("explainer",))(function)
 

@@ -12,15 +12,15 @@ from ..results.base import Record
 from ..results.storage.tables import optional_module
 
 
-def to_shap(results: Sequence[Record], *, single: bool) -> Any:
+def to_shap(results: Record | Sequence[Record]) -> Any:
     """Return the units of one text, or of several with a row for each, as a `shap.Explanation`."""
     if not results:
         raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
-    texts = [_shap_fields(result) for result in results]
-    if single:
-        ((values, base, features, names),) = texts
+    if isinstance(results, Record):
+        values, base, features, names = _shap_fields(results)
         return shap.Explanation(values, base if names else float(base), np.array(features, object), output_names=names)
+    texts = [_shap_fields(result) for result in results]
     all_values, bases, all_features, all_names = zip(*texts, strict=True)
     # Texts with different numbers of labels have no common array; the None keeps numpy from making one.
     alike = len({base.shape for base in bases}) == 1
