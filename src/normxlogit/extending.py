@@ -20,14 +20,77 @@ GROUP = "normxlogit.extensions"
 
 
 @dataclass(frozen=True)
+class ModelClasses:
+    """The classes of models that a task has, and how they are loaded; none of transformers' by default.
+
+    They are told by their names, so that a task is imported only for its own models.
+
+    Attributes:
+        mapping: transformers' mapping of the classes.
+        auto_class: transformers' class that loads them.
+        processor_class: transformers' class that loads what reads their inputs.
+        peft_type: PEFT's name of the task, in the files of an adapter.
+        plain: Whether a module that is not of transformers may have it.
+        needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
+        decoders_among: Tasks' classes, of which those without such an encoder are for this one.
+        claims: Whether a module that is not of transformers is known to be for this task.
+        wrapper: How models without a head become task models, as "module:name"; "" if they do not: an object that
+            `claims_files` of a folder or hub name, has `check_files` of a folder, and makes a `task_model` of a model,
+            a pooling and what it made when the model was read last.
+    """
+
+    mapping: str = ""
+    auto_class: str = "AutoModel"
+    processor_class: str = "AutoTokenizer"
+    peft_type: str = ""
+    plain: bool = False
+    needs_encoder: bool = False
+    decoders_among: tuple["ModelClasses", ...] = ()
+    claims: Callable[[Any], bool] = lambda module: False
+    wrapper: str = ""
+
+    def have(self, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
+        """Return whether a class of models is among them, by transformers' mapping or by the ending of its name."""
+        from .compat import classes_in  # imports torch, which takes seconds
+
+        if has_encoder is False and self.needs_encoder:
+            return False
+        if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
+            return True
+        if by_ending:
+            ending = self.auto_class.removeprefix("AutoModel")
+            return bool(ending) and class_name.endswith(ending)
+        return bool(self.mapping) and class_name in classes_in(self.mapping)
+
+
+@dataclass(frozen=True)
+class AddedTask:
+    """A task that an extension adds.
+
+    Attributes:
+        name: Its name, in transformers' terms.
+        home: Its class, a `normxlogit.tasks.base.Task`, as "module:name"; it is imported for a model that has the task.
+        models: Its classes of models.
+    """
+
+    name: str
+    home: str
+    models: ModelClasses
+
+    @property
+    def task_class(self) -> Any:
+        """The class of the task."""
+        return named(self.home)
+
+
+@dataclass(frozen=True)
 class Extension:
     """What one wing or package adds; everything is named as "module:name", a module of a wing from its own folder on.
 
     Attributes:
         calls: Methods of the explainer by their names: functions whose first argument is the explainer.
         names: Public names of the package `normxlogit`; of wings alone.
-        tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
-            come before the core's.
+        tasks: Tasks. Where a class of models has several, those of extensions come before the core's.
         pipelines: Readers of transformers pipelines that ask a model more than a text, by their tasks: functions of a
             pipeline and the labels that the caller gave, which return what makes the task from the model's own.
         part_readers: Readers of parts of messages that are not texts (`normxlogit.inputs.message_parts.PartReader`).
@@ -44,7 +107,7 @@ class Extension:
 
     calls: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-    tasks: Sequence[str] = ()
+    tasks: Sequence[AddedTask] = ()
     pipelines: Mapping[str, str] = field(default_factory=dict)
     part_readers: Sequence[str] = ()
     media: Mapping[str, str] = field(default_factory=dict)
