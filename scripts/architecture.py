@@ -4,7 +4,10 @@ Usage: python scripts/architecture.py
 """
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+
+import networkx
 
 ROOT = Path(__file__).parent.parent
 PACKAGE, PAGE = ROOT / "src" / "normxlogit", ROOT / "docs" / "architecture.md"
@@ -20,61 +23,89 @@ def rooms(package: Path = PACKAGE) -> dict[str, str]:
     return {name: (text or "").partition("\n")[0] for name, text in sorted(docstrings.items())}
 
 
-def imports(package: Path = PACKAGE) -> Graph:
-    """Return for each room the rooms that it imports; what only type checkers read does not count."""
-    names = rooms(package)
-    graph: Graph = {name: set() for name in names}
-    for path in package.rglob("*.py"):
-        inside = path.relative_to(package).with_suffix("").parts
-        if inside[0] in names:
-            graph[inside[0]] |= {other for other in _imported(path, inside) if other in names} - {inside[0]}
+def modules(package: Path = PACKAGE) -> dict[str, Path]:
+    """Return the modules by their names, with their files."""
+    return {".".join(_name_of(path, package)): path for path in package.rglob("*.py")}
+
+
+def module_imports(package: Path = PACKAGE) -> Graph:
+    """Return for each module the modules of the package that it imports or names.
+
+    Imports inside functions count, and strings such as "normxlogit.plots.plots:heat_map". What only type checkers read
+    does not count, nor what an extension.py names: that is how the core finds what it does not know.
+    """
+    files = modules(package)
+    graph: Graph = {}
+    for name, path in files.items():
+        named = {_module_of(reference, files) for reference in _referred(path, package)}
+        graph[name] = {module for module in named if module} - {name}
     return graph
 
 
-def _imported(path: Path, inside: tuple[str, ...]) -> set[str]:
-    """Return the first names, below the package, of what a file imports."""
+def imports(package: Path = PACKAGE) -> Graph:
+    """Return for each room the rooms that it imports, as `module_imports`."""
+    names = rooms(package)
+    graph: Graph = {name: set() for name in names}
+    for module, imported in module_imports(package).items():
+        room = room_of(module)
+        if room in names:
+            graph[room] |= {room_of(other) for other in imported} & names.keys() - {room}
+    return graph
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module: its folder, or its own name."""
+    return module.split(".")[1] if "." in module else module
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return the circles of a graph, the largest first: modules each of which leads to all others of its circle."""
+    components = networkx.strongly_connected_components(networkx.DiGraph(graph))
+    found = sorted(sorted(component) for component in components if len(component) > 1)
+    return sorted(found, key=len, reverse=True)
+
+
+def _name_of(path: Path, package: Path) -> tuple[str, ...]:
+    """Return the parts of a module's name."""
+    name = ("normxlogit", *path.relative_to(package).with_suffix("").parts)
+    return name[:-1] if path.name == "__init__.py" else name
+
+
+def _module_of(reference: str, files: dict[str, Path]) -> str:
+    """Return the module that holds what a dotted name refers to; "" for none beside the package itself."""
+    while reference and reference not in files:
+        reference = reference.rpartition(".")[0]
+    return reference if "." in reference else ""
+
+
+def _referred(path: Path, package: Path) -> Iterator[str]:
+    """Yield the dotted names, with "normxlogit", that a file imports or that its strings hold."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     unseen = {id(n) for block in ast.walk(tree) if _typing_only(block) for part in block.body for n in ast.walk(part)}
-    first: set[str] = set()
+    of_package = path.name == "__init__.py"
     for node in ast.walk(tree):
         if id(node) in unseen:
             continue
         if isinstance(node, ast.ImportFrom):
-            above = ("normxlogit", *inside)[: -node.level] if node.level else ()
-            module = (*above, *(node.module or "").split(".")) if node.module else above
-            first |= {whole[1] for a in node.names if len(whole := (*module, a.name)) > 1 and whole[0] == "normxlogit"}
+            name = _name_of(path, package)
+            above = name[: len(name) - node.level + of_package] if node.level else ()
+            module = (*above, *filter(None, [node.module]))
+            yield from (".".join((*module, alias.name)) for alias in node.names)
         elif isinstance(node, ast.Import):
-            whole_names = [alias.name.split(".") for alias in node.names]
-            first |= {whole[1] for whole in whole_names if len(whole) > 1 and whole[0] == "normxlogit"}
-    return first
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Constant) and path.name != "extension.py":
+            text = str(node.value)
+            yield text.partition(":")[0] if text.startswith("normxlogit.") else ""
 
 
 def _typing_only(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def arrows(graph: Graph) -> Graph:
-    """Leave out the imports that a way over another room shows too."""
-
-    def reached(start: str, visited: set[str]) -> set[str]:
-        for other in graph[start] - visited:
-            visited.add(other)
-            reached(other, visited)
-        return visited
-
-    return {
-        room: {other for other in below if not any(other in reached(via, {room}) for via in below - {other})}
-        for room, below in graph.items()
-    }
-
-
 def mermaid(graph: Graph) -> str:
-    """Return the rooms as a Mermaid diagram, arrows pointing at what is imported."""
-    # A result draws itself when it is asked to: the one import that goes up, and no part of the order of the rooms.
-    drawn = "render" in graph.get("results", set())
-    below = arrows(graph | {"results": graph["results"] - {"render"}})
-    lines = [f"    {room} --> {other}" for room in sorted(below) for other in sorted(below[room])]
-    lines += ["    results -. draws itself .-> render"] if drawn else []
+    """Return the rooms as a Mermaid diagram, arrows pointing at what is imported; none that follows from others."""
+    reduced = networkx.transitive_reduction(networkx.DiGraph(graph))
+    lines = [f"    {room} --> {other}" for room, other in sorted(reduced.edges)]
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
 

@@ -5,6 +5,10 @@ import inspect
 import griffe
 
 import normxlogit
+from normxlogit.extending import wings
+
+CALLS = {reference.replace(":", "."): name for wing in wings() for name, reference in wing.calls.items()}
+"""The methods of the explainer that wings add, by the paths of their functions."""
 
 
 class Keywords(griffe.Extension):
@@ -12,9 +16,11 @@ class Keywords(griffe.Extension):
 
     def on_function(self, *, func, **_):
         """Replace what is unpacked in a method's signature and docstring."""
-        if not func.path.startswith("normxlogit.explainer.Explainer.") or func.docstring is None:
+        is_method = func.path.startswith("normxlogit.explainer.Explainer.")
+        name = func.name if is_method else CALLS.get(func.path)
+        if name is None or func.docstring is None:
             return
-        method = getattr(normxlogit.Explainer, func.name)
+        method = getattr(normxlogit.Explainer, name)
         func.docstring.value = inspect.getdoc(method)
         written = {parameter.name: parameter for parameter in func.parameters}
         shown = inspect.signature(method).parameters

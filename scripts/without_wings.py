@@ -20,6 +20,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "corpora": ("long_runs", "cli"),
     "decompositions": (),
     "evaluation": ("long_runs", "cli", "plots"),
+    "exports": (),
     "grounding": ("cli",),
     "media": ("cli", "plots"),
     "model_comparison": ("long_runs", "cli"),

@@ -1,32 +1,11 @@
 """Which input tokens a Hugging Face model's answer rests on, from the forward pass it already runs."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from ._version import __version__
-from .extending import lazy_names
+from ._version import __version__ as __version__
+from .extending import lazy_names, named, wings
 
-if TYPE_CHECKING:
-    from .corpora.jobs import Answers, Completions, Conversations, Predictions
-    from .corpora.run import attribute
-    from .corpora.summaries.summary import summarize
-    from .errors import (
-        DataError,
-        HeadMismatchError,
-        InputError,
-        MethodError,
-        NormXLogitError,
-        TargetError,
-        UnsupportedModelError,
-    )
-    from .explainer import Explainer
-    from .methods import Method, MethodInfo, Request, Scores, list_methods, register
-    from .model_comparison.compare import compare_models
-    from .results.attribution import Attribution
-    from .results.collection import Attributions, load
-    from .tasks.targets import ALL
-
-__all__ = [
+CORE = (
     "ALL",
     "Explainer",
     "load",
@@ -46,24 +25,34 @@ __all__ = [
     "TargetError",
     "UnsupportedModelError",
     "__version__",
-]
-_MODULES: dict[str, tuple[str, ...]] = {
-    "errors": tuple(name for name in __all__ if name.endswith("Error")),
-    "explainer": ("Explainer",),
-    "methods": ("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"),
-    "results.attribution": ("Attribution",),
-    "results.collection": ("Attributions", "load"),
-    "tasks.targets": ("ALL",),
-}
-if Path(__file__).with_name("corpora").is_dir():
-    __all__ += ["attribute", "Predictions", "Completions", "Answers", "Conversations", "summarize"]
-    _MODULES["corpora"] = ("attribute", "Predictions", "Completions", "Answers", "Conversations", "summarize")
-if Path(__file__).with_name("model_comparison").is_dir():
-    __all__ += ["compare_models"]
-    _MODULES["model_comparison.compare"] = ("compare_models",)
+)
+"""The public names of the core; type checkers read `__init__.pyi`."""
 
-__getattr__ = lazy_names(__name__, _MODULES)
+_core_name = lazy_names(
+    __name__,
+    {
+        "errors": tuple(name for name in CORE if name.endswith("Error")),
+        "explainer": ("Explainer",),
+        "methods": ("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"),
+        "results.attribution": ("Attribution",),
+        "results.collection": ("Attributions", "load"),
+        "tasks.targets": ("ALL",),
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: torch takes seconds."""
+    if name == "__all__":
+        return __dir__()
+    if name in CORE or name.startswith("_"):
+        return _core_name(name)
+    return named(_names_of_wings()[name]) if name in _names_of_wings() else _core_name(name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*CORE, *_names_of_wings()]
+
+
+def _names_of_wings() -> dict[str, str]:
+    return {name: reference for wing in wings() for name, reference in wing.names.items()}

@@ -15,20 +15,20 @@ from typing_extensions import Unpack
 from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
-from .extending import named
+from .extending import extensions, wings
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Question, Text, repeatable, split_texts
-from .leave_out.picking import Together, Verify
+from .leave_out.picking import Together
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
-from .methods.registry import named_or_default
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
+from .pipeline.calls import add_calls
 from .pipeline.completions.prompts import explain_generated, explain_given
-from .pipeline.options import Options, checked_verify, compared_methods, forward_settings
+from .pipeline.options import Options, compared_methods, forward_settings
 from .pipeline.streams import CHUNK, checked_stream, explained_stream, kept_stream
 from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
@@ -40,15 +40,16 @@ from .tasks.base import Pooling
 from .tasks.seq2seq import DECODER_SETTINGS
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
     from transformers import Pipeline
 
-    from .grounding.result import Citations
-    from .similarity.result import Similarity
+    # A stub: what the calls of this package's extensions take and return.
+    from .calls import Calls  # pyright: ignore[reportMissingModuleSource]
+else:
+    Calls = object
 
 
 @checked_methods
-class Explainer:
+class Explainer(Calls):
     """Explains a model's answers token by token.
 
     The model is only read: its parameters, mode, hooks, configuration and device stay as they are. It is explained in
@@ -106,6 +107,7 @@ class Explainer:
         return self._arguments | {"model": without_recording_hooks(self.model)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        add_calls(Explainer, extensions())  # here, because other packages may import this module
         self._arguments = state
         self.model: nn.Module = state["model"]
         self.tokenizer: Any = state["tokenizer"]
@@ -357,36 +359,6 @@ class Explainer:
         self._model.refresh()
         return self._model.encoder(split_texts(texts) if is_split_into_words else texts, max_length=max_length)
 
-    def from_outputs(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromOutputs]
-    ) -> Attributions[Attribution]:
-        """Explain the outputs of your own call of the model, or of its `generate`, with hidden states.
-
-        The default method is `normxlogit`. Of `generate`, called without beams and with `return_dict_in_generate=True,
-        output_hidden_states=True, output_logits=True`, every generated token is explained, by a method that reads each
-        token's own states: `normxlogit`, `logat` or `input-norm`.
-
-        Only the embedding layer runs again, and at the first call the head on two of the texts. The first hidden states
-        are checked to be of these ids, and the last to give these logits; those between, which only `layers` reads, and
-        the `attention_mask` are trusted. Layers whose `hidden_states` do not fit the head take a pass each.
-
-        Args:
-            inputs: The model's inputs, with `input_ids` (B, T), padded on the left or not.
-            outputs: The model's outputs, with its hidden states and logits.
-            **options: What is explained and how, see `keywords.FromOutputs`.
-
-        Raises:
-            InputError: If the outputs lack something, are of another shape, of several beams, or not of these inputs.
-            TargetError: If a target does not exist, or is not a token of a completion.
-            MethodError: If the method does not exist, or needs a pass of its own over a completion.
-            HeadMismatchError: If the hidden states and the logits do not belong together.
-        """
-        checked = Options.of(options, method=named_or_default(options.get("method"), "recorded"))
-        generated = isinstance(outputs, Mapping) and outputs.get("sequences") is not None
-        model = self.language_model if generated else self._model
-        explain = named(f"normxlogit.recorded.outputs:explain{'_generation' if generated else ''}")
-        return explain(model, inputs, outputs, checked)  # type: ignore[no-any-return]
-
     @overload
     def generate(self, prompt: Prompt | Path | npt.NDArray[Any], **options: Any) -> Attribution: ...
     @overload
@@ -449,79 +421,6 @@ class Explainer:
         of_decoder: dict[str, Any] = {name: options.pop(name) for name in DECODER_SETTINGS if name in options}  # type: ignore[misc]
         return explain_given(self.language_model, prompt, completion, Options.of_completions(options), of_decoder)
 
-    def cite(
-        self,
-        question: str | None = None,
-        documents: Any = None,
-        *,
-        max_new_tokens: int = 200,
-        verify: Verify = "auto",
-        **options: Unpack[keywords.Cite],
-    ) -> "Citations":
-        """Cite the sentences of documents that an answer rests on: the model's own answer, or a given one.
-
-        Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources, but the
-        question. The default method takes one forward pass over the answer and two backward passes for each of its
-        sentences.
-
-        Args:
-            question: The question.
-            documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
-                `normxlogit.grounding.documents.documents`; pictures among them where the model reads them. None with a
-                conversation.
-            max_new_tokens: Most tokens of the model's own answer.
-            verify: Measure for this many of the first sources what each sentence loses without them, one at a time;
-                "auto" measures sources until the others can no longer come first, and the first one of each sentence
-                while that takes at most six times the tokens of the prompt; "sentence" measures each, "paragraph" and
-                "message" each paragraph and each document or message, 0 none; a list names sources, documents or
-                messages. What each sentence gains from all sources is measured in any case, and the verdicts follow.
-            **options: Whose answer is cited and how, see `keywords.Cite`.
-
-        Raises:
-            InputError: If there is no question, document or answer, or they leave no room for an answer.
-            MethodError: If the method does not exist or does not score sources.
-            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
-        """
-        cite_options: dict[str, Any] = {**options, "method": named_or_default(options.get("method"), "completions")}
-        cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
-        cite = named("normxlogit.grounding.citations.cite:cite")
-        cited: Citations = cite(self.language_model, question, documents, **cite_options)
-        return cited
-
-    @overload
-    def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> "Similarity": ...
-    @overload
-    def similarity(
-        self, first: Any, second: "Iterable[str | Image]", **options: Unpack[keywords.Similarity]
-    ) -> "Attributions[Similarity]": ...
-    def similarity(
-        self, first: Any, second: Any, **options: Unpack[keywords.Similarity]
-    ) -> "Similarity | Attributions[Similarity]":
-        """Explain the cosine of two texts, of a query with each of many documents, or of a text and a picture.
-
-        With the frozen gradient the scores of either text's tokens and its bias sum to the cosine.
-
-        Args:
-            first: A text, such as a query; for models with two towers, such as CLIP and SigLIP, a text or a picture.
-            second: Another, or several such as documents, which are read in batches.
-            **options: How it is explained, see `keywords.Similarity`.
-
-        Returns:
-            One result, or a list in the order of the documents.
-
-        Raises:
-            InputError: If a text is empty, or there is none to compare with.
-            MethodError: If the method does not exist, or `matrix` is for another than `frozen-gradient`.
-            UnsupportedModelError: If the model does not embed, or the method does not work on it.
-        """
-        chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
-        verify = checked_verify(options.get("verify"))
-        explain = named("normxlogit.similarity.pairs:explain_similarity")
-        explained: Similarity | Attributions[Similarity] = explain(
-            self._model, first, second, chosen_method, matrix=matrix, verify=verify, prompts=options.get("prompts")
-        )
-        return explained
-
     @property
     def task_model(self) -> TaskModel:
         """The model with its task, for what explains many inputs at once: its batches, forward passes and identity."""
@@ -531,3 +430,6 @@ class Explainer:
     def language_model(self) -> TaskModel:
         """The same, with the task that generates where its class has several."""
         return self._model.generating()
+
+
+add_calls(Explainer, wings())

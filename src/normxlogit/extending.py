@@ -1,4 +1,4 @@
-"""What a wing or another package adds to the core: tasks, methods, commands, results.
+"""What a wing or another package adds to the core: calls, tasks, methods, commands, results.
 
 A wing is a folder of this package with an `extension.py` that holds an `EXTENSION`; another package names its own in
 the entry-point group `normxlogit.extensions`. What is named there is imported when it is first used, so that neither
@@ -15,10 +15,72 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from .errors import NormXLogitError
-
 GROUP = "normxlogit.extensions"
 """Entry-point group: each entry names an `Extension`, as in "your_package:EXTENSION"."""
+
+
+@dataclass(frozen=True)
+class ModelClasses:
+    """The classes of models that a task has, and how they are loaded; none of transformers' by default.
+
+    They are told by their names, so that a task is imported only for its own models.
+
+    Attributes:
+        mapping: transformers' mapping of the classes.
+        auto_class: transformers' class that loads them.
+        processor_class: transformers' class that loads what reads their inputs.
+        peft_type: PEFT's name of the task, in the files of an adapter.
+        plain: Whether a module that is not of transformers may have it.
+        needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
+        decoders_among: Tasks' classes, of which those without such an encoder are for this one.
+        claims: Whether a module that is not of transformers is known to be for this task.
+        wrapper: How models without a head become task models, as "module:name"; "" if they do not: an object that
+            `claims_files` of a folder or hub name, has `check_files` of a folder, and makes a `task_model` of a model,
+            a pooling and what it made when the model was read last.
+    """
+
+    mapping: str = ""
+    auto_class: str = "AutoModel"
+    processor_class: str = "AutoTokenizer"
+    peft_type: str = ""
+    plain: bool = False
+    needs_encoder: bool = False
+    decoders_among: tuple["ModelClasses", ...] = ()
+    claims: Callable[[Any], bool] = lambda module: False
+    wrapper: str = ""
+
+    def have(self, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
+        """Return whether a class of models is among them, by transformers' mapping or by the ending of its name."""
+        from .compat import classes_in  # imports torch, which takes seconds
+
+        if has_encoder is False and self.needs_encoder:
+            return False
+        if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
+            return True
+        if by_ending:
+            ending = self.auto_class.removeprefix("AutoModel")
+            return bool(ending) and class_name.endswith(ending)
+        return bool(self.mapping) and class_name in classes_in(self.mapping)
+
+
+@dataclass(frozen=True)
+class AddedTask:
+    """A task that an extension adds.
+
+    Attributes:
+        name: Its name, in transformers' terms.
+        home: Its class, a `normxlogit.tasks.base.Task`, as "module:name"; it is imported for a model that has the task.
+        models: Its classes of models.
+    """
+
+    name: str
+    home: str
+    models: ModelClasses
+
+    @property
+    def task_class(self) -> Any:
+        """The class of the task."""
+        return named(self.home)
 
 
 @dataclass(frozen=True)
@@ -26,8 +88,9 @@ class Extension:
     """What one wing or package adds; everything is named as "module:name", a module of a wing from its own folder on.
 
     Attributes:
-        tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
-            come before the core's.
+        calls: Methods of the explainer by their names: functions whose first argument is the explainer.
+        names: Public names of the package `normxlogit`; of wings alone.
+        tasks: Tasks. Where a class of models has several, those of extensions come before the core's.
         pipelines: Readers of transformers pipelines that ask a model more than a text, by their tasks: functions of a
             pipeline and the labels that the caller gave, which return what makes the task from the model's own.
         part_readers: Readers of parts of messages that are not texts (`normxlogit.inputs.message_parts.PartReader`).
@@ -36,27 +99,31 @@ class Extension:
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or
             {"evaluate cite": ...}.
         results: Classes of results (`normxlogit.results.base.Record`) by their kinds, for what is loaded from files.
+        drawers: Functions of a result and `words`, whether single units are drawn as words (None: where these can be
+            told), that return its blocks, by kinds of results; a kind without one is drawn as its base class.
+        figures: Functions of a result and the arguments of its `plot` that return a figure, by kinds of results.
+        exports: Functions of a result or a collection by name, for `export` of results.
     """
 
-    tasks: Sequence[str] = ()
+    calls: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    tasks: Sequence[AddedTask] = ()
     pipelines: Mapping[str, str] = field(default_factory=dict)
     part_readers: Sequence[str] = ()
     media: Mapping[str, str] = field(default_factory=dict)
     methods: Sequence[str] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)
+    drawers: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+    exports: Mapping[str, str] = field(default_factory=dict)
 
 
 def named(reference: str) -> Any:
     """Import what "module:name" names, or "module"."""
     module, _, name = reference.partition(":")
-    try:
-        imported = import_module(module)
-        return getattr(imported, name) if name else imported
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # another package that it imports
-            raise
-        raise NormXLogitError(f"this needs {error.name}, a part of the library that is not there") from None
+    imported = import_module(module)
+    return getattr(imported, name) if name else imported
 
 
 def named_or_none(reference: str) -> Any:
@@ -81,20 +148,35 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
 
 
 @cache
-def extensions() -> tuple[Extension, ...]:
-    """Return the extensions: this package's wings by name, then those of other packages."""
+def wings() -> tuple[Extension, ...]:
+    """Return what the wings of this package add, by the names of their folders."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/extension.py"))
-    references = [f"normxlogit.{folder}.extension:EXTENSION" for folder in folders]
-    references += [entry.value for entry in entry_points(group=GROUP)]
-    return tuple(extension for extension in map(named_or_none, references) if isinstance(extension, Extension))
+    return tuple(named(f"{__package__}.{folder}.extension:EXTENSION") for folder in folders)
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """Return the extensions: this package's wings, then those of other packages."""
+    others = map(named_or_none, [entry.value for entry in entry_points(group=GROUP)])
+    return (*wings(), *(extension for extension in others if isinstance(extension, Extension)))
+
+
+@cache
+def references(field: str) -> dict[str, str]:
+    """Return what extensions name in a field, by its keys; of a list the references are the keys."""
+    fields = [getattr(extension, field) for extension in extensions()]
+    mappings = (named if isinstance(named, Mapping) else dict(zip(named, named, strict=True)) for named in fields)
+    return {key: reference for mapping in mappings for key, reference in mapping.items()}
+
+
+@cache
+def named_for(field: str, key: str) -> Any:
+    """Import what an extension names in a field by a key."""
+    return named(references(field)[key])
 
 
 @cache
 def registered(field: str) -> dict[str, Any]:
-    """Return what extensions name in a field, by its keys, or in a list by the references; what fails is left out."""
-    registry: dict[str, Any] = {}
-    for extension in extensions():
-        references = getattr(extension, field)
-        references = references if isinstance(references, Mapping) else dict(zip(references, references, strict=True))
-        registry |= {key: named_or_none(reference) for key, reference in references.items()}
+    """Return all that extensions name in a field, by its keys; what fails is left out."""
+    registry = {key: named_or_none(reference) for key, reference in references(field).items()}
     return {key: value for key, value in registry.items() if value is not None}

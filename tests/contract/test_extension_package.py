@@ -1,4 +1,4 @@
-"""A package adds a task with its input, a part of messages, a method and a command: `examples/extension`, installed."""
+"""A package adds a task, a part of messages, a method, a call with its result, and a command: `examples/extension`."""
 
 import os
 import re
@@ -57,6 +57,43 @@ g = tiny.writer(template=template).generate([{"role": "user", "content": content
 assert g.text.startswith("the cat . a | film\\nis | good . "), g.text
 """
 
+CALL = """
+import inspect
+import sys
+from normxlogit import Attributions, DataError, Explainer, InputError, load
+explainer = Explainer.from_pretrained()
+assert "stability" in dir(explainer)
+assert list(inspect.signature(explainer.stability).parameters) == ["text", "method"]
+text = "The movie is <b>mediocre</b>."
+stable = explainer.stability(text, method="normxlogit")
+assert stable.labels == tuple(explainer(t).prediction.label for t in (text.lower(), text.upper(), text + "."))
+assert stable.attribution == explainer(text, method="normxlogit")
+assert "one more full stop" in str(stable) and "one more full stop" in stable.to_html()
+assert "<b>mediocre" not in stable.to_html() and "<table" in stable._repr_html_()
+for name in ("one.json", "one.parquet"):
+    stable.save(f"{sys.argv[1]}/{name}")
+    assert load(f"{sys.argv[1]}/{name}") == stable
+many = Attributions([stable, explainer.stability("A fine film.")])
+many.save(f"{sys.argv[1]}/many.json")
+assert load(f"{sys.argv[1]}/many.json") == many
+assert many.to_html().count("one more full stop") == 2
+words = stable.attribution.words()
+assert stable.attribution.export("markdown", digits=1).splitlines()[2] == f"| {words[0].text} | {words[0].score:.1f} |"
+try:
+    explainer.stability(text, metod="normxlogit")
+except InputError as error:
+    assert "did you mean method=" in str(error)
+try:
+    stable.plot()
+except AttributeError:
+    pass
+broken = stable.to_dict() | {"labels": ["negative"]}
+try:
+    type(stable).from_dict(broken)
+except DataError as error:
+    assert "labels: not one for each spelling" in str(error)
+"""
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
@@ -81,6 +118,12 @@ def run(environment, *arguments):
 
 def test_its_inputs_are_read_and_its_method_scores_them(installed, tmp_path):
     code, _, error = run(installed, "-c", USE, tmp_path / "both.json")
+    assert code == 0, error
+
+
+def test_its_call_returns_a_result_that_is_drawn_saved_and_exported(installed, tmp_path):
+    pytest.importorskip("pyarrow")
+    code, _, error = run(installed, "-c", CALL, tmp_path)
     assert code == 0, error
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer
-from normxlogit.render.describe import verdict
+from normxlogit.results.verification import verdict
 from tests import tiny
 from tests.contract.cases import CASES, Case
 from tests.contract.compare import comes_back, nats_of

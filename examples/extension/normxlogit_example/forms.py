@@ -5,15 +5,15 @@ from typing import Any
 
 from normxlogit import InputError
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.tasks.base import ModelClasses
 from normxlogit.tasks.classification import Classification
+from normxlogit_example import FORMS
 
 
 class FormClassification(Classification):
     """Classification of forms: `explainer({"title": "Lamp", "remarks": "It broke"})`."""
 
-    name = "form-classification"
-    models = ModelClasses(plain=True)  # no class of transformers is for this task: whoever loads a model names it
+    name = FORMS.name
+    models = FORMS.models
 
     def encode(self, model: Any, inputs: Any, **options: Any) -> tuple[list[Encoding], bool]:
         """Encode one form or a list of them, each as a text with a line for each field."""

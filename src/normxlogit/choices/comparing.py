@@ -27,9 +27,10 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
 from ..tasks.answers import Outputs
-from ..tasks.base import ModelClasses, Task
+from ..tasks.base import Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
 from ..text.same import matching_names
+from .extension import MULTIPLE_CHOICE
 
 
 class Alternatives(NamedTuple):
@@ -160,8 +161,8 @@ def _spans_in_first(encoding: Encoding) -> list[tuple[int, int] | None]:
 class MultipleChoice(Comparing):
     """Multiple choice: the model reads the prompt once with each choice."""
 
-    name = "multiple-choice"
-    models = ModelClasses(mapping="MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES", auto_class="AutoModelForMultipleChoice")
+    name = MULTIPLE_CHOICE.name
+    models = MULTIPLE_CHOICE.models
 
     outputs = Outputs(("choice",))
 

@@ -2,6 +2,9 @@
 
 from ..extending import Extension
 
+NAMES = ("attribute", "summarize", "Predictions", "Completions", "Answers", "Conversations")
+
 EXTENSION = Extension(
-    commands={"attribute": "normxlogit.corpora.command:attribute", "summarize": "normxlogit.corpora.command:summarize"}
+    names={name: f"normxlogit.corpora:{name}" for name in NAMES},
+    commands={"attribute": "normxlogit.corpora.command:attribute", "summarize": "normxlogit.corpora.command:summarize"},
 )

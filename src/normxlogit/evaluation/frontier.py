@@ -14,7 +14,7 @@ from ..errors import MethodError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding, batches
 from ..methods import Method, list_methods, method_named
-from ..render.describe import shortened
+from ..results.units.characters import shortened
 from .datasets import Example
 from .faithfulness import Faithfulness, encode, run_methods
 from .report import flips_table, looks_of, markdown_table, panel_figure, report, save_figure

@@ -23,11 +23,12 @@ LONG = 400
 """Messages of more characters are folded otherwise."""
 
 
-def citation_blocks(cited: Citations) -> list[Block]:
+def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Block]:
     """Return the blocks of an answer with citations: verdicts, the text or conversation, and sources.
 
     Args:
         cited: The answer with its citations.
+        words: As of other drawers; sources are drawn as they are.
     """
     a, answer = cited.attribution, _marked_answer(cited)
     verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in cited.support), strict=True))

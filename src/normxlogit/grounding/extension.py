@@ -3,10 +3,12 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
+    calls={"cite": "normxlogit.grounding.call:cite"},
     commands={
         "calibrate": "normxlogit.grounding.evaluation.calibrate:calibrate",
         "cite": "normxlogit.grounding.command:cite",
         "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
     },
     results={"citations": "normxlogit.grounding.result:Citations"},
+    drawers={"citations": "normxlogit.grounding.drawing:citation_blocks"},
 )

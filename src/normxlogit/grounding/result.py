@@ -25,8 +25,6 @@ from .verdicts import GOOD, Origin, summary_line
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.blocks import Block
-
 MEDIA = ("picture", "sound")
 """Roles of messages that say nothing."""
 
@@ -377,11 +375,6 @@ class Citations(Record):
 
     def _row(self) -> dict[str, Any]:
         return citation_row(self)
-
-    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
-        from .drawing import citation_blocks
-
-        return citation_blocks(self)
 
     def _heading(self) -> str:
         return self.question

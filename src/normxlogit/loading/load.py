@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
@@ -105,10 +106,11 @@ def load(
         if adapter.has_tokenizer:
             base, location = source, download_options(options)
     with _one_line_error(base, TOKENIZER):
-        processor = head_task.models.processor_class
+        processor = getattr(transformers, head_task.models.processor_class)
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-    if head_task.reads != "signal":
-        _check_tokenizer(base, head_task.tokenizer_of(tokenizer))
+    task_in_use = head_task.task_class
+    if task_in_use.reads != "signal":
+        _check_tokenizer(base, task_in_use.tokenizer_of(tokenizer))
     save_converted(model, tokenizer, converted)
     if target_device is not None:
         model.to(target_device)
@@ -316,7 +318,7 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     if names:
         for claiming, wrapper in wrappers():
             if wrapper.claims_files(source):
-                return claiming.name
+                return claiming
         raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"

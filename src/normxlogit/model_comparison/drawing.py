@@ -4,14 +4,16 @@ from dataclasses import replace
 
 from ..render.blocks import Block, Header, Sentences
 from ..render.charts import Legend
-from ..render.describe import header, model_text, prediction_text, verdict
+from ..render.describe import header, model_text
 from ..render.layout import layout
 from ..render.text import attribution_blocks
+from ..results.targets import prediction_text
 from ..results.units.characters import visible
+from ..results.verification import verdict
 from .result import ModelDifference
 
 
-def difference_blocks(d: ModelDifference) -> list[Block]:
+def difference_blocks(d: ModelDifference, *, words: bool | None = None) -> list[Block]:
     """Return the blocks of a difference: both answers, the words that carry it, and the words of each model."""
     name, contrast = visible(d.target.name), visible(d.target.contrast or "")
     answers = [prediction_text(answer) for answer in d.answers] or [f"{nats:.2f} nats" for nats in d.measured]

@@ -3,6 +3,8 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
+    names={"compare_models": "normxlogit.model_comparison.compare:compare_models"},
     results={"model-difference": "normxlogit.model_comparison.result:ModelDifference"},
+    drawers={"model-difference": "normxlogit.model_comparison.drawing:difference_blocks"},
     commands={"compare-models": "normxlogit.model_comparison.command:compare_models"},
 )

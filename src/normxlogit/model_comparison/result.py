@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..errors import DataError
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray, Number, require
 from ..results.targets import Prediction
-
-if TYPE_CHECKING:
-    from ..render.blocks import Block
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -85,8 +82,3 @@ class ModelDifference(Attribution):
             row[f"measured_{name}"] = self.measured[side]
             row[f"scores_{name}"] = None if self.scores_of_each is None else self.scores_of_each[side]
         return row
-
-    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
-        from .drawing import difference_blocks
-
-        return difference_blocks(self)

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from textwrap import fill
 from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
@@ -49,15 +49,22 @@ NEVER_PASSED |= {"enable_thinking", "sources"}
 """Arguments that functions with `**kwargs` refuse too, instead of passing them on to transformers."""
 
 
-def checked_arguments(advice: Mapping[str, str] = ADVICE) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for an error that names the right argument, and a signature that `help` shows well."""
+def checked_arguments(
+    advice: Mapping[str, str] = ADVICE, unwritten: Collection[str] = ("self", "cls")
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for an error that names the right argument, and a signature that `help` shows well.
+
+    Args:
+        advice: What to say of names that are not arguments.
+        unwritten: Names of a first argument that a caller does not write.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature, description = _with_unpacked_options(function)
         owner = function.__qualname__.partition(".")[0]
         name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
         named = sorted(signature.parameters.values(), key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
-        keywords = [p.name for p in named if p.kind is not p.VAR_KEYWORD and p.name not in ("self", "cls")]
+        keywords = [p.name for p in named if p.kind is not p.VAR_KEYWORD and p.name not in unwritten]
         takes_others = any(p.kind is p.VAR_KEYWORD for p in named)
 
         @wraps(function)

@@ -99,8 +99,8 @@ class ExplainCompletion(Generate, total=False):
     ]
 
 
-class FromOutputs(TypedDict, total=False):
-    """Keywords of `Explainer.from_outputs`."""
+class OfForwardPass(TypedDict, total=False):
+    """Keywords of all calls that explain a forward pass."""
 
     target: Annotated[
         TargetSpec,
@@ -118,7 +118,7 @@ class FromOutputs(TypedDict, total=False):
     ]
 
 
-class Explain(FromOutputs, total=False):
+class Explain(OfForwardPass, total=False):
     """Keywords of a call, `explainer(inputs, ...)`."""
 
     verify: OfVerify
@@ -143,49 +143,3 @@ class Compare(TypedDict, total=False):
     position: AtPosition
     long_text: OfLongText
     extra_inputs: ExtraInputs
-
-
-class Cite(TypedDict, total=False):
-    """Keywords of `Explainer.cite`."""
-
-    messages: Annotated[Any, "The messages of a conversation, as chat templates take them, or the path of their file."]
-    turn: Annotated[
-        int | None,
-        "Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.",
-    ]
-    answer: Annotated[str | None, "The answer to be cited; None lets the model write one."]
-    reasoning: OfReasoning
-    system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
-    checker: Annotated[
-        Any,
-        "A second opinion: a `normxlogit.grounding.Checker`, or an explainer or a pipeline of a model whose labels say "
-        "what they mean (entailment, supported, consistent, ...).",
-    ]
-    rank: Annotated[
-        bool,
-        "Whether to order the sentences as well, the most doubtful first: see `Citations.ranking`. The model reads a "
-        "passage of the documents after each sentence, about four prompts' worth of tokens for ten sentences.",
-    ]
-    progress: Annotated[
-        bool | None, "Whether to show progress on standard error; by default after a second, in a log after ten."
-    ]
-    method: ByMethod
-
-
-class Similarity(TypedDict, total=False):
-    """Keywords of `Explainer.similarity`."""
-
-    method: Annotated[
-        str | Method | None, "By default `frozen-gradient`; perturbation methods change one text while the other stays."
-    ]
-    matrix: Annotated[
-        bool | None,
-        "Score pairs of tokens too; frozen gradient only. It takes a backward pass for each dimension of the first "
-        "text's vector, and through each other text one for each token of the first.",
-    ]
-    prompts: Annotated[
-        tuple[str, str] | None,
-        "Names of the model's prompts before the first text and before the others, as sentence-transformers has them: "
-        '("query", "document") explains `encode_query` and `encode_document`; by default as `encode` does.',
-    ]
-    verify: OfVerify

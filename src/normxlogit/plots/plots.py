@@ -3,22 +3,24 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from ..errors import DataError, InputError
 from ..render.charts import MOST, Grid, number
-from ..render.describe import shortened
 from ..render.layout import layout
 from ..render.sources import shares_grid, sources_grid
+from ..render.text import comparison_grid
 from ..results.attribution import Attribution, PlotKind
-from ..results.collection import WordTotal
+from ..results.collection import Attributions, WordTotal
 from ..results.storage.schema import FloatArray
-from ..results.units.characters import one_line
+from ..results.units.characters import one_line, shortened
 from ..results.units.spans import grouped
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHARED = 12
 """Most sources in the heat map of an answer."""
@@ -32,7 +34,7 @@ NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
 
 def plot_attribution(
     a: Attribution, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None
-) -> Figure:
+) -> "Figure":
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
         raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
@@ -54,7 +56,7 @@ def plot_attribution(
     return _bar_chart(grid.take(columns, len(grid.strongest(0))))
 
 
-def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Figure:
+def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> "Figure":
     """Draw the scores for each part of an answer: on pictures and sounds if there are any, otherwise as a heat map."""
     if kind not in (None, "heatmap"):
         raise InputError(f"a completion is drawn as a heat map; of one of its tokens, as a[0], there are {kind}")
@@ -70,6 +72,13 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Fi
     summed = grouped(parts, "word") if a.prompt_tokens is not None else parts
     label = f"score ({a.quantity}) / largest of the row"
     return heat_map(sources_grid(summed, summed.scores, label=label, relative=True).best(k))
+
+
+def plot_attributions(results: Attributions[Any], k: int | None = None, *, min_texts: int = 1) -> PlotFigure:
+    """Draw several methods on one text as a heat map, or the words of several texts as bars."""
+    if results.comparable:
+        return heat_map(comparison_grid(results.compared()).best(k))
+    return plot_words(results.top(15 if k is None else k, min_texts=min_texts))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:

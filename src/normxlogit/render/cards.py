@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..results.attribution import Attribution, representative_layer
+from ..results.base import for_kind_of
 from ..results.collection import Attributions
-from ..results.targets import prediction_of
-from .blocks import Block, Card, Cell, Column, Table, cell
-from .describe import answer_number, method_of, shortened
+from ..results.targets import answer_number, prediction_of
+from ..results.unexplained import Unexplained
+from ..results.units.characters import shortened
+from .blocks import Block, Card, Cell, Column, Header, Table, cell
+from .describe import method_of
 from .generation import generation_blocks
 from .html import page
 from .layout import layout
@@ -25,7 +28,11 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
     """
     groups, result_cards = results.drawn_together(), []
     for group in groups:
-        blocks = comparison_blocks(group, words=words) if len(group) > 1 else group[0]._blocks(words=words)
+        blocks = (
+            comparison_blocks(group, words=words)
+            if len(group) > 1
+            else for_kind_of(group[0], "drawers")(group[0], words=words)
+        )
         heading = shortened(group[0]._heading()) if len(groups) > 1 else ""
         result_cards.append(Card(blocks, heading, opened=len(groups) <= OPEN))
     if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
@@ -39,11 +46,16 @@ def drawings(results: Attributions[Any], *, words: bool | None = None) -> list[S
 
 
 def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> list[Block]:
-    """Return the blocks of an attribution, see `Record._blocks`."""
+    """Return the blocks of an attribution; `words` as in `cards`."""
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)
     return attribution_blocks(a, words=words)
+
+
+def blocks_of_unexplained(result: Unexplained, *, words: bool | None = None) -> list[Block]:
+    """Return the block of an input that was not explained."""
+    return [Header("not explained", [("reason", result.reason)])]
 
 
 def results_page(results: Attributions[Any], *, words: bool | None = None, title: str | None = None) -> str:

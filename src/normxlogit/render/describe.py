@@ -9,20 +9,16 @@ from ..errors import MethodError
 from ..methods.registry import MethodInfo, describe
 from ..results.attribution import Attribution
 from ..results.storage.schema import check, setting_text
-from ..results.storage.tables import named_scores
-from ..results.targets import Prediction, prediction_of
-from ..results.units.characters import one_line, visible
-from ..results.verification import Removal, Verification, likelihood_text
+from ..results.targets import prediction_of, prediction_text
+from ..results.units.characters import visible
+from ..results.verification import Verification, answer_text, names_of
 from .blocks import Column, Header, Table, cell
-
-LENGTH, SUMMARY, TITLE = 160, 2, 32
-"""Most characters of a text in a table or heading; units in the line of a result, and characters of a text in it."""
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """Tokens for words that are not in the vocabulary."""
 
-NAMED, LONGEST, WITHOUT = 6, 60, "without it"
-"""Most units that a sentence names, most characters of each, and the heading of the answers without a word."""
+WITHOUT = "without it"
+"""The heading of the answers without a word."""
 
 LARGER = ("sentence", "paragraph", "message", "part", "region", "moment")
 """Units that may hold several words."""
@@ -97,20 +93,6 @@ def _target_text(a: Attribution, explained: str) -> str:
     return target
 
 
-def summary_of(a: Attribution) -> str:
-    """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
-    answer, scores = a.completion, f"scores {'x'.join(map(str, a.scores.shape))}"
-    if (answer is not None or not a.has_target_axis) and a.layers is None:
-        scored = [(text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()]
-        scored.sort(key=lambda pair: -abs(pair[1]))
-        scores = ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SUMMARY])
-    if answer is not None:
-        answer = repr(shortened(answer, TITLE))
-    elif (prediction := prediction_of(a)) is not None:
-        answer = f"{prediction.label} {answer_number(prediction)}"
-    return f"{shortened(a._heading(), TITLE)!r}" + (f" -> {answer}" if answer else "") + f": {scores}"
-
-
 def score_label(a: Attribution) -> str:
     """Return the label of an axis of scores."""
     _, positive, negative = meanings(a)
@@ -146,37 +128,6 @@ def distinct_methods(results: Sequence[Attribution]) -> list[str]:
     return [a.method if names.count(a.method) == 1 else method_of(a) for a in results]
 
 
-def prediction_text(prediction: Prediction) -> str:
-    """Return a prediction as "negative, 98.2%", or "score = 3.14" for regression."""
-    label = visible(prediction.label)
-    return f"{label}{' =' if prediction.probability is None else ','} {answer_number(prediction)}"
-
-
-def answer_number(prediction: Prediction) -> str:
-    """Return the probability of a prediction, or the value of a regression."""
-    return f"{prediction.value:.4g}" if prediction.probability is None else f"{100 * prediction.probability:.1f}%"
-
-
-def shortened(text: str, length: int = LENGTH) -> str:
-    """Return the beginning of a text on one line."""
-    text = one_line(text)
-    return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def verdict(verified: Verification | None) -> str:
-    """Return sentences on the answers without the units of the highest scores; empty without a verification."""
-    if verified is None:
-        return ""
-    removal, control = verified.smallest or verified.together, verified.control
-    has_label = verified.original.prediction is not None and verified.quantity != "value"
-    unchanged = "still " * (verified.smallest is None and has_label)
-    text = f"Without {_names(verified, removal)}: {unchanged}{answer_text(removal, verified)}{_with_all(removal)}."
-    if control is None:
-        return text
-    units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
-    return f"{text} Without {len(control.units)} other {units}: {answer_text(control, verified)}."
-
-
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     """Return the answer without the word of some tokens; empty if it was not measured."""
     if a.verified is None or not tokens or (removal := a.verified.without(tokens[0])) is None:
@@ -185,59 +136,11 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     return "" if of_more else answer_text(removal, a.verified)
 
 
-def answer_text(removal: Removal, verified: Verification | None = None) -> str:
-    """Return an answer without units, with the probability of the explained target if that is not the prediction."""
-    value, prediction = removal.value, removal.prediction
-    original = None if verified is None else verified.original.prediction
-    if removal.quantity == "difference":  # of the answers of two models
-        label = "" if prediction is None else f"{prediction.label}, "
-        return f"{label}difference {value:+.2f}"
-    if removal.quantity == "log-probability":
-        return likelihood_text(value - removal.original)
-    if prediction is None or removal.quantity == "cosine":
-        return f"{value:.3f}"
-    if verified is None or original is None or removal.quantity != "probability" or original.label == verified.target:
-        return prediction_text(prediction)
-    return f"{prediction_text(prediction)} ({verified.target}: {100 * value:.1f}%)"
-
-
-def _with_all(removal: Removal) -> str:
-    """Return the measured quantity for the whole input; empty where the answer says how it changes."""
-    return f" ({removal.original:.3g} with all)" if removal.quantity in ("value", "cosine", "difference") else ""
-
-
 def removals_table(verified: Verification | None, units: Collection[str] = ()) -> list[Table]:
     """Return a table of the answers without each unit; none without a verification, or if it is of other `units`."""
     if verified is None or (units and verified.unit not in units):
         return []
     if units and all(len(removal.tokens) == 1 for removal in verified.single):  # which are said beside their bars
         return []
-    rows = [[cell(_names(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
+    rows = [[cell(names_of(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]
-
-
-def removal_text(removal: Removal) -> str:
-    """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
-    answer = f"{answer_text(removal)}{_with_all(removal)}"
-    if removal.quantity == "cosine":
-        verb = "falls" if removal.value < removal.original else "rises"
-        answer = f"the similarity {verb} from {removal.original:.2f} to {removal.value:.2f}"
-    return f"Without {_listed(removal.units, 'part')}: {answer}."
-
-
-def _names(verified: Verification, removal: Removal) -> str:
-    """Return the units of a removal as a list in a sentence."""
-    if removal.values and removal is verified.together:
-        return "any of the sources"  # of a cited answer
-    if verified.smallest is None and len(removal.units) > 1 and not verified.named:
-        return f"the {len(removal.units)} {verified.unit}s of the highest scores"
-    return _listed(removal.units, verified.unit)
-
-
-def _listed(units: Sequence[str], unit: str) -> str:
-    """Return units, each a word, region or other `unit`, as a list in a sentence."""
-    if len(units) > NAMED:
-        return f"{len(units)} {unit}s"
-    unquoted = unit in ("region", "moment")
-    marked = [f"{unit} {t}" if unquoted else f'"{shortened(visible(t), LONGEST)}"' for t in units]
-    return " and ".join(filter(None, [", ".join(marked[:-1]), *marked[-1:]])) or "nothing"

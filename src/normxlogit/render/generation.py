@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
+from ..results.targets import answer_number
 from ..results.units.characters import quoted, visible
 from ..results.units.units import merge_scores
+from ..results.verification import verdict
 from .blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .cutting import answer_pieces, cut
-from .describe import answer_number, header, meanings, removals_table, verdict
+from .describe import header, meanings, removals_table
 from .layout import NO_CHARACTER
 from .text import bounded
 from .token_groups import tokens_as_text

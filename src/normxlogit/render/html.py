@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ..results.units.characters import direction, quoted, safe
+from ..results.units.characters import direction, quoted, safe, shortened
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Table
 from .charts import FAINT, GREY
-from .describe import shortened
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

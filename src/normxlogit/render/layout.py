@@ -8,11 +8,12 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
+from ..results.targets import prediction_text
 from ..results.units.characters import quoted, visible
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
 from .cutting import PlacedPiece, cut
-from .describe import UNKNOWN, WITHOUT, meanings, prediction_text, score_label, without_text
+from .describe import UNKNOWN, WITHOUT, meanings, score_label, without_text
 from .token_groups import overlapping_groups, tokens_as_text
 
 NO_CHARACTER = "·"

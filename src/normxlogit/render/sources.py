@@ -7,11 +7,11 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
-from ..results.verification import likelihood_text
+from ..results.verification import likelihood_text, verdict
 from .blocks import Block, Cell, Column, Fold, Header, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .cutting import answer_pieces, cut
-from .describe import LARGER, method_of, model_text, removals_table, verdict
+from .describe import LARGER, method_of, model_text, removals_table
 from .reasoning import ways_of
 from .source_links import links_of
 

@@ -8,9 +8,10 @@ import numpy as np
 from ..errors import DataError, listed
 from ..results.attribution import Attribution, representative_layer
 from ..results.collection import Attributions
+from ..results.verification import NAMED, verdict
 from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
-from .describe import LARGER, NAMED, WITHOUT, distinct_methods, header, meanings, removals_table, verdict
+from .describe import LARGER, WITHOUT, distinct_methods, header, meanings, removals_table
 from .layout import READ_AS, READ_HERE, Layout, layout
 
 STRONGEST, LARGEST = 8, 8_000

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
-from ..extending import named
 from ..text.same import matching_names
-from .base import Record
+from .base import Record, for_kind_of
 from .storage.schema import FloatArray, Index, Measured, require
+from .summary import summary_of
 from .targets import Prediction, Quantity, Target, prediction_of
 from .units.kinds import Merge
 from .units.media import Medium
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..media.units import PictureScores, SoundScores
-    from ..render.blocks import Block
 
 PlotKind = Literal["bars", "waterfall", "heatmap"]
 
@@ -551,13 +550,8 @@ class Attribution(Record):
             DataError: If matplotlib is missing, scores that do not add up are asked for as a waterfall, or bars or a
                 waterfall are asked for and there are several targets or layers.
         """
-        plot: Callable[..., Figure] = named("normxlogit.plots.plots:plot_attribution")
-        return plot(self, kind, k=k, words=words)
-
-    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
-        from ..render.cards import blocks_of_attribution
-
-        return blocks_of_attribution(self, words=words)
+        figure: Figure = for_kind_of(self, "figures")(self, kind, k=k, words=words)
+        return figure
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:
@@ -566,8 +560,6 @@ class Attribution(Record):
         return " / ".join(t for t in (self.prompt, self.text_pair, *media) if t) or "".join(self.tokens)
 
     def _shown(self) -> str:
-        from ..render.describe import summary_of
-
         return summary_of(self)
 
 

@@ -1,13 +1,13 @@
 """The base class of results: fields, equality, JSON and Parquet files, tables and pages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
-from ..extending import named, registered
+from ..extending import named_for, references
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
 from .storage.tables import Columns, Row, text_row, to_csv, to_pandas, unit_columns
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from typing_extensions import Self
 
-    from ..render.blocks import Block
     from .attribution import Attribution
-    from .collection import Attributions
-
-FRAGMENTS, PRINTED = 20, 10
-"""Most results that a notebook draws, and that `print` shows."""
 
 
 class Exports(ABC):
@@ -33,9 +28,25 @@ class Exports(ABC):
         """Return everything as plain Python values, ready for `json.dumps`."""
 
     @abstractmethod
-    def _results(self) -> "Attributions[Any]": ...
+    def _results(self) -> "Sequence[Record]": ...
     @abstractmethod
     def _columns(self) -> Columns: ...
+    @abstractmethod
+    def _text_columns(self) -> Columns: ...
+
+    def export(self, name: str, **options: Any) -> Any:
+        """Return what an extension makes of the result or the collection.
+
+        Args:
+            name: Which export, such as "latex".
+            **options: Arguments of it.
+
+        Raises:
+            DataError: If no extension that is installed has it.
+        """
+        if name not in references("exports"):
+            raise DataError(f"no extension exports {name!r}; there are {', '.join(references('exports'))}")
+        return named_for("exports", name)(self, **options)
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -75,7 +86,7 @@ class Exports(ABC):
         if level not in ("token", "text"):
             raise InputError(f'level must be "token" or "text", not {level!r}; words are rows of group("word")')
         if level == "text":
-            return to_pandas(self._results()._text_columns())
+            return to_pandas(self._text_columns())
         return to_pandas(self._columns())
 
     def to_csv(self) -> str:
@@ -92,7 +103,19 @@ class Exports(ABC):
             DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis; choose
                 with `layer(...)`.
         """
-        return named("normxlogit.decompositions.shap_export:to_shap")(self._results(), single=isinstance(self, Record))
+        return self.export("shap")
+
+    def to_latex(self) -> str:
+        """Return a table for papers as LaTeX, with the rules of its package booktabs.
+
+        Of one result it has a row for each unit; of several methods on one text a column for each method; of several
+        texts a row for each, with its prediction and its strongest words.
+
+        Raises:
+            DataError: If pandas is missing, or a result has several targets or layers; choose first.
+        """
+        table: str = self.export("latex")
+        return table
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -120,26 +143,15 @@ class Exports(ABC):
         Raises:
             DataError: If the file cannot be written.
         """
-        from ..render.cards import results_page
-
-        return written(results_page(self._results(), title=title), path)
+        return written(self.export("html", title=title), path)
 
     def _repr_html_(self) -> str:
-        from ..render.cards import drawings
-        from ..render.html import fragment
-
-        first = drawings(self._results()[:FRAGMENTS])
-        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(first)]
-        more = len(self._results()) - FRAGMENTS
-        return "".join(drawn) + (f"<p>and {more} more; to_html(path) writes a page of all</p>" if more > 0 else "")
+        html: str = self.export("notebook")
+        return html
 
     def __str__(self) -> str:
-        from ..render.cards import drawings
-        from ..render.terminal import text_of_blocks
-
-        more = len(self._results()) - PRINTED
-        left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
-        return "\n\n".join([*map(text_of_blocks, drawings(self._results()[:PRINTED])), *left]) or "no results"
+        text: str = self.export("terminal")
+        return text
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -176,10 +188,6 @@ class Record(Exports):
     @abstractmethod
     def _heading(self) -> str:
         """Return the heading of the result among several."""
-
-    @abstractmethod
-    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
-        """Return the blocks that it is drawn of; `words` as in `cards`."""
 
     def _text_row(self) -> Row:
         """Return its row in a table of texts."""
@@ -237,20 +245,28 @@ class Record(Exports):
         """Return one line without control characters, whatever the file held that was loaded."""
         return one_line(f"{type(self).__name__}({self._shown()})")
 
-    def _results(self) -> "Attributions[Any]":
-        from .collection import Attributions
-
-        return Attributions([self])
-
     def _columns(self) -> Columns:
         return unit_columns(self.scored)
 
+    def _text_columns(self) -> Columns:
+        return {name: [value] for name, value in self._text_row().items()}
 
-def record_type(kind: Any) -> "type[Record]":
-    """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
-    if kind in [*registered("results")]:  # a damaged file may have anything there
-        return registered("results")[kind]  # type: ignore[no-any-return]
-    from .attribution import Attribution
-    from .unexplained import Unexplained
+    def _results(self) -> "Sequence[Record]":
+        return (self,)
 
-    return Unexplained if kind == Unexplained.kind else Attribution
+
+def for_kind_of(result: Any, field: str) -> Any:
+    """Return what extensions have for the kind of a result, or else for that of a base class.
+
+    Args:
+        result: A result, or a collection.
+        field: The field of `Extension`, such as "drawers".
+
+    Raises:
+        DataError: If no extension that is installed has anything.
+    """
+    kinds = [vars(cls)["kind"] for cls in type(result).__mro__ if isinstance(vars(cls).get("kind"), str)]
+    kind = next((kind for kind in kinds if kind in references(field)), None)
+    if kind is None:
+        raise DataError(f"no extension has {field} of {kinds[0]}")
+    return named_for(field, kind)

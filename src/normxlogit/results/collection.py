@@ -4,22 +4,23 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
-from ..extending import named
+from ..extending import named_for, references
 from ..text.same import common_spelling, matching_names, word_key
 from .agreement import Agreement
 from .attribution import Attribution
-from .base import Exports, Record, record_type
+from .base import Exports, Record, for_kind_of
 from .storage.columns import read_parquet
 from .storage.files import read_json
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
 from .storage.tables import Columns, Row, concat_tables
 from .targets import prediction_of
+from .unexplained import Unexplained
 from .units.characters import one_line
 from .units.units import UnitScore
 
@@ -44,6 +45,8 @@ class Attributions(Sequence[R], Exports):
 
     Adjacent results of one text and one target by several methods are drawn side by side.
     """
+
+    kind: ClassVar = "attributions"
 
     def __init__(self, results: Iterable[R] = ()) -> None:
         self._items: tuple[R, ...] = tuple(results)
@@ -128,8 +131,7 @@ class Attributions(Sequence[R], Exports):
             values: Any = gold if hasattr(gold, "features") else list(gold)
             if len(values) != len(self):
                 raise InputError(f"{len(values)} gold labels for {len(self)} results")
-            matches_gold = named("normxlogit.long_runs.gold.reading:matches_gold")
-            right, keep = matches_gold(matches, values, gold_labels), correct is not False
+            right, keep = self.export("right answers", gold=values, gold_labels=gold_labels), correct is not False
             matches = [result for result, is_right in zip(self, right, strict=True) if is_right is keep]
         if label is not None:
             labels = [str(getattr(prediction_of(result), "label", "")) for result in matches]
@@ -174,23 +176,19 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        from ..render.text import comparison_grid
-
-        drawn = "heat_map" if self.comparable else "plot_words"
-        draw: Callable[..., Figure] = named(f"normxlogit.plots.plots:{drawn}")
-        if self.comparable:
-            return draw(comparison_grid(self._compared()).best(k))
-        return draw(self.top(15 if k is None else k, min_texts=min_texts))
+        figure: Figure = for_kind_of(self, "figures")(self, k, min_texts=min_texts)
+        return figure
 
     @property
     def comparable(self) -> bool:
         """Whether these are results of several methods for one text and one target."""
         try:
-            return 1 < len(self._compared()) == len(set(map(_method, self)))
+            return 1 < len(self.compared()) == len(set(map(_method, self)))
         except DataError:
             return False
 
-    def _compared(self) -> list[Attribution]:
+    def compared(self) -> list[Attribution]:
+        """Return the results of several methods for one text and one target; DataError if they are not that."""
         attributions: list[Attribution] = [a for a in self if isinstance(a, Attribution)]
         if not attributions or len(attributions) < len(self):
             raise DataError("there are no results to compare")
@@ -210,7 +208,7 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If the results are not of the same model, tokens and target, or hold several scores for each.
         """
-        results = self._compared()
+        results = self.compared()
         not_special = ~np.array(results[0].units.special)
         ranks = np.stack([_ranks(a.scores[not_special]) for a in results])  # (M, T)
         centered = ranks - (ranks.shape[1] + 1) / 2
@@ -306,6 +304,13 @@ def load(path: str | Path) -> Any:
     except DataError as error:  # names the file
         raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     return results if "attributions" in state else results[0]
+
+
+def record_type(kind: Any) -> type[Record]:
+    """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
+    if kind in [*references("results")]:  # a damaged file may have anything there
+        return named_for("results", kind)  # type: ignore[no-any-return]
+    return Unexplained if kind == Unexplained.kind else Attribution
 
 
 def _words_by_key(result: Any) -> dict[str, list[UnitScore]]:

@@ -3,6 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from .storage.schema import Index, Number
+from .units.characters import visible
 
 Quantity = Literal[
     "logit",
@@ -63,3 +64,14 @@ def prediction_of(result: Any) -> Prediction | None:
     """Return the prediction of a result; None if it has none, or one for each of several tokens."""
     predictions: tuple[Prediction, ...] = getattr(result, "predictions", ())
     return predictions[0] if len(predictions) == 1 and result.completion is None else None
+
+
+def prediction_text(prediction: Prediction) -> str:
+    """Return a prediction as "negative, 98.2%", or "score = 3.14" for regression."""
+    label = visible(prediction.label)
+    return f"{label}{' =' if prediction.probability is None else ','} {answer_number(prediction)}"
+
+
+def answer_number(prediction: Prediction) -> str:
+    """Return the probability of a prediction, or the value of a regression."""
+    return f"{prediction.value:.4g}" if prediction.probability is None else f"{100 * prediction.probability:.1f}%"

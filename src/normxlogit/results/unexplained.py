@@ -8,7 +8,6 @@ from .base import Record
 from .storage.tables import Columns
 
 if TYPE_CHECKING:
-    from ..render.blocks import Block
     from .attribution import Attribution
 
 
@@ -47,11 +46,6 @@ class Unexplained(Record):
 
     def _heading(self) -> str:
         return " / ".join(text for text in (self.text, self.text_pair) if text) or "not explained"
-
-    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
-        from ..render.blocks import Header
-
-        return [Header("not explained", [("reason", self.reason)])]
 
     def _columns(self) -> Columns:
         return {"error": [self.reason]}

@@ -1,11 +1,13 @@
 """Verification of explanations: the model's answers without parts of its input."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from .storage.schema import Index, Number, require
-from .targets import Prediction
+from .targets import Prediction, prediction_text
+from .units.characters import shortened, visible
 
 Quantity = Literal["probability", "value", "cosine", "log-probability", "difference"]
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, nats, or the difference
@@ -18,6 +20,10 @@ RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 
 LEAST_LOSS, MOST_TIMES = 1.0, 1e6
 """A sentence of an answer uses a source if it loses so many nats without it; larger factors say no more."""
+
+
+NAMED, LONGEST = 6, 60
+"""Most units that a sentence names, and most characters of each."""
 
 
 class Removal(NamedTuple):
@@ -42,8 +48,6 @@ class Removal(NamedTuple):
     values: tuple[Number, ...] = ()
 
     def __str__(self) -> str:
-        from ..render.describe import removal_text
-
         return removal_text(self)
 
 
@@ -82,8 +86,6 @@ class Verification:
     named: bool = False
 
     def __str__(self) -> str:
-        from ..render.describe import verdict
-
         return verdict(self)
 
     def without(self, token: int) -> Removal | None:
@@ -120,3 +122,65 @@ def likelihood_text(nats: float) -> str:
     if shown == "1.0":
         return "as likely"
     return f"{'over ' * is_over}{shown} times {'likelier' if nats > 0 else 'less likely'}"
+
+
+def verdict(verified: Verification | None) -> str:
+    """Return sentences on the answers without the units of the highest scores; empty without a verification."""
+    if verified is None:
+        return ""
+    removal, control = verified.smallest or verified.together, verified.control
+    has_label = verified.original.prediction is not None and verified.quantity != "value"
+    unchanged = "still " * (verified.smallest is None and has_label)
+    text = f"Without {names_of(verified, removal)}: {unchanged}{answer_text(removal, verified)}{_with_all(removal)}."
+    if control is None:
+        return text
+    units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
+    return f"{text} Without {len(control.units)} other {units}: {answer_text(control, verified)}."
+
+
+def answer_text(removal: Removal, verified: Verification | None = None) -> str:
+    """Return an answer without units, with the probability of the explained target if that is not the prediction."""
+    value, prediction = removal.value, removal.prediction
+    original = None if verified is None else verified.original.prediction
+    if removal.quantity == "difference":  # of the answers of two models
+        label = "" if prediction is None else f"{prediction.label}, "
+        return f"{label}difference {value:+.2f}"
+    if removal.quantity == "log-probability":
+        return likelihood_text(value - removal.original)
+    if prediction is None or removal.quantity == "cosine":
+        return f"{value:.3f}"
+    if verified is None or original is None or removal.quantity != "probability" or original.label == verified.target:
+        return prediction_text(prediction)
+    return f"{prediction_text(prediction)} ({verified.target}: {100 * value:.1f}%)"
+
+
+def _with_all(removal: Removal) -> str:
+    """Return the measured quantity for the whole input; empty where the answer says how it changes."""
+    return f" ({removal.original:.3g} with all)" if removal.quantity in ("value", "cosine", "difference") else ""
+
+
+def removal_text(removal: Removal) -> str:
+    """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
+    answer = f"{answer_text(removal)}{_with_all(removal)}"
+    if removal.quantity == "cosine":
+        verb = "falls" if removal.value < removal.original else "rises"
+        answer = f"the similarity {verb} from {removal.original:.2f} to {removal.value:.2f}"
+    return f"Without {_listed(removal.units, 'part')}: {answer}."
+
+
+def names_of(verified: Verification, removal: Removal) -> str:
+    """Return the units of a removal as a list in a sentence."""
+    if removal.values and removal is verified.together:
+        return "any of the sources"  # of a cited answer
+    if verified.smallest is None and len(removal.units) > 1 and not verified.named:
+        return f"the {len(removal.units)} {verified.unit}s of the highest scores"
+    return _listed(removal.units, verified.unit)
+
+
+def _listed(units: Sequence[str], unit: str) -> str:
+    """Return units, each a word, region or other `unit`, as a list in a sentence."""
+    if len(units) > NAMED:
+        return f"{len(units)} {unit}s"
+    unquoted = unit in ("region", "moment")
+    marked = [f"{unit} {t}" if unquoted else f'"{shortened(visible(t), LONGEST)}"' for t in units]
+    return " and ".join(filter(None, [", ".join(marked[:-1]), *marked[-1:]])) or "nothing"

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from ..extending import registered
+from ..extending import AddedTask, extensions, named
 from .base import Task, TaskName
 from .classification import Classification, Labels, Problem
 from .language import CausalLM, MaskedLM
@@ -24,6 +24,7 @@ __all__ = [
     "TaskName",
     "choose_task",
     "declared_tasks",
+    "task_class",
     "is_bare",
     "head_error",
     "task_name",
@@ -34,10 +35,18 @@ __all__ = [
 
 
 @cache
-def all_tasks() -> dict[TaskName, type[Task]]:
+def all_tasks() -> dict[TaskName, AddedTask]:
     """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
     core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, Seq2Seq)
-    return {task.name: task for task in (*registered("tasks").values(), *core)}
+    own = [AddedTask(task.name, f"{task.__module__}:{task.__name__}", task.models) for task in core]
+    added = [task for extension in extensions() for task in extension.tasks]
+    return {task.name: task for task in (*added, *own)}
+
+
+def task_class(name: TaskName) -> type[Task]:
+    """Return the class of a task, which is imported now."""
+    chosen: type[Task] = all_tasks()[name].task_class
+    return chosen
 
 
 def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
@@ -46,8 +55,8 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
         raise InputError(f"task must be one of {', '.join(all_tasks())}, not {task!r}")
     if (claiming := _claiming_task(model)) is not None and task in (None, claiming.name):
         return claiming
-    if task is not None and all_tasks()[task].models.wrapper is not None:
-        return all_tasks()[task]
+    if task is not None and all_tasks()[task].models.wrapper:
+        return task_class(task)
     unwrapped_model = unwrapped(model)
     name, declared = type(unwrapped_model).__name__, declared_tasks(unwrapped_model)
     if not isinstance(unwrapped_model, PreTrainedModel):
@@ -62,7 +71,7 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     is_of_transformers = type(unwrapped_model).__module__.startswith("transformers.")
     if task is not None and declared and task not in declared and is_of_transformers:
         raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")
-    return all_tasks()[task or declared[0]]
+    return task_class(task or declared[0])
 
 
 def task_of(
@@ -85,8 +94,8 @@ def task_of(
 
 def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
     """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
-    if task.models.wrapper is not None:
-        wrapped: nn.Module = task.models.wrapper.task_model(model, pooling, previous)
+    if task.models.wrapper:
+        wrapped: nn.Module = named(task.models.wrapper).task_model(model, pooling, previous)
         return wrapped
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
@@ -102,7 +111,7 @@ def _claiming_task(model: nn.Module) -> type[Task] | None:
     """Return the task of a module that is known by more than its class; None for others."""
     if isinstance(model, PreTrainedModel):
         return getattr(model, "task_class", None)
-    return next((task for task, wrapper in wrappers() if wrapper.claims(model)), None)
+    return next((task_class(name) for name, task in all_tasks().items() if task.models.claims(model)), None)
 
 
 def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
@@ -128,14 +137,14 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
 
 
-def wrappers() -> list[tuple[type[Task], Any]]:
+def wrappers() -> list[tuple[TaskName, Any]]:
     """Return the tasks of models without a head, whose answer is made of their states, each with how it wraps them."""
-    return [(task, task.models.wrapper) for task in all_tasks().values() if task.models.wrapper is not None]
+    return [(name, named(task.models.wrapper)) for name, task in all_tasks().items() if task.models.wrapper]
 
 
 def wrapping_task() -> TaskName | None:
     """Return the first of these tasks; None if no extension has one."""
-    return next((task.name for task, _ in wrappers()), None)
+    return next((name for name, task in all_tasks().items() if task.models.wrapper), None)
 
 
 def head_error(class_name: str) -> str:

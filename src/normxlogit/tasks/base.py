@@ -1,16 +1,16 @@
 """The base class of tasks: everything that differs between them, and what some can do beside explaining an answer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedModel
 
-from ..compat import classes_in
 from ..copies.run import Pool
 from ..errors import InputError, UnsupportedModelError, listed
+from ..extending import ModelClasses
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoder import LongText
@@ -40,42 +40,6 @@ Pooling = Literal["mean", "first", "last"]
 
 NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
-
-
-@dataclass(frozen=True)
-class ModelClasses:
-    """The classes of models that a task has, and how they are loaded; none of transformers' by default.
-
-    Attributes:
-        mapping: transformers' mapping of the classes.
-        processor_class: The class that loads what reads their inputs.
-        plain: Whether a module that is not of transformers may have it.
-        needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
-        decoders_among: Tasks' classes, of which those without such an encoder are for this one.
-        wrapper: How models without a head become task models, None if they do not: an object that `claims` modules of
-            its own, `claims_files` of a folder or hub name, has `check_files` of a folder, and makes a `task_model` of
-            a model, a pooling and what it made when the model was read last.
-    """
-
-    mapping: str = ""
-    auto_class: str = "AutoModel"
-    processor_class: Any = AutoTokenizer
-    peft_type: str = ""
-    plain: bool = False
-    needs_encoder: bool = False
-    decoders_among: tuple["ModelClasses", ...] = ()
-    wrapper: Any = None
-
-    def have(self, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
-        """Return whether a class of models is among them, by transformers' mapping or by the ending of its name."""
-        if has_encoder is False and self.needs_encoder:
-            return False
-        if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
-            return True
-        if by_ending:
-            ending = self.auto_class.removeprefix("AutoModel")
-            return bool(ending) and class_name.endswith(ending)
-        return bool(self.mapping) and class_name in classes_in(self.mapping)
 
 
 class Task:
@@ -133,7 +97,7 @@ class Task:
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
         """Return the tokenizer: that of a processor, or the reader itself."""
-        holds_tokenizer = cls.reads != "signal" or cls.models.processor_class is AutoProcessor
+        holds_tokenizer = cls.reads != "signal" or cls.models.processor_class == "AutoProcessor"
         return getattr(reader, "tokenizer", reader) if holds_tokenizer else reader
 
     # How the model is called

@@ -8,9 +8,10 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import AnswerForm
 from ..errors import InputError, UnsupportedModelError
+from ..extending import ModelClasses
 from ..inputs.label_names import label_names
 from .answers import Outputs
-from .base import ModelClasses, Task, TaskName
+from .base import Task, TaskName
 
 Problem = Literal["single-label", "multi-label", "regression"]
 

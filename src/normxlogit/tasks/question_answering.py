@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..extending import ModelClasses
 from ..inputs.encoding import Batch, Encoding
 from ..results.targets import Prediction
 from .answers import AnswerPosition, Outputs
-from .base import ModelClasses, Task
+from .base import Task
 
 if TYPE_CHECKING:
     from ..model.task_model import ForwardPass

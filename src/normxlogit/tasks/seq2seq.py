@@ -13,10 +13,11 @@ from transformers.modeling_outputs import BaseModelOutput
 from ..copies.clone import override_forward
 from ..copies.run import private_clone, without_autocast
 from ..errors import InputError, UnsupportedModelError
+from ..extending import ModelClasses
 from ..inputs.chat import ReadPrompt
 from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
-from .base import Generates, ModelClasses, TaskName, of_prompt
+from .base import Generates, TaskName, of_prompt
 from .language import AtLastToken, OverVocabulary
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..extending import ModelClasses
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.units import word_groups
 from ..text.same import same_text
 from .answers import AnswerPosition, with_chosen_positions
-from .base import ModelClasses, Task
+from .base import Task
 from .classification import Classification, Labels
 
 if TYPE_CHECKING:

@@ -1,19 +1,17 @@
 """Gradients and linear models of perturbed texts: against autograd, sum rules, and the models that refuse them."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attributions, Explainer, UnsupportedModelError
+from normxlogit import Explainer, UnsupportedModelError
 from tests import tiny
 from tests.contract import test_answers_against_others as answers
 from tests.contract.compare import refused
 from tests.contract.test_answers_against_others import CHOSEN, PROMPT, REJECTED
 from tests.contract.test_architectures import TEXT as ARCHITECTURES_TEXT
 from tests.contract.test_architectures import explainer_for
-from tests.contract.test_sum_rules import CLOSE, FROZEN, TEXT, build, explained, logits_of, logits_of_result
+from tests.contract.test_sum_rules import TEXT, build, explained, logits_of, logits_of_result
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
 
@@ -87,35 +85,3 @@ def test_gradients_that_a_model_lacks_are_refused_with_what_would_work():
         explainer(ARCHITECTURES_TEXT, method="gradient-norm")
     explainer, _ = explainer_for("masked-lm", "reformer")
     refused(UnsupportedModelError, "normxlogit", lambda: explainer("the movie is [MASK]", method="gradient-x-input"))
-
-
-@pytest.fixture
-def shap(monkeypatch):
-    """The class of shap that is used."""
-
-    class Explanation:
-        def __init__(self, values, base_values, data, **names):
-            self.values, self.base_values = values, base_values
-
-    module = type(sys)("shap")
-    module.Explanation = Explanation
-    monkeypatch.setitem(sys.modules, "shap", module)
-
-
-@pytest.mark.usefixtures("shap")
-def test_shap_begins_at_the_bias(explainer):
-    many = explainer([TEXT, "bad"], method=FROZEN)
-    for one in many:
-        found = one.to_shap()
-        assert found.values.sum() + found.base_values == pytest.approx(one.prediction.value, abs=1e-3)
-    found = many.to_shap()
-    totals = [values.sum() + base for values, base in zip(found.values, found.base_values, strict=True)]
-    np.testing.assert_allclose(totals, [one.prediction.value for one in many], **CLOSE)
-    labels = explainer(TEXT, method=FROZEN, target=ALL)
-    found = labels.to_shap()
-    assert found.base_values.shape == (3,)
-    np.testing.assert_allclose(found.values.sum(0) + found.base_values, labels.scores.sum(-1) + labels.bias, **CLOSE)
-    mixed = Attributions([labels, many[0]]).to_shap()
-    totals = mixed.values[0].sum(0) + mixed.base_values[0]
-    np.testing.assert_allclose(totals, labels.scores.sum(-1) + labels.bias, **CLOSE)
-    assert explainer(TEXT, method="normxlogit").to_shap().base_values == 0

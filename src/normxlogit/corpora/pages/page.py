@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from ...render.blocks import Block, Card, Fold, Header, Paragraph, Sentences, cell
 from ...render.charts import Legend
-from ...render.describe import shortened
 from ...render.html import page as drawn_page
 from ...render.layout import layout
-from ...results.units.characters import one_line
+from ...results.units.characters import one_line, shortened
 from ..summaries.citations import CitationSummary
 from ..summaries.summary import Summary
 from ..summaries.units import WrongAnswer

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ...render.blocks import Bar, Cell, Column, Table, cell
-from ...render.describe import shortened
+from ...results.units.characters import shortened
 from ..summaries.units import Share
 
 FITTING = 5

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...render.blocks import Block, Card, Cell, Fold, Paragraph, Table
 from ...render.charts import number
-from ...render.describe import shortened
-from ...results.units.characters import one_line
+from ...results.units.characters import one_line, shortened
 from ...text.same import find_text
 from ..summaries.summary import Summary
 from ..summaries.units import NAMES, Reason, Unit

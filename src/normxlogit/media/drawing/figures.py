@@ -9,10 +9,9 @@ import numpy as np
 
 from ...plots.figure import PAGE, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from ...render.charts import number
-from ...render.describe import shortened
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
-from ...results.units.characters import one_line
+from ...results.units.characters import one_line, shortened
 from ..units import PictureScores
 from .blocks import MOST_PATCHES, merge_neighbours
 

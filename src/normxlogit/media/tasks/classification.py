@@ -6,13 +6,13 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 from torch import Tensor
-from transformers import AutoFeatureExtractor, AutoImageProcessor
 
 from ...errors import InputError
 from ...model.task_model import TaskModel
 from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
-from ...tasks.base import ModelClasses, TaskName
+from ...tasks.base import TaskName
+from ..extension import AUDIO_CLASSIFICATION, IMAGE_CLASSIFICATION
 from ..inputs.items import as_array
 from ..inputs.picture_places import KEPT_SIZES, Floats, cell_boxes, equal_cells, sources_of
 from ..inputs.pictures import Picture, converted, is_picture, opened_picture
@@ -33,12 +33,8 @@ EXAMPLE_SIDE = 32
 class ImageClassification(SignalTask):
     """Classification of pictures: Pillow pictures, paths of files, or arrays as the processor takes them."""
 
-    name = "image-classification"
-    models = ModelClasses(
-        mapping="MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
-        auto_class="AutoModelForImageClassification",
-        processor_class=AutoImageProcessor,
-    )
+    name = IMAGE_CLASSIFICATION.name
+    models = IMAGE_CLASSIFICATION.models
     result_kind = "picture"
     media = ("picture",)
     medium = "picture"
@@ -98,12 +94,8 @@ class ImageClassification(SignalTask):
 class AudioClassification(SignalTask):
     """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
 
-    name: ClassVar[TaskName] = "audio-classification"
-    models = ModelClasses(
-        mapping="MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
-        auto_class="AutoModelForAudioClassification",
-        processor_class=AutoFeatureExtractor,
-    )
+    name: ClassVar[TaskName] = AUDIO_CLASSIFICATION.name
+    models = AUDIO_CLASSIFICATION.models
     media = ("sound",)
     result_kind = "sound"
     medium = "sound"

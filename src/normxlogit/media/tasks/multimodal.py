@@ -10,7 +10,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoProcessor
 from transformers.utils.generic import ModelOutput
 
 from ...copies.arithmetic import full_float32
@@ -22,15 +21,14 @@ from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
 from ...parts.proofs import later_tokens_change_nothing
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.base import ModelClasses, Region, TaskName, of_prompt
+from ...tasks.base import Region, TaskName, of_prompt
 from ...tasks.language import CausalLM
-from ...tasks.seq2seq import Seq2Seq
+from ..extension import AUDIO_TEXT, IMAGE_TEXT
 from ..inputs.parts import with_other_media
 from ..inputs.picture_places import PIXELS, Floats, PictureBoxes, grid_layout, merged_boxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
 from .spectra import Spectrum, spectrum_of
-from .speech import SpeechSeq2Seq
 
 NO_TOKENS = "{}: no tokens of the prompt stand for each {} part, so where it is read cannot be told"
 
@@ -382,26 +380,16 @@ class MultimodalLM(CausalLM):
 class ImageText(MultimodalLM):
     """Vision-language models; some read sounds, too."""
 
-    name: ClassVar[TaskName] = "image-text-to-text"
-    models = ModelClasses(
-        mapping="MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
-        auto_class="AutoModelForImageTextToText",
-        processor_class=AutoProcessor,
-    )
+    name: ClassVar[TaskName] = IMAGE_TEXT.name
+    models = IMAGE_TEXT.models
 
 
 class AudioText(MultimodalLM):
     """Language models that read sounds."""
 
     media = ("sound",)
-    name: ClassVar[TaskName] = "audio-text-to-text"
-    models = ModelClasses(
-        mapping="MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
-        auto_class="AutoModelForMultimodalLM",
-        processor_class=AutoProcessor,
-        # Transformers lists language models that read sounds among their words with encoder-decoder models, too.
-        decoders_among=(Seq2Seq.models, SpeechSeq2Seq.models),
-    )
+    name: ClassVar[TaskName] = AUDIO_TEXT.name
+    models = AUDIO_TEXT.models
 
 
 def _with_distinct_names(media: Sequence[EncodedMedium]) -> list[EncodedMedium]:

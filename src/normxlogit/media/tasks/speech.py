@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers import AutoProcessor
 
 from ...copies.arithmetic import mean_logit
 from ...errors import InputError, UnsupportedModelError
@@ -15,9 +14,10 @@ from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
 from ...results.targets import Prediction
 from ...tasks.answers import AnswerPosition, Outputs
-from ...tasks.base import Generates, ModelClasses, Task, TaskName
+from ...tasks.base import Generates, Task, TaskName
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
+from ..extension import FRAMES, SPEECH
 from ..inputs.sounds import Sound, feature_extractor_of, sampling_rate_of
 from .classification import AudioClassification
 from .signals import Signal, signal_of
@@ -68,13 +68,8 @@ class SpeechTask(Generates, Task):
 class SpeechSeq2Seq(SpeechTask, Seq2Seq):
     """An encoder-decoder model whose source is a sound."""
 
-    name: ClassVar[TaskName] = "speech-seq2seq"
-    models = ModelClasses(
-        mapping="MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
-        auto_class="AutoModelForSpeechSeq2Seq",
-        processor_class=AutoProcessor,
-        needs_encoder=True,
-    )
+    name: ClassVar[TaskName] = SPEECH.name
+    models = SPEECH.models
 
     def read_signal(self, model: TaskModel, sound: Sound) -> Signal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
@@ -121,10 +116,8 @@ class AtFrames(AnswerPosition):
 class CTC(SpeechTask, AudioClassification):
     """A model that answers with a token or nothing (the blank) at every frame of a sound."""
 
-    name: ClassVar[TaskName] = "ctc"
-    models = ModelClasses(
-        mapping="MODEL_FOR_CTC_MAPPING_NAMES", auto_class="AutoModelForCTC", processor_class=AutoProcessor
-    )
+    name: ClassVar[TaskName] = FRAMES.name
+    models = FRAMES.models
     position = AtFrames()
     per_frame = True
 

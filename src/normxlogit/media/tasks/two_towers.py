@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal, cast
 
 from torch import nn
-from transformers import AutoProcessor, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ...errors import InputError, UnsupportedModelError
@@ -13,7 +13,8 @@ from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...model.task_model import TaskModel
 from ...tasks.answers import Outputs
-from ...tasks.base import ModelClasses, Task
+from ...tasks.base import Task
+from ..extension import TWO_TOWERS
 from ..inputs.items import columns_of_media
 from ..inputs.pictures import is_picture, names_picture
 from .classification import ImageClassification
@@ -86,12 +87,8 @@ class PictureTower(ImageClassification):
 class TwoTowers(Task):
     """A model with a tower for texts and one for pictures, whose vectors are compared."""
 
-    name = "zero-shot-image-classification"
-    models = ModelClasses(
-        mapping="MODEL_FOR_ZERO_SHOT_IMAGE_CLASSIFICATION_MAPPING_NAMES",
-        auto_class="AutoModelForZeroShotImageClassification",
-        processor_class=AutoProcessor,
-    )
+    name = TWO_TOWERS.name
+    models = TWO_TOWERS.models
     reads = "signal"
     media = ("picture",)
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -112,10 +112,11 @@ def column_types(*groups: Mapping[str, Column]) -> dict[str, Any]:
     return {"row": int, "id": str, **types, "result_json": str}
 
 
-SAVED = column_types(COLUMNS) | {
-    name: type_ for record in registered("results").values() for name, type_ in record.columns.items()
-}
-"""The types of the columns of a file that `save` writes."""
+@cache
+def saved_types() -> dict[str, Any]:
+    """Return the types of the columns of a file that `save` writes."""
+    of_records = (record.columns for record in registered("results").values())
+    return column_types(COLUMNS) | {name: type_ for columns in of_records for name, type_ in columns.items()}
 
 
 def arrow_types(columns: Mapping[str, Any], absent: Iterable[str] = ()) -> dict[str, Any]:
@@ -178,8 +179,9 @@ def result_table(results: Sequence[Record], *, single: bool = False) -> Any:
     import pyarrow
 
     common = {"format_version": FORMAT_VERSION, "single": single}
-    rows = [{"row": index, "id": str(index), **result_row(result, SAVED)} for index, result in enumerate(results)]
-    schema = pyarrow.schema(arrow_types(SAVED).items(), metadata={METADATA: json.dumps(common)})
+    types = saved_types()
+    rows = [{"row": index, "id": str(index), **result_row(result, types)} for index, result in enumerate(results)]
+    schema = pyarrow.schema(arrow_types(types).items(), metadata={METADATA: json.dumps(common)})
     try:
         return pyarrow.Table.from_pylist(rows, schema)
     except (OverflowError, ValueError) as error:  # half a surrogate pair, an index of more than 32 bits

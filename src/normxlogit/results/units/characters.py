@@ -4,6 +4,9 @@ import re
 import unicodedata
 from typing import Literal
 
+LENGTH = 160
+"""Most characters of a text in a table or heading."""
+
 
 def safe(text: str) -> str:
     """Return the text with signs for control characters and for marks of writing direction; line ends and tabs stay."""
@@ -13,6 +16,12 @@ def safe(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text on one line, safe to print: for errors, names and titles."""
     return safe(" ".join(text.split()))
+
+
+def shortened(text: str, length: int = LENGTH) -> str:
+    """Return the beginning of a text on one line."""
+    text = one_line(text)
+    return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def safe_output(text: str) -> str:

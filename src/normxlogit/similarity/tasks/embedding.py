@@ -12,8 +12,9 @@ from ...inputs.encoding import Encoding
 from ...inputs.texts import read_texts
 from ...model.task_model import TaskModel
 from ...tasks.answers import Outputs
-from ...tasks.base import ModelClasses, Task
+from ...tasks.base import Task
 from ...tasks.targets import BatchTargets
+from ..extension import EMBEDDING, is_sentence_transformer
 from .sentence_embedding import (
     COSINE,
     DOCUMENTS,
@@ -21,7 +22,6 @@ from .sentence_embedding import (
     QUERY,
     SentenceEmbedding,
     is_embedding_folder,
-    is_sentence_transformer,
     sentence_embedding,
     steps_from_files,
 )
@@ -29,10 +29,6 @@ from .sentence_embedding import (
 
 class SentenceTransformers:
     """Models that embed texts: a trunk with its pooling, or a `SentenceTransformer`."""
-
-    def claims(self, module: nn.Module) -> bool:
-        """Return whether a module is a `SentenceTransformer`."""
-        return is_sentence_transformer(module)
 
     def claims_files(self, source: str) -> bool:
         """Return whether the files of sentence-transformers beside a model name a pooling."""
@@ -49,11 +45,14 @@ class SentenceTransformers:
         return sentence_embedding(model, pooling)
 
 
+SENTENCE_TRANSFORMERS = SentenceTransformers()
+
+
 class Embedding(Task):
     """A model that embeds texts: its head is the pooling and the layers after it."""
 
-    name = "embedding"
-    models = ModelClasses(peft_type="FEATURE_EXTRACTION", wrapper=SentenceTransformers())
+    name = EMBEDDING.name
+    models = EMBEDDING.models
     outputs = Outputs(outcomes=None)
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:

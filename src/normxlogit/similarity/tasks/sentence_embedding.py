@@ -16,6 +16,7 @@ from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...loading.model_files import find_file, read_model_json
 from ...parts.proofs import beyond_rounding, proof
 from ...tasks.base import Pooling
+from ..extension import is_sentence_transformer
 
 MODES = {
     "pooling_mode_cls_token": "cls",
@@ -159,13 +160,6 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
             "sentence-transformers beside it; pass pooling='mean', 'first' or 'last' as its model card says"
         )
     return SentenceEmbedding(trunk, steps)
-
-
-def is_sentence_transformer(model: Any) -> bool:
-    """Return whether a model is one of sentence-transformers, a sequence of modules that encodes texts."""
-    if not isinstance(model, nn.Sequential):
-        return False
-    return callable(getattr(model, "encode", None)) or any(type(m).__name__ == "Pooling" for m in model.children())
 
 
 def is_embedding_folder(source: str) -> bool:

@@ -21,12 +21,11 @@ class _ShapFields(NamedTuple):
     label_names: list[str] | None  # None for one label
 
 
-def to_shap(results: Sequence[Record], *, single: bool) -> Any:
+def to_shap(results: Record | Sequence[Record]) -> Any:
     """Return the units of one text, or of several with a row for each, as a `shap.Explanation`.
 
     Args:
-        results: The results; each is of one text.
-        single: Whether there is a single one, which is not a row of several.
+        results: A result of one text, or several of them.
 
     Raises:
         DataError: If there are none, or a result is of layers or of generated text.
@@ -34,12 +33,12 @@ def to_shap(results: Sequence[Record], *, single: bool) -> Any:
     if not results:
         raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
-    texts = [_shap_fields(result) for result in results]
-    if single:
-        base = texts[0].base if texts[0].label_names else float(texts[0].base)
-        features = np.array(texts[0].features, object)
-        return shap.Explanation(texts[0].scores, base, features, output_names=texts[0].label_names)
-    return _of_several(shap, texts)
+    if isinstance(results, Record):
+        text = _shap_fields(results)
+        base = text.base if text.label_names else float(text.base)
+        features = np.array(text.features, object)
+        return shap.Explanation(text.scores, base, features, output_names=text.label_names)
+    return _of_several(shap, [_shap_fields(result) for result in results])
 
 
 def _of_several(shap: Any, texts: Sequence[_ShapFields]) -> Any:

@@ -1,0 +1,1 @@
+"""Wing: results for other programs: SHAP's explanations, and tables of LaTeX."""

@@ -1,0 +1,78 @@
+"""`explainer.cite`: the sentences of documents, or of a conversation, that an answer rests on."""
+
+from typing import Annotated, Any, TypedDict
+
+from typing_extensions import Unpack
+
+from ..explainer import Explainer
+from ..leave_out.picking import Verify
+from ..methods.registry import named_or_default
+from ..pipeline.keywords import ByMethod, OfReasoning
+from .citations.cite import cite as cite_documents
+from .result import Citations
+
+
+class Cite(TypedDict, total=False):
+    """Keywords of `explainer.cite`; each is None unless it is passed."""
+
+    messages: Annotated[Any, "The messages of a conversation, as chat templates take them, or the path of their file."]
+    turn: Annotated[
+        int | None,
+        "Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.",
+    ]
+    answer: Annotated[str | None, "The answer to be cited; None lets the model write one."]
+    reasoning: OfReasoning
+    system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
+    checker: Annotated[
+        Any,
+        "A second opinion: a `normxlogit.grounding.Checker`, or an explainer or a pipeline of a model whose labels say "
+        "what they mean (entailment, supported, consistent, ...).",
+    ]
+    rank: Annotated[
+        bool,
+        "Whether to order the sentences as well, the most doubtful first: see `Citations.ranking`. The model reads a "
+        "passage of the documents after each sentence, about four prompts' worth of tokens for ten sentences.",
+    ]
+    progress: Annotated[
+        bool | None, "Whether to show progress on standard error; by default after a second, in a log after ten."
+    ]
+    method: ByMethod
+
+
+def cite(
+    explainer: Explainer,
+    question: str | None = None,
+    documents: Any = None,
+    *,
+    max_new_tokens: int = 200,
+    verify: Verify = "auto",
+    **options: Unpack[Cite],
+) -> Citations:
+    """Cite the sentences of documents that an answer rests on: the model's own answer, or a given one.
+
+    Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources, but the
+    question. The default method takes one forward pass over the answer and two backward passes for each of its
+    sentences.
+
+    Args:
+        question: The question.
+        documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
+            `normxlogit.grounding.documents.documents`; pictures among them where the model reads them. None with a
+            conversation.
+        max_new_tokens: Most tokens of the model's own answer.
+        verify: Measure for this many of the first sources what each sentence loses without them, one at a time;
+            "auto" measures sources until the others can no longer come first, and the first one of each sentence
+            while that takes at most six times the tokens of the prompt; "sentence" measures each, "paragraph" and
+            "message" each paragraph and each document or message, 0 none; a list names sources, documents or
+            messages. What each sentence gains from all sources is measured in any case, and the verdicts follow.
+        **options: Whose answer is cited and how, see `Cite`.
+
+    Raises:
+        InputError: If there is no question, document or answer, or they leave no room for an answer.
+        MethodError: If the method does not exist or does not score sources.
+        UnsupportedModelError: If the model is not a language model, or the method does not work on it.
+    """
+    chosen_method = named_or_default(options.get("method"), "completions")
+    cite_options: dict[str, Any] = {**options, "method": chosen_method}
+    cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
+    return cite_documents(explainer.language_model, question, documents, **cite_options)

@@ -1,0 +1,57 @@
+"""Calls that extensions add to the explainer."""
+
+import inspect
+
+import pytest
+
+from normxlogit import Explainer, InputError
+from normxlogit.extending import Extension
+from normxlogit.pipeline.calls import add_calls
+from tests import tiny
+
+
+def count(explainer: Explainer, text: str, *, times: int = 1) -> int:
+    """Count the tokens of a text.
+
+    Args:
+        text: The text.
+        times: How often each counts.
+    """
+    return len(explainer(text).tokens) * times
+
+
+class Front(Explainer):
+    """A class of its own, so that the package's keeps its calls."""
+
+
+def add(**calls: str) -> None:
+    add_calls(Front, [Extension(calls=calls)])
+
+
+def test_a_call_is_a_method_with_its_name_and_signature_and_checks_its_arguments() -> None:
+    add(count=f"{__name__}:count")
+    explainer = Front(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    assert explainer.count("the movie", times=2) == 8
+    assert "count" in dir(explainer)
+    assert list(inspect.signature(explainer.count).parameters) == ["text", "times"]
+    assert inspect.getdoc(explainer.count).startswith("Count the tokens")
+    with pytest.raises(InputError, match="count has no argument 'tims': did you mean times=") as error:
+        explainer.count("the movie", tims=2)
+    assert "explainer=" not in str(error.value)
+
+
+def test_a_name_that_no_extension_provides_is_the_usual_error() -> None:
+    with pytest.raises(AttributeError, match="'Explainer' object has no attribute 'summon'"):
+        tiny.explainer().summon()
+
+
+def test_a_call_that_is_there_keeps_its_meaning() -> None:
+    with pytest.warns(UserWarning, match="there is a 'generate' already"):
+        add(generate=f"{__name__}:other")
+    assert Front.generate is Explainer.generate
+
+
+def test_a_call_whose_module_is_missing_is_not_an_attribute() -> None:
+    add(summon="no_such_package_of_calls:summon")
+    with pytest.raises(AttributeError, match="no_such_package_of_calls"):
+        _ = Front.summon
