@@ -19,8 +19,9 @@ from transformers.models.auto import modeling_auto as auto
 from ..compat import DTYPE, accelerator, auto_class, dtype_of_checkpoint, other_shapes
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
+from ..extending import AddedTask
 from ..inputs.texts import is_existing_path
-from ..tasks import Task, TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
+from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
 from .model_files import LoadOptions, converted_folder, download_options, save_converted
 
@@ -140,7 +141,7 @@ def _default_dtype(target_device: torch.device | None, options: LoadOptions, con
     return torch.float32 if on_cpu and dtype_of_checkpoint(config) == torch.float16 else "auto"
 
 
-def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config: Any, *, gguf: bool) -> type[Task]:
+def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config: Any, *, gguf: bool) -> AddedTask:
     """Return the task whose head is loaded: the caller's, that of an adapter, or what the configuration declares."""
     if not task and adapter is not None:
         task = adapter.task

@@ -144,7 +144,7 @@ def citation_marks(answer: str) -> list[Span]:
     Args:
         answer: A text, with or without Markdown.
     """
-    code = [*code_spans(answer), *(block for block, _ in fenced_blocks(answer))]
+    code = [*code_spans(answer, 0, len(answer)), *(block for block, _ in fenced_blocks(answer))]
     marks = (match.span() for match in _CITATION_MARK.finditer(answer))
     return [mark for mark in marks if not any(overlap(mark, span) for span in code)]
 
