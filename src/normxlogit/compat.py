@@ -62,6 +62,19 @@ def _arguments(module: nn.Module) -> Collection[str]:
     return inspect.signature(type(module).forward).parameters
 
 
+# --- parts of a model ------------------------------------------------------------------------------------------------
+
+
+def encoder_of(model: Any) -> Any:
+    """Return the encoder of a model with encoder and decoder; up to 4.57 its base model has it, its heads do not."""
+    return getattr(model, "base_model", model).get_encoder()
+
+
+def decoder_of(model: Any) -> Any:
+    """Return the decoder of a model with encoder and decoder, see `encoder_of`."""
+    return getattr(model, "base_model", model).get_decoder()
+
+
 # --- names ------------------------------------------------------------------------------------------------------------
 
 AUTO_CLASS_BEFORE = {"AutoModelForMultimodalLM": "AutoModelForSeq2SeqLM"}

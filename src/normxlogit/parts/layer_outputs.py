@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..compat import encoder_of
 from ..copies.run import Inputs, States, several_states, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, trace
 
@@ -93,7 +94,7 @@ def encoder_outputs(copy: Any, inputs: Inputs) -> tuple[LayerOutput, ...]:
     states = outputs.get("encoder_hidden_states") or ()
     if len(states) < 2 or not all(isinstance(state, Tensor) for state in states):
         return ()
-    layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) or ()
+    layers = layer_outputs(calls, path_of(copy, encoder_of(copy)), states) or ()
     return layers if all(layer.axes == BATCH_FIRST for layer in layers) else ()
 
 
