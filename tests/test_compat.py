@@ -69,6 +69,44 @@ def test_weights_of_other_shapes_are_named_as_old_and_new_versions_list_them():
     assert compat.other_shapes({"mismatched_keys": shapes}) == {"head.weight": "head.weight (3, 4) for (2, 4)"}
 
 
+class OlderAttention(torch.nn.Module):
+    """As in transformers 4.57 and before: it returns probabilities where it is asked for them."""
+
+    def forward(self, states, mask=None, output_attentions=False):
+        raise NotImplementedError
+
+
+class NewerAttention(torch.nn.Module):
+    """As in transformers 5.0 and later."""
+
+    def forward(self, states, mask=None, **kwargs):
+        raise NotImplementedError
+
+
+def test_an_attention_is_asked_for_its_probabilities_where_it_must_be():
+    assert compat.request_for_probabilities(OlderAttention()) == {"output_attentions": True}
+    assert compat.request_for_probabilities(NewerAttention()) == {}
+
+
+def test_hidden_states_are_read_behind_the_probabilities_that_some_layers_return_first():
+    states, probabilities = torch.zeros(1, 7, 32), torch.zeros(1, 4, 7, 7)
+    assert compat.without_probabilities((probabilities, states)) == (states,)
+    assert compat.without_probabilities((states, probabilities)) == (states, probabilities)
+    assert compat.without_probabilities(states) is states
+
+
+def test_a_cache_is_passed_by_the_name_that_the_model_has_for_it():
+    class Older(torch.nn.Module):
+        def forward(self, input_ids, past_key_values=None):
+            raise NotImplementedError
+
+    class Newer(torch.nn.Module):
+        def forward(self, input_ids, cache=None):
+            raise NotImplementedError
+
+    assert (compat.cache_argument(Older()), compat.cache_argument(Newer())) == ("past_key_values", "cache")
+
+
 def test_a_response_template_is_read_where_the_tokenizer_can():
     declares = {"response_template": {"fields": {}}}
     assert not compat.parses_responses(SimpleNamespace(**declares))

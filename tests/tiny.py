@@ -124,7 +124,11 @@ def model(
     settings = CONFIGS[family] | options
     config = transformers.AutoConfig.for_model(family, **settings)
     auto = getattr(transformers, f"AutoModelFor{kind}")
-    made = auto.from_config(config)
+    return enlarge(auto.from_config(config), scale)
+
+
+def enlarge(made: PreTrainedModel, scale: float = 4.0) -> PreTrainedModel:
+    """Make the matrices of a model so many times larger, so that layers and positions really differ."""
     with torch.no_grad():
         for name, parameter in made.named_parameters():
             if parameter.ndim == 2 and "norm" not in name.lower():

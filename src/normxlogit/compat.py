@@ -4,11 +4,13 @@ Each entry says which versions have which form. It asks for the form that is the
 differs and a score could be wrong, a proof of `parts/proofs.py` decides, not an entry here.
 """
 
+import inspect
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
 import transformers
+from torch import nn
 from transformers.models.auto import modeling_auto
 
 try:  # transformers 5.5 and later
@@ -29,6 +31,49 @@ RECORDING_MODULE = "transformers.utils.output_capturing"
 
 RECORDING_MARK = "_output_capturing_hooks_installed"
 """The attribute of a model that has such hooks."""
+
+# --- arguments of a model's forward -----------------------------------------------------------------------------------
+
+
+def cache_argument(model: nn.Module) -> str:
+    """Return the name of the cache among the arguments of a model: `past_key_values` before 5.24, `cache` since."""
+    return "cache" if "cache" in _arguments(model) else "past_key_values"
+
+
+def request_for_probabilities(attention: nn.Module) -> dict[str, bool]:
+    """Return the argument of a model with which its attention returns probabilities.
+
+    Args:
+        attention: The attention module of a layer. Up to 4.57 the kernels of BERT and DistilBERT return probabilities
+            only if they are given `output_attentions`. Since 5.0 the eager kernel always does, and takes no such
+            argument.
+    """
+    return {"output_attentions": True} if "output_attentions" in _arguments(attention) else {}
+
+
+def without_probabilities(returned: Any) -> Any:
+    """Return what a layer returned, without the probabilities that DistilBERT's returns first up to 4.57."""
+    is_after_them = isinstance(returned, tuple) and len(returned) > 1 and getattr(returned[0], "ndim", 0) == 4
+    return returned[1:] if is_after_them else returned
+
+
+def _arguments(module: nn.Module) -> Collection[str]:
+    """Return the names of the arguments of a module's forward, as its class declares them."""
+    return inspect.signature(type(module).forward).parameters
+
+
+# --- parts of a model ------------------------------------------------------------------------------------------------
+
+
+def encoder_of(model: Any) -> Any:
+    """Return the encoder of a model with encoder and decoder; up to 4.57 its base model has it, its heads do not."""
+    return getattr(model, "base_model", model).get_encoder()
+
+
+def decoder_of(model: Any) -> Any:
+    """Return the decoder of a model with encoder and decoder, see `encoder_of`."""
+    return getattr(model, "base_model", model).get_decoder()
+
 
 # --- names ------------------------------------------------------------------------------------------------------------
 

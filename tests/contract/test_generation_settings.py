@@ -65,6 +65,7 @@ FIELDS: Mapping[str, Decision] = {
     "prefill_chunk_size": Harmless(SPEED, 2),
     "compile_config": Harmless(SPEED),
     "disable_compile": Harmless(SPEED, True),
+    "return_legacy_cache": Harmless("this is the form of a cache that is returned", True),  # of older versions
     "low_memory": Harmless(SPEED, True),
     "continuous_batching_config": Harmless(SPEED),
     **{f"output_{name}": Harmless(WRITTEN_BY_NOTHING, True) for name in ("attentions", "hidden_states", "scores")},

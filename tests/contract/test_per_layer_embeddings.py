@@ -8,6 +8,7 @@ from torch import nn
 
 from normxlogit import Explainer
 from tests import plain, tiny
+from tests.abilities import needs
 from tests.contract.compare import total
 
 PROMPT, COMPLETION = "once upon a time the cat", " sat on the mat"
@@ -29,8 +30,9 @@ MODELS = {
 
 
 @pytest.mark.parametrize(("name", "settings"), [
-    ("Gemma 4", ""), ("Gemma 4", ":read_at=0"), ("Gemma 4", ":read_at=0,sink_threshold=none"),
-    ("Gemma 3n", ":read_at=0"),
+    *(pytest.param("Gemma 4", settings, marks=needs("Gemma 4"))
+      for settings in ("", ":read_at=0", ":read_at=0,sink_threshold=none")),
+    pytest.param("Gemma 3n", ":read_at=0", marks=needs("Gemma 3n")),
 ])  # fmt: skip
 def test_tokens_contribute_all_of_a_logit_of_a_network_without_biases(name, settings):
     model, method = MODELS[name](), f"frozen-gradient{settings}"

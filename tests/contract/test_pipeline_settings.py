@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import tiny
+from tests.abilities import needs
 from tests.contract.decided import (
     Applied,
     Decision,
@@ -58,12 +59,17 @@ OF_TOKENIZER: Mapping[str, Decision] = {
 OF_CLASSIFIERS: Mapping[str, Decision] = {
     "function_to_apply": Applied("sigmoid"),
     "top_k": Harmless(FORM, 1),
+    "return_all_scores": Harmless(FORM),  # of older versions
     **OF_TOKENIZER,
 }
 
 OF_TAGGERS: Mapping[str, Decision] = {
     "ignore_labels": Harmless("the label of every word is compared", []),
     "aggregation_strategy": Refused("average"),
+    **{
+        name: Harmless("older versions store it as aggregation_strategy")
+        for name in ("grouped_entities", "ignore_subwords")
+    },
     "offset_mapping": Refused([(0, 1)]),
     "is_split_into_words": Refused(True),
     "stride": Refused(2, {"aggregation_strategy": "simple"}),
@@ -244,6 +250,7 @@ def test_a_language_model_that_chooses_among_what_is_heard_is_refused() -> None:
         Explainer(pipeline)
 
 
+@needs("pipelines that take tools=")
 def test_tools_that_a_template_does_not_write_are_said_to_be_unread() -> None:
     pipeline = writer(tools=[TOOL])
     assert not any("tools=" in note for note in Explainer(pipeline).generate(CHAT, method=METHOD).notes)

@@ -10,6 +10,7 @@ from transformers.pipelines import SUPPORTED_TASKS
 
 from normxlogit import Explainer, InputError, NormXLogitError, UnsupportedModelError
 from tests import tiny
+from tests.abilities import needs
 from tests.contract.compare import refused
 
 TEXT = "the movie is not good"
@@ -105,6 +106,10 @@ def test_text_generation() -> None:
         same_continuation(written(**settings), TEXT)
     same_continuation(written(max_new_tokens=None, max_length=9), TEXT)
     same_continuation(written(add_special_tokens=False), TEXT)
+
+
+@needs("pipelines that take tools=")
+def test_tools_of_text_generation() -> None:
     pipeline = written()
     tool = {"type": "function", "function": {"name": "cat", "parameters": {}}}
     pipeline.tokenizer.chat_template = "{% if tools %}{{ tools[0].function.name }} {% endif %}" + tiny.CHAT_TEMPLATE

@@ -9,10 +9,10 @@ import sentencepiece
 import torch
 import transformers
 from tokenizers import BertWordPieceTokenizer
-from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
 from normxlogit import ALL, DataError, Explainer
 from tests import tiny
+from tests.abilities import PythonBertTokenizer
 
 TEXT = "The naïve  movie is great. Fine ﬁlm… what is ☃?"
 WORDS = ["The", "naïve", "movie", "is", "great", ".", "Fine", "ﬁlm", "…", "what", "is", "☃", "?"]
@@ -61,7 +61,7 @@ def byt5():
 
 @pytest.fixture(scope="module")
 def bert(folder):
-    return Explainer(tiny.model("bert"), BertTokenizerLegacy(str(folder / "vocab.txt")))
+    return Explainer(tiny.model("bert"), PythonBertTokenizer(str(folder / "vocab.txt")))
 
 
 @pytest.fixture(scope="module", params=["marian", "byt5"])
@@ -116,7 +116,7 @@ def test_offsets_are_those_of_the_fast_tokenizer(bert, folder):
 
 
 def test_words_that_the_caller_has_split(folder):
-    tagger = Explainer(tiny.model("bert", "TokenClassification"), BertTokenizerLegacy(str(folder / "vocab.txt")))
+    tagger = Explainer(tiny.model("bert", "TokenClassification"), PythonBertTokenizer(str(folder / "vocab.txt")))
     words = ["The", "U.S.", "zebra's", "☃☃ film", "naïve"]
     result = tagger(words, is_split_into_words=True, position=ALL)
     assert [word.text for word in result.words()] == words
@@ -124,7 +124,7 @@ def test_words_that_the_caller_has_split(folder):
     assert [target.name.rpartition(":")[0] for target in result.targets] == words
 
 
-class Forgetting(BertTokenizerLegacy):
+class Forgetting(PythonBertTokenizer):
     """A tokenizer that knows "the" between other words alone."""
 
     def _tokenize(self, text, **options):

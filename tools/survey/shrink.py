@@ -127,7 +127,8 @@ def shrink(
         except (AttributeError, RuntimeError):  # one that differs by layer
             value = default
         if isinstance(value, PretrainedConfig):
-            settings[name] = shrink(value, nested=True)
+            inner = shrink(value, nested=True)
+            settings[name] = inner if dataclasses.is_dataclass(kind) else inner.to_dict()
         elif default is not None:  # a number that the configuration works out itself follows the others
             small = _small(name, value)
             if small != value or (nested and isinstance(value, int | float | str) and value != default):
@@ -154,7 +155,8 @@ def shrink(
 def _defaults(kind: type[PretrainedConfig]) -> dict[str, Any]:
     """Return the settings of a class of configurations with their defaults.
 
-    Configurations are data classes since transformers 5.4; before, the settings are the arguments of the constructor.
+    Configurations are data classes since transformers 5.4; before, the settings are the arguments of the constructor,
+    which takes inner configurations as mappings.
     """
     if dataclasses.is_dataclass(kind):
         return {field.name: field.default for field in dataclasses.fields(kind)}

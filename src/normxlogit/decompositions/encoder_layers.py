@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any, TypeGuard
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
+from ..compat import request_for_probabilities
 from ..copies.checkpointing import without_cache
 from ..copies.clone import clone
 from ..copies.run import Site, run
@@ -257,8 +258,16 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     for module in copy.modules():
         if hasattr(module, "chunk_size_feed_forward"):
             module.chunk_size_feed_forward = 0  # one call, one recording
-    layers = set(copy.base_model.get_submodule(paths.layers).children())
-    calls = record_layers(model, copy, [path for path, module in copy.named_modules() if module in layers], batch)
+    layers = list(copy.base_model.get_submodule(paths.layers).children())
+    layer_paths = [path for path, module in copy.named_modules() if module in layers]
+    # The whole model is given the request: it prepares the mask for the kernel that will run.
+    request = request_for_probabilities(layers[0].get_submodule(paths.attention))
+    calls = record_layers(model, copy, layer_paths, replace(batch, inputs=batch.inputs | request))
+    if len(calls) != len(layers):
+        raise UnsupportedModelError(
+            f"needs layers that each return one hidden state, and of the {len(layers)} layers of "
+            f"{type(model.module).__name__} {len(calls)} do"
+        )
     names = [field.name for field in fields(paths) if field.name != "layers"]
     for number, call in enumerate(calls, 1):
         if number not in numbers:
@@ -291,11 +300,8 @@ def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any
 
 
 def _probabilities(returned: Any, name: str) -> Tensor:
-    """Return the probabilities that an attention returned; with transformers 4.51 it returns its output alone."""
+    """Return the probabilities that an attention returned."""
     if len(returned) < 2 or returned[1] is None:
-        raise UnsupportedModelError(
-            f"the attention of {name} returns no probabilities in this version of transformers, and the method needs "
-            "them: use a newer one, or frozen-gradient"
-        )
+        raise UnsupportedModelError(f"needs attention that returns probabilities, and that of {name} returns none")
     probabilities: Tensor = returned[1]
     return probabilities.float()

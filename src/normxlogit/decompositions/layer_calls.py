@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import Cache
 
+from ..compat import without_probabilities
 from ..copies.memory import reraise_out_of_memory
 from ..copies.run import Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
@@ -49,7 +50,7 @@ class LayerCall:
                 f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
                 f"copies of a text: {type(error).__name__}"
             ) from error
-        hidden = hidden_of(returned)
+        hidden = hidden_of(without_probabilities(returned))
         if hidden is None:
             raise UnsupportedModelError(
                 f"needs layers that return hidden states, and {type(self.layer).__name__} does not"
@@ -80,7 +81,7 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
         # Before the call, in which the layer writes into caches.
         copied_arguments = _copy_caches(args if name else args[1:]), _copy_caches(other_kwargs)
         output = layer(*args, **kwargs)
-        hidden = hidden_of(output)
+        hidden = hidden_of(without_probabilities(output))
         if hidden is not None and not several_states(output):
             calls.append(LayerCall(path, copy.get_submodule(path), *copied_arguments, name, states, hidden))
         return output

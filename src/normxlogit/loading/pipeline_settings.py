@@ -85,7 +85,9 @@ class GenerationOfPipeline:
         known = {**configured, **of_config(), **settings}
         if "max_length" in known:
             known.setdefault("max_new_tokens", None)  # a default would go before it
-        settings |= {name: value for name, value in self.defaults.items() if name not in known}
+        defaults = {name: value for name, value in self.defaults.items() if name not in known}
+        settings |= defaults
+        known |= defaults  # up to 4.57 the lengths that a pipeline was made with are among its defaults
         for length, of_answer in LENGTHS.items():
             if self.prefix_length and known.get(length) is not None and known.get(of_answer) is None:
                 settings[length] = known[length] + self.prefix_length

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..compat import decoder_of, encoder_of
 from ..copies.run import Replace, Site, main_input, tensor_of, with_tensor
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
@@ -127,7 +128,7 @@ def table_of(model: nn.Module) -> nn.Module | None:
 
 def decoder_table(model: PreTrainedModel) -> str:
     """Return the path of the word embeddings of an encoder-decoder model's decoder."""
-    table = table_of(model.get_decoder())
+    table = table_of(decoder_of(model))
     if table is None:
         raise UnsupportedModelError(
             f"{type(model).__name__} names no table of word embeddings for its decoder; normxlogit scores the "
@@ -140,6 +141,6 @@ def _word_embedding_table(model: nn.Module) -> nn.Module | None:
     """Return the word embedding table, in an encoder-decoder model that of the encoder; None if there is none."""
     # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
-        return table_of(model.get_encoder())  # type: ignore[operator]
+        return table_of(encoder_of(model))
     stack = getattr(getattr(model, "base_model", None), "encoder", None)
     return table_of(stack if isinstance(stack, PreTrainedModel) else model)

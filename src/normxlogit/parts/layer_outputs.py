@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..compat import encoder_of
 from ..copies.run import Inputs, States, several_states, tensor_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, trace
+from .proofs import largest_difference, rounding_of
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def encoder_outputs(copy: Any, inputs: Inputs) -> tuple[LayerOutput, ...]:
     states = outputs.get("encoder_hidden_states") or ()
     if len(states) < 2 or not all(isinstance(state, Tensor) for state in states):
         return ()
-    layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) or ()
+    layers = layer_outputs(calls, path_of(copy, encoder_of(copy)), states) or ()
     return layers if all(layer.axes == BATCH_FIRST for layer in layers) else ()
 
 
@@ -144,17 +146,37 @@ def calls_returning(calls: list[Call], states: States) -> list[tuple[Call, Axes]
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
     """Find the module that returns the embedding layer's output, the innermost if several do; None if none does.
 
+    Where the model itself multiplies what the module returns by a number, as Granite does and Gemma did up to
+    transformers 4.57, the module is taken: a factor changes no contribution, <g, s h> = <s g, h>.
+
     Args:
         calls: The calls of a pass.
         embedded: The embedding layer's output, (B, T, H); None if it is not known.
     """
     if embedded is None:
         return None
-    for call in sorted(calls, key=lambda call: call.end):
+    in_order = [call for call in sorted(calls, key=lambda call: call.end) if call.path]
+    for call in in_order:
         axes = axes_of(tensor_of(call.returned), embedded)
-        if call.path and axes is not None:
+        if axes is not None:
             return LayerOutput(call.path, call.number, axes)
-    return None
+    scaled = (call for call in in_order if _is_multiple(tensor_of(call.returned), embedded))
+    first = next(scaled, None)
+    return None if first is None else LayerOutput(first.path, first.number, BATCH_FIRST)
+
+
+def _is_multiple(tensor: Tensor | None, reference: Tensor) -> bool:
+    """Return whether a reference is a tensor times one number, within rounding."""
+    if tensor is None or tensor.device != reference.device or tensor.dtype != reference.dtype:
+        return False
+    if tensor.shape != reference.shape or not tensor.is_floating_point():
+        return False
+    values, expected = tensor.float(), reference.float()
+    largest = values.abs().argmax()
+    factor = expected.flatten()[largest] / values.flatten()[largest]
+    if not factor.isfinite() or factor == 0:
+        return False
+    return largest_difference(values * factor, expected) <= rounding_of(tensor.dtype) * expected.abs().max().item()
 
 
 def _tokens_first(state: Tensor, shape: torch.Size) -> Axes | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from ..compat import decoder_of, encoder_of
 from ..copies.clone import override_forward
 from ..copies.run import private_clone, without_autocast
 from ..errors import InputError, UnsupportedModelError
@@ -58,7 +59,7 @@ class Seq2Seq(Generates, OverVocabulary):
 
     def limits(self, model: Any, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
         """Return the limits of the encoder and of the decoder, each of which has position embeddings of its own."""
-        return positions(model.get_encoder()), positions(model.get_decoder()) or math.inf
+        return positions(encoder_of(model)), positions(decoder_of(model)) or math.inf
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""
@@ -183,7 +184,7 @@ def with_first_tokens(tokenizer: Any, encoding: Encoding, first: list[int]) -> E
 
 def encoder_output(model: "TaskModel", source: Tensor, **inputs: Tensor) -> Any:
     """Return what the encoder returns for sources; its hidden states, (B, S, H), come first."""
-    encoder: Any = private_clone(model.unmodified).get_encoder()
+    encoder = encoder_of(private_clone(model.unmodified))
     with torch.inference_mode(), without_autocast({"source": source}):
         return encoder(source, **inputs)
 

@@ -1,7 +1,6 @@
 """A prompt with its answer that is read once, and then again only from the first token on that is left out of it."""
 
 import copy
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from ...compat import cache_argument
 from ...copies.memory import reraise_out_of_memory
 from ...leave_out.outcomes import Progress, no_progress
 from ...methods import FrozenGradient
@@ -74,8 +74,7 @@ class CachedText:
     def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
         self.model, self.completed = model, completed
         self.count = len(completed.encoding) - completed.prompt_tokens  # of the answer's tokens, G
-        parameters = inspect.signature(type(model.unmodified).forward).parameters
-        self._cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
+        self._cache_name = cache_argument(model.unmodified)
         self._cache: Any = None
         self.run = None if options is None else self._pass_of_method(options)
 
