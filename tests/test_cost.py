@@ -67,7 +67,7 @@ def flops(work):
 def test_one_trunk_call_for_a_batch(layer_calls, options):
     e = explainer(num_labels=3)
     texts = ["the movie is not good", "a cat sat on the mat", "the plot was very bad"]
-    e(texts)
+    e(texts, **options)  # proved once for each lowest place at which contributions are read
     calls = layer_calls(e._model.module.bert.encoder.layer)
     e(texts, **options)
     assert len(calls) == 3

@@ -47,7 +47,7 @@ class FrozenModel:
         self._without_cache = without_cache(clone(model.module))
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
-        self._proved: dict[_PassKind, Place] = {}  # from which place on
+        self._proved: set[tuple[_PassKind, Place]] = set()  # with the lowest place of a pass
         self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
 
     @classmethod
@@ -150,16 +150,16 @@ class FrozenModel:
     def _first_pass(self, batch: Batch, reading: Reading, predict: bool) -> FrozenPass | None:
         """Prove the first pass of a kind, over the first text's beginning; return it if it is one that explains.
 
-        A short text alone is proved by the very passes that explain it. A lower place has more of the model in the
-        graph.
+        A short text alone is proved by the very passes that explain it. A pass that begins at another place is proved
+        by itself: that all paths lead through the states there does not follow from those of a lower one.
         """
         kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments))
         lowest = min(set(reading.places) - {MEDIA})
-        if kind in self._proved and self._proved[kind] <= lowest:
+        if (kind, lowest) in self._proved:
             return None
         sample = self._proof_sample(batch)
         dtype = getattr(self.module, "dtype", torch.float32)
-        conservation = Conservation(dtype, partial(self._proved.__setitem__, kind, lowest))
+        conservation = Conservation(dtype, partial(self._proved.add, (kind, lowest)))
         with full_float32() as is_changed:
             run = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, conservation)
             self.recorded |= conservation.recorded
