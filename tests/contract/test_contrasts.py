@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer
+from normxlogit import Explainer, TargetError
 from tests import tiny
 from tests.contract.compare import close, total
 
@@ -70,3 +70,9 @@ def test_a_contrast_is_tested_by_what_is_left_of_it():
     alone = explainer.without(text, [a.verified.single[0].units[0]], target="good", contrast="bad")
     assert alone.value == pytest.approx(a.verified.single[0].value, abs=1e-5)
     assert alone.value != pytest.approx(a.verified.original.value, abs=1e-6)
+
+
+@pytest.mark.parametrize("named", [{"target": "film"}, {"targets": ["the", "film"]}])
+def test_a_generated_token_is_not_compared_with_itself(named):
+    with pytest.raises(TargetError, match="contrast"):
+        tiny.explainer("llama", "CausalLM").explain_completion("a film", " the film", contrast="film", **named)

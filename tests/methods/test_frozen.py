@@ -109,3 +109,12 @@ def test_a_completion_from_one_pass_is_token_by_token(family, settings):
         alone = e(ids, method=method, target=own.target.id, contrast=7)[0]
         np.testing.assert_allclose(own.scores, alone.scores, rtol=1e-3, atol=1e-5)
         assert own.bias == pytest.approx(alone.bias, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("baseline", ["pad", "mask"])
+def test_a_baseline_replaces_words_but_neither_special_tokens_nor_the_masked_place_that_is_asked(baseline):
+    a = tiny.explainer("bert", "MaskedLM")(
+        "the film [MASK] was", method=f"frozen-gradient:read_at=0,baseline={baseline}"
+    )
+    replaced = [token for token, score in zip(a.tokens, a.scores, strict=True) if score != 0]
+    assert replaced == [token for token in a.tokens if token not in ("[CLS]", "[MASK]", "[SEP]")]
