@@ -62,16 +62,6 @@ def test_the_default_is_the_mean_over_the_first_half_of_any_number_of_layers(cou
     np.testing.assert_allclose(e(TEXT, method="frozen-gradient:read_at=middle").scores, middle, **CLOSE)
 
 
-@pytest.mark.parametrize("baseline", ["pad", "mask"])
-def test_special_tokens_and_the_masked_word_that_is_asked_for_are_their_own_baseline(baseline):
-    e = tiny.explainer("bert", "MaskedLM")
-    a = e(tiny.MASKED, method=f"frozen-gradient:read_at=0,baseline={baseline}")
-    stays = np.array(a.special_tokens_mask) | (np.arange(len(a.tokens)) == a.target.position)
-    assert a.tokens[a.target.position] == "[MASK]"
-    assert not a.scores[stays].any()
-    assert a.scores[~stays].all()
-
-
 @pytest.mark.parametrize("family", ["bert", "llama"])
 @pytest.mark.parametrize("point", [0.3, 0.9])
 def test_a_point_on_the_path_is_a_text_whose_word_embeddings_are_as_much_smaller(family, point):

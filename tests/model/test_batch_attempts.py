@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from normxlogit import Explainer
+from normxlogit import Explainer, InputError
 from normxlogit.model.batch_attempts import batch_attempts
 from tests import tiny
 
@@ -50,3 +50,18 @@ def test_half_the_tokens_when_memory_runs_out():
     assert sorted(done) == list(range(8))
     assert tried == [8, 4, 2, 2, 2, 2]
     assert explainer._model.batch_tokens == 2 * len(encodings[0])
+
+
+def test_a_text_alone_is_tried_with_ever_fewer_tokens_until_only_the_text_fits():
+    explainer = tiny.explainer("bert")
+    model, encodings = explainer._model, explainer.encode(TEXTS[:1])
+    before, allowed = model.batch_tokens, []
+    with pytest.raises(InputError, match="not enough memory"):
+        for attempt in batch_attempts(model, encodings):
+            with attempt:
+                allowed.append(model.batch_tokens)
+                raise MemoryError
+    halves = [before // 2**n for n in range(len(allowed) - 1)]
+    assert allowed == [*halves, len(encodings[0])]
+    assert len(allowed) > 3
+    assert model.batch_tokens == before, "the next text is tried as this one was"

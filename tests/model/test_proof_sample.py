@@ -1,3 +1,5 @@
+import torch
+
 from normxlogit.model.model_copy import sample_of
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
@@ -30,3 +32,13 @@ def test_on_which_side_is_padded_and_where_padding_would_be_taken_for_text():
         model = tiny.model(family, kind)
         model.config.pad_token_id = pad
         assert TaskModel(model, tiny.tokenizer_for(family)).copy.padding.refuted is not together
+
+
+def test_a_sample_of_one_token_has_it_twice_at_two_places():
+    task = TaskModel(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    batch = task.batch([encoding.take([1]) for encoding in task.encoder(["bad"])], [0])
+    batch.inputs["position_ids"] = torch.tensor([[4]])
+    sample = sample_of(batch, task.task)
+    assert sample["input_ids"].tolist() == [batch.encodings[0].ids * 2]
+    assert sample["attention_mask"].tolist() == [[1, 1]]
+    assert sample["position_ids"].tolist() == [[4, 5]]
