@@ -56,11 +56,15 @@ def test_a_text_alone_is_tried_with_ever_fewer_tokens_until_only_the_text_fits()
     explainer = tiny.explainer("bert")
     model, encodings = explainer._model, explainer.encode(TEXTS[:1])
     before, allowed = model.batch_tokens, []
-    with pytest.raises(InputError, match="not enough memory"):
+
+    def run_out_of_memory():
         for attempt in batch_attempts(model, encodings):
             with attempt:
                 allowed.append(model.batch_tokens)
                 raise MemoryError
+
+    with pytest.raises(InputError, match="not enough memory"):
+        run_out_of_memory()
     halves = [before // 2**n for n in range(len(allowed) - 1)]
     assert allowed == [*halves, len(encodings[0])]
     assert len(allowed) > 3
