@@ -2,10 +2,8 @@ import itertools
 
 import pytest
 import torch
-import transformers
 
 from normxlogit.copies.run import Form
-from normxlogit.model.task_model import TaskModel
 from normxlogit.parts import layer_to_head
 from normxlogit.recorded.outputs import read_outputs
 from tests import tiny
@@ -76,26 +74,3 @@ def test_states_that_begin_a_layer_late_are_set_right():
         given = read_outputs(task, batch, plain(**batch.inputs, output_hidden_states=True), layers=True)
     torch.testing.assert_close(given.embedded, run.embedded)
     torch.testing.assert_close(task.layer_as_final(given, 1), task.layer_as_final(run, 1))
-
-
-class Listener(torch.nn.Module):
-    """It reads a layer's input and returns nothing, as a module that counts or logs does."""
-
-    def forward(self, states):
-        self.width = states.shape[-1]
-
-
-class ListenedLayer(transformers.models.llama.modeling_llama.LlamaDecoderLayer):
-    def forward(self, hidden_states, *args, **kwargs):
-        self.listener(hidden_states)
-        return super().forward(hidden_states, *args, **kwargs)
-
-
-def test_a_module_that_returns_nothing_is_not_taken_for_a_layer():
-    model = tiny.model("llama")
-    for layer in model.model.layers:
-        layer.listener, layer.__class__ = Listener(), ListenedLayer
-    task = TaskModel(model, tiny.tokenizer_for("llama"))
-    with torch.no_grad():
-        run = task.run(task.batch(task.encoder(tiny.TEXTS), [0, 1, 2]), layers=True)
-        torch.testing.assert_close(task.layer_as_final(run, 2), model.model.norm(run.states[2]))
