@@ -81,6 +81,8 @@ def _row(key: str, annotation, info, default) -> str:
         value = ""
     elif typing.get_origin(kind) is typing.Literal:
         value = ", ".join(f"`{choice}`" for choice in typing.get_args(kind))
+    elif typing.get_origin(kind) is tuple:
+        value = " and ".join(NAMES[part] for part in typing.get_args(kind))
     else:
         value = NAMES[kind]
     if several:

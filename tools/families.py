@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
@@ -42,7 +42,7 @@ CONFIGS: dict[str, dict[str, Any]] = tiny.CONFIGS | {
     "gpt_neo": {"vocab_size": tiny.SIZE, "hidden_size": 32, "num_layers": 2, "num_heads": 4, **SHORT, **tiny.IDS}
     | {"attention_types": [[["global", "local"], 1]]},
     "gpt_neox": SIZES | SHORT | tiny.IDS,
-    "gptj": tiny.CONFIGS["gpt2"] | {"rotary_dim": 4},
+    "gptj": dict(cast(Any, tiny.CONFIGS["gpt2"]), rotary_dim=4),
     "mistral": GROUPED,
     "mixtral": GROUPED | {"num_local_experts": 4},
     "qwen3": GROUPED | {"head_dim": 8},
@@ -120,7 +120,9 @@ def _explained(explainer: Explainer, head: str) -> dict[str, Any]:
     generates = head in ("CausalLM", "Seq2SeqLM")
     result = explainer.generate(text, max_new_tokens=3) if generates else explainer(text)
     return {
-        "logits": _logits(explainer.model, explainer.tokenizer(text, return_tensors="pt")["input_ids"]),
+        "logits": _logits(
+            cast(PreTrainedModel, explainer.model), explainer.tokenizer(text, return_tensors="pt")["input_ids"]
+        ),
         "scores": result.scores.ravel().tolist(),
         "bias": None if result.bias is None else result.bias.ravel().tolist(),
         "tokens": list(result.tokens),

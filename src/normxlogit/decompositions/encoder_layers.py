@@ -261,8 +261,8 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     layers = list(copy.base_model.get_submodule(paths.layers).children())
     layer_paths = [path for path, module in copy.named_modules() if module in layers]
     # The whole model is given the request: it prepares the mask for the kernel that will run.
-    request = request_for_probabilities(layers[0].get_submodule(paths.attention))
-    calls = record_layers(model, copy, layer_paths, replace(batch, inputs=batch.inputs | request))
+    request: dict[str, Any] = request_for_probabilities(layers[0].get_submodule(paths.attention))
+    calls = record_layers(model, copy, layer_paths, replace(batch, inputs={**batch.inputs, **request}))
     if len(calls) != len(layers):
         raise UnsupportedModelError(
             f"needs layers that each return one hidden state, and of the {len(layers)} layers of "

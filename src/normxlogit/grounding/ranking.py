@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from ..text.characters import UNSPACED
-from .facts import ComparedText, all_words, stated_spans
+from .facts import ComparedText, WordKind, all_words, stated_spans
 
 PASSAGE_WEIGHT = 0.5
 """What the passage counts, against the words: long sentences gain a passage more than short answers do."""
@@ -31,7 +31,9 @@ def share_of_words(sentence: str, text: ComparedText) -> float:
         text: A text of the sources.
     """
     spans = all_words(sentence)
-    kinds = {part: kind for start, end, kind in spans for part in _PARTS.findall(sentence[start:end])}
+    kinds: dict[str, WordKind] = {
+        part: kind for start, end, kind in spans for part in _PARTS.findall(sentence[start:end])
+    }
     return sum(text.has(word, kind) for word, kind in kinds.items()) / len(kinds) if kinds else 0.0
 
 
@@ -52,8 +54,7 @@ def missing_names(sentence: str, text: ComparedText) -> int:
         sentence: A sentence of an answer.
         text: All sources and the question as one text.
     """
-    named = [(sentence[start:end], kind) for start, end, kind in stated_spans(sentence) if kind != "word"]
-    return sum(not text.has(word, kind) for word, kind in named)
+    return sum(not text.has(sentence[start:end], kind) for start, end, kind in stated_spans(sentence) if kind != "word")
 
 
 def support(shared: float, passage_gain: float, missing: int) -> float:

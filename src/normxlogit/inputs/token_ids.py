@@ -100,7 +100,7 @@ def read_token_ids(
             raise InputError(f"row {number} of the encoded input has no real token")
         check_ids(ids, vocabulary, f"row {number} of the encoded input")
         located = _located(backend, is_real, ids)
-        if located is not None:
+        if backend is not None and located is not None:
             _check_tokenizer(tokenizer, ids, compress(backend.tokens, is_real), number)
         offsets, sequences = located or (None, _sequences(inputs, tokenizer))
         special = tuple(sequence is None for sequence in sequences)
@@ -133,7 +133,7 @@ def _located(backend: Any, is_real: Sequence[bool], ids: Sequence[int]) -> _Loca
 def _sequences(inputs: Row, tokenizer: PreTrainedTokenizerBase) -> tuple[int | None, ...]:
     """Return which of two texts each token is of by its token types; None at special tokens but the mask."""
     ids = inputs["input_ids"]
-    special_ids = {*tokenizer.all_special_ids} - {tokenizer.mask_token_id}
+    special_ids = {index for index in tokenizer.all_special_ids if index != tokenizer.mask_token_id}
     types = inputs.get("token_type_ids", [0] * len(ids))
     types_of_text = {kind for token_id, kind in zip(ids, types, strict=True) if token_id not in special_ids}
     if types_of_text != {0, 1}:  # one text
