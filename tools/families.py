@@ -42,7 +42,7 @@ CONFIGS: dict[str, dict[str, Any]] = tiny.CONFIGS | {
     "gpt_neo": {"vocab_size": tiny.SIZE, "hidden_size": 32, "num_layers": 2, "num_heads": 4, **SHORT, **tiny.IDS}
     | {"attention_types": [[["global", "local"], 1]]},
     "gpt_neox": SIZES | SHORT | tiny.IDS,
-    "gptj": dict(cast(Any, tiny.CONFIGS["gpt2"]), rotary_dim=4),
+    "gptj": cast(Any, tiny.CONFIGS["gpt2"]) | {"rotary_dim": 4},
     "mistral": GROUPED,
     "mixtral": GROUPED | {"num_local_experts": 4},
     "qwen3": GROUPED | {"head_dim": 8},
