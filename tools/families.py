@@ -31,7 +31,7 @@ SIZES = tiny.COMMON | tiny.INNER
 SHORT = {"max_position_embeddings": 40}
 GROUPED = SIZES | tiny.IDS | {"num_key_value_heads": 2}
 
-CONFIGS: dict[str, dict[str, Any]] = tiny.CONFIGS | {
+CONFIGS: dict[str, Any] = tiny.CONFIGS | {
     "deberta": SIZES | SHORT | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0},
     "mpnet": SIZES | SHORT | tiny.IDS,
     "convbert": SIZES | SHORT | {"embedding_size": 32, "conv_kernel_size": 3},
