@@ -21,8 +21,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 PROMISES = ROOT / "tests" / "contract"
 
-TOOLS = ["accelerate", "captum", "hypothesis", "matplotlib", "pandas", "pyarrow", "scikit-learn"]
-TOOLS += ["pytest", "pytest-timeout", "pytest-xdist"]
+TOOLS = ["accelerate", "captum", "datasets", "duckdb", "hypothesis", "matplotlib", "pandas", "peft", "polars"]
+TOOLS += ["pyarrow", "pytest", "pytest-timeout", "pytest-xdist", "scikit-learn", "sentencepiece", "soundfile"]
 """What runs the tests, and what single promises compare with."""
 
 FAST = [

@@ -1,6 +1,6 @@
 """Abilities that older versions of transformers lack: tests of them are skipped there, each with its reason.
 
-docs/testing.md lists the reasons; a test compares. What is there is asked of the ability, not of the version.
+docs/testing.md lists them. What is there is asked of the ability, not of the version.
 """
 
 import inspect
