@@ -98,8 +98,12 @@ def test_what_zero_shot_cannot_take_is_refused():
     for given in ((TEXT, "this is bad"), explainer.encode([TEXT]), 7):
         refused(NormXLogitError, NOT_NONE, partial(explainer, given))
     assert explainer([]) == []
-    calls = partial(explainer.from_outputs, {}, {}), partial(explainer.generate, TEXT)
-    refused(NormXLogitError, NOT_NONE, *calls)
+    refused(NormXLogitError, NOT_NONE, partial(explainer.generate, TEXT))
+
+
+def test_outputs_of_a_call_of_ones_own_are_no_zero_shot_answer():
+    pytest.importorskip("normxlogit.recorded", reason="which explains such outputs")
+    refused(NormXLogitError, NOT_NONE, partial(Explainer(zero_shot(), labels=CANDIDATES).from_outputs, {}, {}))
 
 
 def test_a_multiple_choice_model_has_one_task_and_no_labels():

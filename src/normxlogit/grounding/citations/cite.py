@@ -20,7 +20,6 @@ from ...results.attribution import Attribution
 from ..checkers import Checker, checker_of
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
-from .ranked import with_ranking
 from .reading import AnswerReading, answer_sentences
 from .removals import VERIFIED_AT_ONCE, tested
 from .supporting import SourceTexts, with_support
@@ -69,6 +68,8 @@ def cite(
         cited = cite_answered(model, answered, options, checking, update)
         if not rank:
             return cited
+        from .ranked import with_ranking  # a calibration is known by the model's identity, which `long_runs` has
+
         update(description="ordering the sentences")
         return with_ranking(model, cited)
 
