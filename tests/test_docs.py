@@ -186,6 +186,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, few_examples):
         normxlogit.explainer, "load", lambda name, **o: STAND_INS[name]() if name in STAND_INS else load(name, **o)
     )
     monkeypatch.setattr("importlib.util.find_spec", installed)
+    monkeypatch.syspath_prepend(ROOT / "examples" / "extension")  # whose code docs/extending.md shows
     names = GIVEN.get(page, dict)()
     registered = dict(registry._METHODS)
     try:
