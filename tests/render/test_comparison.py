@@ -33,6 +33,14 @@ def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
     assert rows["lime"][0] == f"{both.agreement.correlations[1, 0]:.2f}"
 
 
+def test_words_that_the_tokenizer_does_not_know_have_a_column_where_there_are_some():
+    known = make_attribution(("good", "bad"), (3, -2), text="good bad")
+    unknown = make_attribution(("good", "bad"), (3, -2), text="good bad", tokens=("[CLS]", "[UNK]", "bad", "[SEP]"))
+    drawn = [Page(Attributions([a, replace(a, method="lime")]).to_html()) for a in (known, unknown)]
+    assert [len(columns(page)) for page in drawn] == [6, 7]
+    assert [any(text == "[UNK]" for _, text in page.find("td")) for page in drawn] == [False, True]
+
+
 OTHERS = {
     "layers": all_layers(),
     "labels": all_labels(),

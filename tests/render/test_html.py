@@ -5,6 +5,7 @@ import pytest
 
 from normxlogit import Attributions
 from normxlogit.render import html
+from normxlogit.render.blocks import Piece, Sentence, Sentences
 from normxlogit.render.cards import cards
 from normxlogit.render.text import attribution_blocks
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
@@ -119,3 +120,13 @@ def test_every_score_is_in_a_table():
     _, _, table = drawn.partition(f"All {len(a.words())} scores")
     values = {round(float(value), 4) for value in re.findall(r'data-value="(-?[\d.e-]+)"', table)}
     assert {round(word.score, 4) for word in a.words()} <= values
+
+
+def test_the_class_of_a_piece_is_that_of_its_kind_but_of_a_sink_with_a_colour():
+    pieces = [Piece(f"{kind}{strength:g}", strength, kind) for kind in html.CLASSES for strength in (0.0, 0.5, -0.5)]
+    drawn = html.fragment([Sentences([Sentence("", [pieces])])])
+    shown = {text: attrs["class"].split() for attrs, text in Page(drawn).find("span") if text}
+    for kind, cls in html.CLASSES.items():
+        assert shown[f"{kind}0"] == cls.split()
+        for strength, sign in ((0.5, "nxl-for"), (-0.5, "nxl-against")):
+            assert shown[f"{kind}{strength:g}"] == [*("nxl-mark" if kind == "sink" else cls).split(), sign]

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit.results.attribution import Attribution
+from normxlogit.results.attribution import Attribution, last_visible, representative_layer
 from tests.factories import LABELS, labels_and_layers, make_attribution
 
 
@@ -52,3 +52,36 @@ def test_one_label_or_layer_is_taken():
     np.testing.assert_array_equal(layer.scores, a.scores[:, 1])
     assert label.layer(2) == layer["positive"]
     assert [each.target.name for each in a] == [target.name for target in a.targets] == list(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("plain", "layer"),
+    [([0.9, 0.5, 0.2], 2), ([0.9, 0.5, 0.05], 1), ([0.05, 0.09, 0.01], 1), ([0.0, 0.0, 0.0], 0), ([0.1, 0.0], 0)],
+)
+def test_the_last_layer_whose_scores_are_not_nearly_all_of_special_tokens_stands_for_the_others(plain, layer):
+    shares = np.array(plain)
+    assert last_visible(10 * shares, np.full(len(plain), 10.0)) == layer
+    scores = np.stack([make_attribution(("a",), (share,), text="a").scores for share in plain])
+    scores[:, [0, -1]] = (1 - shares)[:, None] / 2
+    layered = replace(make_attribution(("a",), (0.0,), text="a"), scores=scores, layers=tuple(range(len(plain))))
+    assert representative_layer(layered) == layer
+
+
+def test_a_result_without_layers_stands_for_itself():
+    assert representative_layer(make_attribution()) == 0
+
+
+def test_results_are_compared_by_all_they_hold_and_not_hashed():
+    a = make_attribution()
+    assert a == make_attribution()
+    assert a != replace(a, scores=2 * a.scores)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(a)
+
+
+def test_settings_and_diagnostics_are_what_files_hold():
+    settings = {"samples": np.int64(3), "share": np.float32(0.5), "names": ["a", "b"]}
+    a = make_attribution(settings=settings, diagnostics={"error": np.array([0.25, 0.5])})
+    assert {name: type(value) for name, value in a.settings.items()} == {"samples": int, "share": float, "names": tuple}
+    assert a.diagnostics == {"error": (0.25, 0.5)}
+    assert Attribution.from_dict(a.to_dict()) == a

@@ -1,8 +1,10 @@
 import os
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
+from normxlogit import DataError
 from normxlogit.results.storage import files
 
 
@@ -33,3 +35,30 @@ def test_links_stay_links_and_devices_are_written_directly(old):
     assert old.read_text() == "new"
     files.write_text("nothing", os.devnull)
     assert not Path(os.devnull).is_file()
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize("state", [{"a": object()}, {("a", "b"): 1}, [float("nan")], {"a": float("inf")}])
+def test_what_json_does_not_have_is_refused(state, tmp_path):
+    with pytest.raises(DataError):
+        files.write_json({"state": state}, tmp_path / "state.json")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_is_nested_too_deeply_for_json_is_refused():
+    state = nested(100)
+    for _ in range(20):
+        state = reduce(lambda inner, _: [inner], range(5_000), state)
+    with pytest.raises(DataError):
+        files.json_text(state)
+
+
+@pytest.mark.parametrize("state", [{"a": [1, 2.5, None, True, "ü\u2028\x7f\ud800"]}, [], "text", 3])
+def test_json_comes_back_without_characters_that_a_terminal_must_not_show(state, tmp_path):
+    path = tmp_path / "state.json"
+    files.write_json(state, path)
+    assert files.read_json(path) == state
+    assert not {"\u2028", "\x7f"} & set(path.read_text())

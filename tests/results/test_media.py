@@ -1,6 +1,7 @@
 """What a result keeps of something beside a text, by a kind of medium that an extension could add."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,10 @@ from normxlogit.inputs.encoding import EncodedMedium, Encoding, ScoreSpread
 from normxlogit.leave_out.removable import removable
 from normxlogit.methods import Scores
 from normxlogit.pipeline.media_scores import appended, split_media_scores
+from normxlogit.render.blocks import Paragraph
+from normxlogit.render.text import attribution_blocks
 from normxlogit.results.storage.schema import Number
-from normxlogit.results.units.media import Medium
+from normxlogit.results.units.media import Medium, overlap
 from tests.contract.compare import comes_back
 from tests.factories import make_attribution
 
@@ -50,6 +53,9 @@ class Strip(Medium):
 
     def removed_together(self):
         return np.arange(*self.shape) // 2
+
+    def block(self, *, signed, first=None, alone=True):
+        return Paragraph(f"{self.name}, alone" if alone else self.name)
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +97,24 @@ def test_regions_take_the_share_of_each_cell_that_lies_in_them_and_leave_the_res
         a.group({"a": (0, 0.0, 2.0), "b": (0, 1.0, 3.0)})
     touching = a.group({"a": (0, 0.0, 2.0), "b": (0, 2.0, 3.0), "c": (1, 0.0, 3.0)})
     assert [scores_by_name(touching)[name] for name in "abc"] == [3.0, 3.0, 6.0]
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_places_overlap_where_they_have_a_cell_in_common(axes):
+    sides = [(0, 1), (1, 3), (2, 4), (0, 4), (3, 4)]
+    places = [(*zip(*chosen, strict=True),) for chosen in product(sides, repeat=axes)]
+    for (low, high), (second_low, second_high) in product(places, repeat=2):
+        covered = set(product(*(range(*side) for side in zip(low, high, strict=True))))
+        second = set(product(*(range(*side) for side in zip(second_low, second_high, strict=True))))
+        assert overlap((*low, *high), (*second_low, *second_high)) == bool(covered & second)
+
+
+def test_a_medium_is_told_whether_it_is_the_only_one():
+    def names(a):
+        return [block.text for block in attribution_blocks(a) if isinstance(block, Paragraph) and "strip" in block.text]
+
+    assert names(with_strips(4)) == ["strip 1, alone"]
+    assert names(with_strips(4, 3)) == ["strip 1", "strip 2"]
 
 
 def test_words_and_whole_media_are_groups():

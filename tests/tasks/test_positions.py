@@ -6,7 +6,7 @@ import torch
 
 from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.tasks.tagging import AtTaggedToken
+from normxlogit.tasks.tagging import AtTaggedToken, outside_labels
 from tests import tiny
 
 TEXT = "the cat sat on a mat"
@@ -57,3 +57,20 @@ def test_tokens_without_offsets_have_no_characters():
     (encoding,) = encodings(TEXT)
     with pytest.raises(InputError, match="needs the text and the character offsets of its tokens"):
         PLACES.locate([replace(encoding, offsets=None)], "sat")
+
+
+@pytest.mark.parametrize(
+    ("labels", "outside"),
+    [
+        (["O", "B-PER", "I-PER"], [0]),
+        (["B-PER", "o", "I-PER"], [1]),
+        (["B-PER", "NONE", "I-PER"], [1]),  # the only one that is of no entity
+        (["B_PER", "E_PER", "S_PER", "other"], [3]),
+        (["NOUN", "VERB", "O"], [2]),
+        (["NOUN", "VERB"], []),  # every word has a tag
+        (["B-PER", "I-PER"], []),
+        (["NONE", "MISC", "B-PER"], []),  # which of the two is not known
+    ],
+)
+def test_the_label_outside_entities_is_called_so_or_is_the_only_one_of_none(labels, outside):
+    assert outside_labels(labels) == outside

@@ -33,6 +33,13 @@ def test_sentences(text, wanted):
     assert sentences(text) == wanted
 
 
+@pytest.mark.parametrize("spaces", [1, 20, 63, 64, 65, 200])
+def test_a_number_far_behind_the_word_before_it_begins_no_entry(spaces):
+    first = f"He got{' ' * spaces}5."
+    assert sentences(f"{first} They left.") == [first, "They left."]
+    assert sentences("5. They left.") == ["5. They left."]
+
+
 def test_every_letter_is_in_one_sentence():
     text = " Mr. A. went (at 5 p.m.). \n\n\n- He said: “No!” …\n# H\nx | y\n```\ncode.\n``` \t End"
     spans = sentence_spans(text)

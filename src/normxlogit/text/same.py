@@ -78,7 +78,7 @@ class Comparable:
         # Marks, which the compared form does not have, are found letter by letter.
         return _unfolded(self.original).find_compared(sought.original, at_words=at_words)
 
-    def find_compared(self, wanted: str, *, at_words: bool = True) -> list[Span]:
+    def find_compared(self, wanted: str, *, at_words: bool) -> list[Span]:
         """Return where a string stands in the compared form, in characters of the original.
 
         Args:
