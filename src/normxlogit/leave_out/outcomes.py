@@ -58,10 +58,11 @@ class Outcomes(Generic[Key, Outcome]):
         """Return the outcomes of removals, in their order."""
         removals = list(removals)
         unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._known]
-        with self._progress(len(unknown)) as advance:
-            for removal, outcome in self._ask(unknown) if unknown else ():
-                self._known[removal] = outcome
-                advance(1)
+        if unknown:  # most rounds of a search ask what is known, and a display of progress costs a thread
+            with self._progress(len(unknown)) as advance:
+                for removal, outcome in self._ask(unknown):
+                    self._known[removal] = outcome
+                    advance(1)
         return [self._known[removal] for removal in removals]
 
 
