@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
+from ..inputs.texts import positive_integer
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from .by_halves import outcomes, unexplained
@@ -33,8 +34,7 @@ def checked_stream(inputs: Any, chunk_size: int, targets: Any) -> Iterator[Any]:
         )
     if hasattr(inputs, "columns"):
         raise InputError(f"expected an iterable of inputs, got a {type(inputs).__name__}: pass its column of texts")
-    if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
-        raise InputError(f"chunk_size must be a whole number from 1, not {chunk_size!r}")
+    positive_integer(chunk_size, "chunk_size")
     if targets is not None:
         raise InputError("a stream takes one target= for all inputs; targets= belongs to a call with a list")
     return iter(inputs)
