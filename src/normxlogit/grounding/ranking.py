@@ -16,9 +16,11 @@ from .facts import ComparedText, WordKind, all_words, stated_spans
 PASSAGE_WEIGHT = 0.5
 """What the passage counts, against the words: long sentences gain a passage more than short answers do."""
 
-
 MISSING_WEIGHT = 0.5
 """What it counts that a number or a name stands nowhere, against the words."""
+
+_PARTS = re.compile(f"[{UNSPACED}]|[^{UNSPACED}]+")
+"""What a word is counted as: characters of scripts without spaces, and what stands between them."""
 
 
 def share_of_words(sentence: str, text: ComparedText) -> float:
@@ -69,6 +71,3 @@ def support(shared: float, passage_gain: float, missing: int) -> float:
         missing: How many of its numbers and names stand nowhere, see `missing_names`.
     """
     return shared + (1 - math.exp(-passage_gain)) * PASSAGE_WEIGHT - (missing > 0) * MISSING_WEIGHT
-
-
-_PARTS = re.compile(f"[{UNSPACED}]|[^{UNSPACED}]+")
