@@ -17,7 +17,7 @@ from torch import Tensor
 
 from normxlogit import DataError, Explainer, MethodError
 from normxlogit.evaluation.ranking import RankingResult
-from normxlogit.grounding.citations.answers import read_answered
+from normxlogit.grounding.citations.cited_answer import read_answered
 from normxlogit.grounding.evaluation.sources import Question, evaluate_sources
 from normxlogit.methods import Method, Request, Scores, register
 from normxlogit.results.units.spans import prompt_sources

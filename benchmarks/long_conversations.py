@@ -12,7 +12,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.grounding.citations.answers import read_answered
+from normxlogit.grounding.citations.cited_answer import read_answered
 from paper.costs.peak import Peak
 
 from .processes import measured_apart, run_job

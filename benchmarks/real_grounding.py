@@ -28,7 +28,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
 from normxlogit.grounding.calibration import fit
-from normxlogit.grounding.citations.answers import read_answered
+from normxlogit.grounding.citations.cited_answer import read_answered
 from normxlogit.grounding.citations.ranked import rank_sentences
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table

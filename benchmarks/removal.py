@@ -17,7 +17,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.leave_out.answers import TextAnswers
+from normxlogit.leave_out.text_answers import TextAnswers
 
 from .next_token import split_sentences
 

@@ -19,8 +19,8 @@ from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.leave_out.answers import TextAnswers
 from normxlogit.leave_out.picking import removable_for_task
+from normxlogit.leave_out.text_answers import TextAnswers
 from normxlogit.methods import Method, method_named
 from normxlogit.results.attribution import Attribution
 

@@ -12,8 +12,8 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.timing import in_turn, ratio
 from normxlogit.explainer import Explainer
-from normxlogit.leave_out.answers import TextAnswers
 from normxlogit.leave_out.picking import removable_for_task
+from normxlogit.leave_out.text_answers import TextAnswers
 
 TRIED: Mapping[str, tuple[int, int, int | Literal["auto"]]] = {
     "their 8 first words": (8, 8, 8),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from normxlogit import Explainer
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.grounding import Citations
-from normxlogit.grounding.citations.answers import read_answered
+from normxlogit.grounding.citations.cited_answer import read_answered
 
 from .long_conversations import conversation
 

@@ -27,7 +27,7 @@ from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser, sync_playwright
 
 from normxlogit import ALL, Explainer
-from normxlogit.app.answers import App
+from normxlogit.app.explanations import App
 from normxlogit.app.page import EXAMPLES, blocks
 from normxlogit.app.server import address_of, listen, make, serve
 from normxlogit.evaluation.faithfulness import Faithfulness

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
-from .copies.answers import Outputs
+from .copies.answer_form import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
 from .extending import extensions, wings

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from normxlogit.grounding.citations import answers as citing
+from normxlogit.grounding.citations import cited_answer as citing
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.completions.completed_prompts import generate_each, read_completion

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from normxlogit import DataError
-from normxlogit.grounding.citations.answers import read_answered
+from normxlogit.grounding.citations.cited_answer import read_answered
 from normxlogit.grounding.evaluation import sources as generation
 from normxlogit.grounding.evaluation.sources import AnsweredPrompt, Question, evaluate_sources
 from normxlogit.methods import method_named

@@ -13,8 +13,8 @@ from normxlogit.copies.arithmetic import EXCLUDED
 from normxlogit.inputs.encoding import Batch
 from normxlogit.methods import NormXLogit, Request
 from normxlogit.parts.headpiece import answer_of
-from normxlogit.tasks.answers import logits_at
 from normxlogit.tasks.targets import resolve
+from normxlogit.tasks.task_outputs import logits_at
 from tools.survey.base import SIGNALS, TOLERANCE, CheckError, build, near, stir, tokenizer_for, tokens_read
 from tools.survey.known import ALIKE
 from tools.survey.signals import check_signal

@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 
 from ..errors import InputError, MethodError, TargetError, UnsupportedModelError
-from .answers import Shown
+from .explanations import Shown
 
 FOLDER = Path(__file__).parent
 

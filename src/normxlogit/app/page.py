@@ -14,7 +14,7 @@ from ..methods import MethodInfo, list_methods
 from ..methods.registry import DEFAULTS, describe
 from ..render.describe import model_text
 from ..results.units.characters import safe
-from .answers import SMALL, App, Shown
+from .explanations import SMALL, App, Shown
 from .frame import DOCUMENTS_FILE, busy, framed, message, missing_writer
 
 TITLE = "normxlogit: what a model's answer rests on"

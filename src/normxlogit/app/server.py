@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
 from ..methods.registry import default_methods, use_of
-from .answers import App, Limits
+from .explanations import App, Limits
 from .frame import CSS, HEAD
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -26,9 +26,9 @@ from ..pipeline.texts import explain_batch
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
-from ..tasks.answers import Outputs
 from ..tasks.base import Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
+from ..tasks.task_outputs import Outputs
 from ..text.same import matching_names
 from .extension import MULTIPLE_CHOICE
 

@@ -17,10 +17,10 @@ import torch
 from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..leave_out.answers import TextAnswers
 from ..leave_out.outcomes import Answer
 from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, masks
+from ..leave_out.text_answers import TextAnswers
 from ..long_runs.gold.model_labels import ModelLabels
 from ..long_runs.gold.reading import read_gold
 from ..methods import Method, method_named

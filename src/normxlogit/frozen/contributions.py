@@ -11,8 +11,8 @@ from torch.autograd.graph import GradientEdge
 from ..copies.arithmetic import EXCLUDED
 from ..copies.run import without_autocast
 from ..model.task_model import ForwardPass
-from ..tasks.answers import logits_at
 from ..tasks.targets import BatchTargets
+from ..tasks.task_outputs import logits_at
 from .backward import frozen_backward
 from .conservation import Conservation
 from .places import Place, Readout, detach_sinks, lowest_of_sides, masks_of, only_token

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..copies.answers import ForwardSettings, forward_arguments
+from ..copies.answer_form import ForwardSettings, forward_arguments
 from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)

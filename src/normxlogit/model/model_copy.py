@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answers import AnswerForm
+from ..copies.answer_form import AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import out_of_memory

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answers import ForwardSettings
+from ..copies.answer_form import ForwardSettings
 from ..copies.arithmetic import full_float32, is_finite, non_finite_error
 from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
@@ -30,9 +30,9 @@ from ..parts.model_proofs import prove_alone
 from ..parts.proofs import outputs_beyond_rounding
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
-from ..tasks.answers import logits_at
 from ..tasks.base import Generates, Pooling, check_answer
 from ..tasks.targets import All, BatchTargets, Layers
+from ..tasks.task_outputs import logits_at
 from .input_limits import filler_id
 from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
 from .version import read_model

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answers import (
+from ..copies.answer_form import (
     AnswerForm,
     Arguments,
     ForwardSettings,

@@ -12,12 +12,12 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
-from ..leave_out.answers import TextAnswers
 from ..leave_out.outcomes import Answer, Outcomes, in_batches
 from ..leave_out.picking import Verify, picked
 from ..leave_out.removable import Removable, removable
 from ..leave_out.removal import TextRemoval
 from ..leave_out.search import run_searches
+from ..leave_out.text_answers import TextAnswers
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_arguments

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers.utils.generic import ModelOutput
 
-from ..copies.answers import fields_of
+from ..copies.answer_form import fields_of
 from ..copies.memory import reraise_out_of_memory
 from ..copies.run import Form, Inputs, Instead, ModelPool, Site, States, hidden_of, main_input, run, tensor_of
 from ..copies.trace import Axes, Call, axes_of, families

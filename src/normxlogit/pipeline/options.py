@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..copies.answers import ForwardSettings, Outputs
+from ..copies.answer_form import ForwardSettings, Outputs
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding

@@ -14,9 +14,9 @@ from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding, Indices, too_long, windows
 from ..inputs.texts import repeatable
-from ..leave_out.answers import TextAnswers
 from ..leave_out.picking import removable_for_task
 from ..leave_out.search import run_searches
+from ..leave_out.text_answers import TextAnswers
 from ..methods import Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.registry import DEFAULTS, alternatives, use_of

@@ -24,9 +24,9 @@ from ..pipeline.options import Options
 from ..pipeline.texts import explain_batch
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..tasks.answers import logits_at
 from ..tasks.base import Generates
 from ..tasks.targets import check_target
+from ..tasks.task_outputs import logits_at
 
 WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
 

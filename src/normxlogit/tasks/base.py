@@ -19,7 +19,7 @@ from ..parts.headpiece import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
 from ..results.units.units import UnitKind, Units
-from .answers import AnswerPosition, Outputs
+from .task_outputs import AnswerPosition, Outputs
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answers import AnswerForm
+from ..copies.answer_form import AnswerForm
 from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
 from ..inputs.label_names import label_names
-from .answers import Outputs
 from .base import Task, TaskName
+from .task_outputs import Outputs
 
 Problem = Literal["single-label", "multi-label", "regression"]
 

@@ -13,8 +13,8 @@ from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
 from ..text.same import unicode_forms
-from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, with_chosen_positions
 from .base import Generates, Task, TaskName, of_prompt
+from .task_outputs import MAX_LISTED_LABELS, AnswerPosition, Outputs, with_chosen_positions
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel

@@ -10,8 +10,8 @@ from ..errors import InputError
 from ..extending import ModelClasses
 from ..inputs.encoding import Batch, Encoding
 from ..results.targets import Prediction
-from .answers import AnswerPosition, Outputs
 from .base import Task
+from .task_outputs import AnswerPosition, Outputs
 
 if TYPE_CHECKING:
     from ..model.task_model import ForwardPass

@@ -11,9 +11,9 @@ from ..extending import ModelClasses
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.units import word_groups
 from ..text.same import same_text
-from .answers import AnswerPosition, with_chosen_positions
 from .base import Task
 from .classification import Classification, Labels
+from .task_outputs import AnswerPosition, with_chosen_positions
 
 if TYPE_CHECKING:
     from ..model.task_model import ForwardPass

@@ -192,7 +192,7 @@ class Answers(CitationJob):
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with its question and documents."""
-        from ...grounding.citations.answers import read_answered
+        from ...grounding.citations.cited_answer import read_answered
 
         question = text_of(cells["question"], self.question_column)
         answer = text_of(cells["answer"], self.answer_column)
@@ -228,7 +228,7 @@ class Conversations(CitationJob):
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with the conversation before it."""
-        from ...grounding.citations.answers import read_answered
+        from ...grounding.citations.cited_answer import read_answered
         from ...grounding.documents.conversations import read_conversation
 
         messages = _from_json(cells["messages"], self.messages_column)

@@ -19,7 +19,7 @@ from ...pipeline.progress import progress_bar
 from ...results.attribution import Attribution
 from ..checkers import Checker, checker_of
 from ..result import Citations, of_targets
-from .answers import Answered, read_answered
+from .cited_answer import Answered, read_answered
 from .reading import AnswerReading, answer_sentences
 from .removals import VERIFIED_AT_ONCE, tested
 from .supporting import SourceTexts, with_support

@@ -20,7 +20,7 @@ from ..measured import Reading
 from ..result import Citations
 from ..support import Loss, Support
 from ..verdicts import Judgement, accused_words, judgement_of
-from .answers import Answered
+from .cited_answer import Answered
 from .reading import AnswerSentence
 
 LEAST = 0.2

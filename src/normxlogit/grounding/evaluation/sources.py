@@ -24,7 +24,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
-from ..citations.answers import read_answered
+from ..citations.cited_answer import read_answered
 from ..citations.removals import leave_one_out, verified
 from ..documents.documents import read_documents
 

@@ -13,10 +13,10 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
 from ...results.targets import Prediction
-from ...tasks.answers import AnswerPosition, Outputs
 from ...tasks.base import Generates, Task, TaskName
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
+from ...tasks.task_outputs import AnswerPosition, Outputs
 from ..extension import FRAMES, SPEECH
 from ..inputs.sounds import Sound, feature_extractor_of, sampling_rate_of
 from .classification import AudioClassification

@@ -12,8 +12,8 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...model.task_model import TaskModel
-from ...tasks.answers import Outputs
 from ...tasks.base import Task
+from ...tasks.task_outputs import Outputs
 from ..extension import TWO_TOWERS
 from ..inputs.items import columns_of_media
 from ..inputs.pictures import is_picture, names_picture

@@ -11,9 +11,9 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import read_texts
 from ...model.task_model import TaskModel
-from ...tasks.answers import Outputs
 from ...tasks.base import Task
 from ...tasks.targets import BatchTargets
+from ...tasks.task_outputs import Outputs
 from ..extension import EMBEDDING, is_sentence_transformer
 from .sentence_embedding import (
     COSINE,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from ..copies.answers import AnswerForm
+from ..copies.answer_form import AnswerForm
 from ..errors import InputError, TargetError, UnsupportedModelError, listed, nearest
 from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import whole_number

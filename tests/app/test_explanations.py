@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from normxlogit import Attribution, Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
-from normxlogit.app import answers
-from normxlogit.app.answers import App, Limits, unit_of
+from normxlogit.app import explanations
+from normxlogit.app.explanations import App, Limits, unit_of
 from normxlogit.app.frame import framed, message, missing_writer
 from normxlogit.grounding.result import Citations
 from tests import tiny
@@ -52,10 +52,10 @@ def test_several_methods_stand_side_by_side_and_one_that_fails_is_told(app):
 def test_the_small_model_writes_where_the_apps_own_does_not(app, monkeypatch):
     small = SimpleNamespace(submodule_search_locations=["writer"])
     for package, expected in ((small, "writer"), (None, "")):
-        monkeypatch.setattr(answers, "find_spec", lambda name, found=package: found)
+        monkeypatch.setattr(explanations, "find_spec", lambda name, found=package: found)
         assert app.writer == expected
     assert App("writer", load=load).writer == "writer"
-    monkeypatch.setattr(answers, "find_spec", lambda name: small)
+    monkeypatch.setattr(explanations, "find_spec", lambda name: small)
     assert json.loads(app.generate("once upon a time", new_tokens=2).json)["generated"]
 
 
@@ -113,11 +113,11 @@ def test_a_message_names_no_class():
 
 
 def test_what_a_language_model_needs_is_said_before_the_first_click(monkeypatch):
-    monkeypatch.setattr(answers, "find_spec", lambda name: None)
+    monkeypatch.setattr(explanations, "find_spec", lambda name: None)
     app = App(load=load)
     assert app.writer == ""
     assert missing_writer(app.missing).count("pip install") == 2
-    monkeypatch.setattr(answers, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=["small"]))
+    monkeypatch.setattr(explanations, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=["small"]))
     assert (app.writer, app.missing) == ("small", "")
 
 
