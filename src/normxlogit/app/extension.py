@@ -2,4 +2,4 @@
 
 from ..extending import Extension
 
-EXTENSION = Extension(commands={"app": "normxlogit.app.command:app"})
+EXTENSION = Extension(commands={"app": "normxlogit.app.app_command:app"})

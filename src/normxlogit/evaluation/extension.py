@@ -2,4 +2,4 @@
 
 from ..extending import Extension
 
-EXTENSION = Extension(commands={"evaluate": "normxlogit.evaluation.command:app"})
+EXTENSION = Extension(commands={"evaluate": "normxlogit.evaluation.evaluate_commands:app"})

@@ -6,8 +6,8 @@ EXTENSION = Extension(
     calls={"cite": "normxlogit.grounding.call:cite"},
     commands={
         "calibrate": "normxlogit.grounding.evaluation.calibrate:calibrate",
-        "cite": "normxlogit.grounding.command:cite",
-        "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
+        "cite": "normxlogit.grounding.cite_command:cite",
+        "evaluate generation": "normxlogit.grounding.evaluation.generation_command:generation",
     },
     results={"citations": "normxlogit.grounding.result:Citations"},
     drawers={"citations": "normxlogit.grounding.drawing:citation_blocks"},

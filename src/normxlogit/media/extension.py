@@ -72,5 +72,5 @@ EXTENSION = Extension(
     tasks=(IMAGE_TEXT, TWO_TOWERS, IMAGE_CLASSIFICATION, AUDIO_CLASSIFICATION, SPEECH, FRAMES, AUDIO_TEXT),
     part_readers=("normxlogit.media.inputs.parts:READER",),
     media={"picture": "normxlogit.media.units:PictureScores", "sound": "normxlogit.media.units:SoundScores"},
-    commands={"transcribe": "normxlogit.media.command:transcribe"},
+    commands={"transcribe": "normxlogit.media.transcribe_command:transcribe"},
 )

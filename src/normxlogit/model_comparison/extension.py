@@ -6,5 +6,5 @@ EXTENSION = Extension(
     names={"compare_models": "normxlogit.model_comparison.compare:compare_models"},
     results={"model-difference": "normxlogit.model_comparison.result:ModelDifference"},
     drawers={"model-difference": "normxlogit.model_comparison.drawing:difference_blocks"},
-    commands={"compare-models": "normxlogit.model_comparison.command:compare_models"},
+    commands={"compare-models": "normxlogit.model_comparison.compare_models_command:compare_models"},
 )

@@ -28,5 +28,5 @@ EXTENSION = Extension(
     results={"similarity": "normxlogit.similarity.result:Similarity"},
     drawers={"similarity": "normxlogit.similarity.drawing:similarity_blocks"},
     figures={"similarity": "normxlogit.similarity.figures:plot_similarity"},
-    commands={"similarity": "normxlogit.similarity.command:similarity"},
+    commands={"similarity": "normxlogit.similarity.similarity_command:similarity"},
 )
