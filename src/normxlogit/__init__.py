@@ -3,7 +3,7 @@
 from typing import Any
 
 from ._version import __version__ as __version__
-from .extending import lazy_names, named, wings
+from .extending import import_reference, lazy_names, wings
 
 CORE = (
     "ALL",
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
         return __dir__()
     if name in CORE or name.startswith("_"):
         return _core_name(name)
-    return named(_names_of_wings()[name]) if name in _names_of_wings() else _core_name(name)
+    return import_reference(_names_of_wings()[name]) if name in _names_of_wings() else _core_name(name)
 
 
 def __dir__() -> list[str]:

@@ -80,7 +80,7 @@ class AddedTask:
     @property
     def task_class(self) -> Any:
         """The class of the task."""
-        return named(self.home)
+        return import_reference(self.home)
 
 
 @dataclass(frozen=True)
@@ -119,17 +119,17 @@ class Extension:
     exports: Mapping[str, str] = field(default_factory=dict)
 
 
-def named(reference: str) -> Any:
+def import_reference(reference: str) -> Any:
     """Import what "module:name" names, or "module"."""
     module, _, name = reference.partition(":")
     imported = import_module(module)
     return getattr(imported, name) if name else imported
 
 
-def named_or_none(reference: str) -> Any:
+def import_or_warn(reference: str) -> Any:
     """Import what "module:name" names; None with a warning if that fails: others' faults are not ours."""
     try:
-        return named(reference)
+        return import_reference(reference)
     except Exception as error:
         warnings.warn(f"the extension {reference} could not be loaded: {error}", stacklevel=3)
         return None
@@ -151,13 +151,13 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
 def wings() -> tuple[Extension, ...]:
     """Return what the wings of this package add, by the names of their folders."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/extension.py"))
-    return tuple(named(f"{__package__}.{folder}.extension:EXTENSION") for folder in folders)
+    return tuple(import_reference(f"{__package__}.{folder}.extension:EXTENSION") for folder in folders)
 
 
 @cache
 def extensions() -> tuple[Extension, ...]:
     """Return the extensions: this package's wings, then those of other packages."""
-    others = map(named_or_none, [entry.value for entry in entry_points(group=GROUP)])
+    others = map(import_or_warn, [entry.value for entry in entry_points(group=GROUP)])
     return (*wings(), *(extension for extension in others if isinstance(extension, Extension)))
 
 
@@ -170,13 +170,13 @@ def references(field: str) -> dict[str, str]:
 
 
 @cache
-def named_for(field: str, key: str) -> Any:
+def import_registered(field: str, key: str) -> Any:
     """Import what an extension names in a field by a key."""
-    return named(references(field)[key])
+    return import_reference(references(field)[key])
 
 
 @cache
 def registered(field: str) -> dict[str, Any]:
     """Return all that extensions name in a field, by its keys; what fails is left out."""
-    registry = {key: named_or_none(reference) for key, reference in references(field).items()}
+    registry = {key: import_or_warn(reference) for key, reference in references(field).items()}
     return {key: value for key, value in registry.items() if value is not None}

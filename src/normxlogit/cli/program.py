@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import NormXLogitError, reason_of
-from ..extending import extensions, named_or_none
+from ..extending import extensions, import_or_warn
 from ..results.units.characters import one_line
 from .console import OnceEach
 from .doctor import doctor
@@ -66,7 +66,7 @@ def _add(commands: Mapping[str, str]) -> None:
     for words, reference in commands.items():
         group, _, name = words.rpartition(" ")
         if group in groups:
-            command = named_or_none(reference)
+            command = import_or_warn(reference)
             if isinstance(command, typer.Typer):
                 groups[group].add_typer(command, name=name)
             elif command is not None:

@@ -6,5 +6,8 @@ NAMES = ("attribute", "summarize", "Predictions", "Completions", "Answers", "Con
 
 EXTENSION = Extension(
     names={name: f"normxlogit.corpora:{name}" for name in NAMES},
-    commands={"attribute": "normxlogit.corpora.corpus_commands:attribute", "summarize": "normxlogit.corpora.corpus_commands:summarize"},
+    commands={
+        "attribute": "normxlogit.corpora.corpus_commands:attribute",
+        "summarize": "normxlogit.corpora.corpus_commands:summarize",
+    },
 )

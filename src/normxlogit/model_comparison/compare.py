@@ -113,7 +113,7 @@ class SharedOutputs:
                 f"({', '.join(theirs.labels[:8])}): name them alike with Explainer(..., labels=[...])"
             )
 
-    def named(self, choice: Choice) -> Pair:
+    def pair_of(self, choice: Choice) -> Pair:
         """Return the output that a caller names, by its name or its index in the model after."""
         index = index_of(self.after.task, choice, self.after.output_count)
         if (pair := next((pair for pair in self.pairs if pair[1] == index), None)) is None:
@@ -128,9 +128,9 @@ class SharedOutputs:
         Otherwise it is the answer after rather than the one before; of equal answers, and of labels that do not
         exclude each other, the label itself, against the other one where there are two.
         """
-        subtracted = None if contrast is None else self.named(contrast)
+        subtracted = None if contrast is None else self.pair_of(contrast)
         if target is not None:
-            return self.named(target), subtracted
+            return self.pair_of(target), subtracted
         earlier = next((pair for pair in self.pairs if pair[0] == before.id), None)
         later = next((pair for pair in self.pairs if pair[1] == after.id), earlier)
         if later is None:

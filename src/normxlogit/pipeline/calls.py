@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-from ..extending import Extension, named
+from ..extending import Extension, import_reference
 from .arguments import checked_arguments
 
 
@@ -23,7 +23,7 @@ class Call:
     def function(self) -> Callable[..., Any]:
         """The function, whose arguments are checked as those of the class's own methods."""
         try:
-            function = named(self.reference)
+            function = import_reference(self.reference)
         except ImportError as error:
             raise AttributeError(f"the call {self.reference} could not be imported: {error}") from error
         return checked_arguments(unwritten=("explainer",))(function)

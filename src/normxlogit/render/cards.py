@@ -88,7 +88,9 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
             *([cell(prediction.label)] if labels else []),
             cell(answer_number(prediction), sorted_by),
         ]
-        strongest = {method_of(a): layout(a, words=words).grid.named(representative_layer(a), WORDS) for a in group}
+        strongest = {
+            method_of(a): layout(a, words=words).grid.strongest_pieces(representative_layer(a), WORDS) for a in group
+        }
         rows.append([*cells, *(Cell(strongest.get(name, ())) for name in methods)])
     columns = [Column("text"), *([Column("label")] if labels else []), Column(value_heading, numbers=True)]
     columns += [Column(f"rests on, {name}" if len(methods) > 1 else "rests on") for name in methods]

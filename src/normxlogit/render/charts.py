@@ -95,7 +95,7 @@ class Grid(Block):
         order, compared = np.argsort(-np.abs(self.scores[row]), kind="stable").tolist(), set(self.compared)
         return [i for i in order if i in compared and self.kinds[i] != "special" and self.scores[row, i] != 0][:k]
 
-    def named(self, row: int, k: int) -> tuple[Piece, ...]:
+    def strongest_pieces(self, row: int, k: int) -> tuple[Piece, ...]:
         """Return the names of the strongest columns of a row with their scores."""
         strengths = self.strengths[row].tolist()
         return tuple(Piece(self.columns[i], strengths[i], number=self.number(row, i)) for i in self.strongest(row, k))

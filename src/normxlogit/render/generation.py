@@ -187,7 +187,9 @@ def _strongest(g: Attribution, negative: str) -> Table:
     grid = Grid([""] * len(g), names, columns, signed=g.signed, relative=True)
     rows = []
     for k, generated in enumerate(g.generated):
-        strongest = [p._replace(details=negative if p.strength < 0 else "") for p in grid.named(k, STRONGEST)]
+        strongest = [
+            p._replace(details=negative if p.strength < 0 else "") for p in grid.strongest_pieces(k, STRONGEST)
+        ]
         name = Piece(_name(g, start + k), kind="strong")
         rows.append([Cell((name,)), cell(answer_number(generated), generated.probability), Cell(tuple(strongest))])
     return Table([Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")], rows)

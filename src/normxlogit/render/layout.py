@@ -56,7 +56,7 @@ class Layout:
             [piece if piece.column is None else scored[piece.column]._replace(text=piece.text) for piece in pieces]
             for pieces in self.texts
         ]
-        strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.named(row, SUMMARY))
+        strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.strongest_pieces(row, SUMMARY))
         return Sentence(caption or self.grid.rows[row], texts, strongest or NOTHING)
 
     def legend(self, a: Attribution) -> Legend:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
-from ..extending import named_for, references
+from ..extending import import_registered, references
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
 from .storage.tables import Columns, Row, text_row, to_csv, to_pandas, unit_columns
@@ -46,7 +46,7 @@ class Exports(ABC):
         """
         if name not in references("exports"):
             raise DataError(f"no extension exports {name!r}; there are {', '.join(references('exports'))}")
-        return named_for("exports", name)(self, **options)
+        return import_registered("exports", name)(self, **options)
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -269,4 +269,4 @@ def for_kind_of(result: Any, field: str) -> Any:
     kind = next((kind for kind in kinds if kind in references(field)), None)
     if kind is None:
         raise DataError(f"no extension has {field} of {kinds[0]}")
-    return named_for(field, kind)
+    return import_registered(field, kind)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
-from ..extending import named_for, references
+from ..extending import import_registered, references
 from ..text.same import common_spelling, matching_names, word_key
 from .agreement import Agreement
 from .attribution import Attribution
@@ -309,7 +309,7 @@ def load(path: str | Path) -> Any:
 def record_type(kind: Any) -> type[Record]:
     """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
     if kind in [*references("results")]:  # a damaged file may have anything there
-        return named_for("results", kind)  # type: ignore[no-any-return]
+        return import_registered("results", kind)  # type: ignore[no-any-return]
     return Unexplained if kind == Unexplained.kind else Attribution
 
 

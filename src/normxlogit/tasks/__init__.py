@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from ..extending import AddedTask, extensions, named
+from ..extending import AddedTask, extensions, import_reference
 from .base import Task, TaskName
 from .classification import Classification, Labels, Problem
 from .language import CausalLM, MaskedLM
@@ -95,7 +95,7 @@ def task_of(
 def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
     """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
     if task.models.wrapper:
-        wrapped: nn.Module = named(task.models.wrapper).task_model(model, pooling, previous)
+        wrapped: nn.Module = import_reference(task.models.wrapper).task_model(model, pooling, previous)
         return wrapped
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
@@ -139,7 +139,7 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
 
 def wrappers() -> list[tuple[TaskName, Any]]:
     """Return the tasks of models without a head, whose answer is made of their states, each with how it wraps them."""
-    return [(name, named(task.models.wrapper)) for name, task in all_tasks().items() if task.models.wrapper]
+    return [(name, import_reference(task.models.wrapper)) for name, task in all_tasks().items() if task.models.wrapper]
 
 
 def wrapping_task() -> TaskName | None:
