@@ -480,7 +480,7 @@ def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Complete
 def _target(model: TaskModel, completed: Completed, position: int) -> Target:
     """Return an answer, and the other one, as a target; its first token is read at a position, below 0 of no token."""
 
-    def named(each: Completed | None) -> tuple[str | None, int | None]:
+    def name_and_index(each: Completed | None) -> tuple[str | None, int | None]:
         if each is None:
             return None, None
         ids, text = each.encoding.ids[each.prompt_tokens :], each.encoding.text
@@ -488,5 +488,5 @@ def _target(model: TaskModel, completed: Completed, position: int) -> Target:
             return model.task.outputs.name_of(ids[0]), ids[0]
         return "".join(map(model.task.outputs.name_of, ids)) if text is None else text[each.prompt_characters :], None
 
-    (name, index), (contrast, contrast_index) = named(completed), named(completed.other)
+    (name, index), (contrast, contrast_index) = name_and_index(completed), name_and_index(completed.other)
     return Target("token", name or "", index, contrast, contrast_index, None if position < 0 else position)
