@@ -418,3 +418,18 @@ def test_an_adapter_brings_its_options_its_task_and_its_tokenizer(folder, tmp_pa
         assert (options["source"], options["num_labels"], options.get("revision")) == (str(folder), 3, None)
     load(tmp_path, task="sequence-classification", num_labels=4)
     assert passed["AutoModelForSequenceClassification"]["num_labels"] == 4
+
+
+def test_a_converted_gguf_file_is_loaded_if_nothing_else_is_asked_for(folder, tmp_path, passed, monkeypatch):
+    (tmp_path / "a.gguf").write_bytes(b"weights")
+    monkeypatch.setattr(loading, "converted_folder", lambda file: folder if file == tmp_path / "a.gguf" else None)
+    configured(monkeypatch, "gpt2")
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: tiny.tokenizer_for("gpt2"))
+    load(tmp_path, task="causal-lm")
+    options = passed.pop("AutoModelForCausalLM")
+    assert (options["source"], options.get("gguf_file")) == (str(folder), None)
+    monkeypatch.setattr(loading, "save_converted", lambda *_: None)
+    for more in ({"attn_implementation": "eager"}, {"task": "masked-lm"}):
+        load(tmp_path, **more)
+        _, options = passed.popitem()
+        assert (options["source"], options["gguf_file"]) == (str(tmp_path), "a.gguf")

@@ -3,9 +3,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import transformers
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from normxlogit import ALL, Explainer
-from normxlogit.errors import HeadMismatchError, UnsupportedModelError
+from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
+from normxlogit.loading.wrappers import module_and_reader, with_length_limit, wrapped_state
 from tests import tiny
 from tests.adapters import KINDS, adapted
 
@@ -115,3 +118,137 @@ def test_weights_that_wait_elsewhere_give_the_same_scores(family, method, tmp_pa
         layers = explainer(TEXT, method=method, layers=ALL).scores
         np.testing.assert_allclose(layers, layered, rtol=1e-5, atol=1e-5)
         assert next(offloaded.parameters()).device.type == "meta", "weights must go back"
+
+
+BERT, TOKENIZER = tiny.model("bert"), tiny.tokenizer_for("bert")
+
+
+class Ranking(SimpleNamespace):
+    """As a `CrossEncoder`, whose model is under one of two names."""
+
+    def rank(self):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "expected"),
+    [
+        (BERT, TOKENIZER, (BERT, TOKENIZER)),
+        (torch.nn.DataParallel(BERT), TOKENIZER, (BERT, TOKENIZER)),
+        (SimpleNamespace(model=BERT, tokenizer=TOKENIZER), None, (BERT, TOKENIZER)),
+        (SimpleNamespace(model=BERT, tokenizer=TOKENIZER), print, (BERT, print)),
+        (SimpleNamespace(model=BERT, processing_class=TOKENIZER), None, (BERT, TOKENIZER)),
+        (SimpleNamespace(model=BERT, processor=len, processing_class=print, tokenizer=TOKENIZER), None, (BERT, len)),
+        (SimpleNamespace(model=BERT, tokenizer=None, feature_extractor=len), None, (BERT, len)),
+        (SimpleNamespace(model=BERT, tokenizer=print, feature_extractor=len), None, (BERT, print)),
+        (Ranking(model=BERT, tokenizer=TOKENIZER), None, (BERT, TOKENIZER)),
+        (Ranking(model=BERT, tokenizer=TOKENIZER), print, (BERT, print)),
+        (Ranking(transformers_model=BERT, model=None, tokenizer=TOKENIZER), None, (BERT, TOKENIZER)),
+    ],
+)
+def test_the_module_and_what_reads_for_it(model, tokenizer, expected):
+    module, reader = module_and_reader(model, tokenizer)
+    assert module is expected[0]
+    assert reader is expected[1]
+
+
+def test_a_module_may_hold_its_tokenizer():
+    module = torch.nn.Linear(2, 2)
+    module.tokenizer = TOKENIZER
+    assert module_and_reader(module, None) == (module, TOKENIZER)
+    assert module_and_reader(module, print) == (module, print)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "message"),
+    [
+        (BERT, None, "needs its tokenizer"),
+        (SimpleNamespace(model=BERT), None, "needs its tokenizer"),
+        (
+            SimpleNamespace(model="a name", tokenizer=TOKENIZER),
+            None,
+            "takes a model or a pipeline, not SimpleNamespace",
+        ),
+        ("a name", TOKENIZER, "takes a model or a pipeline, not str"),
+        (BERT, "a name", "must be one that was loaded"),
+        (BERT, type(TOKENIZER), "must be one that was loaded"),
+    ],
+)
+def test_what_is_no_model_or_no_tokenizer_is_refused(model, tokenizer, message):
+    with pytest.raises(InputError, match=message):
+        module_and_reader(model, tokenizer)
+
+
+@pytest.mark.parametrize(
+    "ranking",
+    [
+        Ranking(model=BERT.bert, tokenizer=TOKENIZER),  # is no classifier
+        SimpleNamespace(model=BERT, tokenizer=TOKENIZER, rank=3, default_prompt_name="query"),
+    ],
+)
+def test_what_does_not_rank_by_a_classifier_is_read_as_a_pipeline(ranking):
+    assert module_and_reader(ranking, None) == (ranking.model, TOKENIZER)
+
+
+def test_a_ranking_model_with_a_prompt_is_refused():
+    with pytest.raises(UnsupportedModelError, match="modules or prompts around"):
+        module_and_reader(Ranking(model=BERT, tokenizer=TOKENIZER, default_prompt_name="query"), None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "length"),
+    [
+        ({}, 40),
+        ({"max_seq_length": 12}, 12),
+        ({"max_length": 12}, 12),
+        ({"max_seq_length": 9, "max_length": 12}, 9),
+        ({"max_seq_length": None, "max_length": 12}, 12),
+        ({"max_seq_length": 40}, 40),
+        ({"max_seq_length": 41}, 40),
+        ({"max_seq_length": 12.0}, 40),
+    ],
+)
+def test_the_lower_of_two_limits_counts(limits, length):
+    limited = with_length_limit(SimpleNamespace(**limits), TOKENIZER)
+    assert limited.model_max_length == length
+    assert TOKENIZER.model_max_length == 40
+    assert (limited is TOKENIZER) == (length == 40)
+
+
+def test_the_parts_of_a_pipeline_become_the_processor_of_its_model():
+    class Processor:
+        def __init__(self, tokenizer, image_processor):
+            self.parts = tokenizer, image_processor
+
+    class Config(transformers.BertConfig):
+        pass
+
+    parts = {"tokenizer": TOKENIZER, "image_processor": print, "feature_extractor": len}
+    pipeline = SimpleNamespace(model=tiny.model("bert"), **parts)
+    assert module_and_reader(pipeline, None)[1] is TOKENIZER, "no processor is known for its configuration"
+    pipeline.model.config = Config()
+    PROCESSOR_MAPPING.register(Config, Processor)
+    try:
+        with pytest.raises(InputError, match="must be one that was loaded"):
+            module_and_reader(pipeline, None)
+        Processor.__call__ = len
+        assert module_and_reader(pipeline, None)[1].parts == (TOKENIZER, print)
+        del pipeline.image_processor, pipeline.feature_extractor
+        assert module_and_reader(pipeline, None)[1] is TOKENIZER
+    finally:
+        del PROCESSOR_MAPPING._extra_content[Config]
+
+
+def test_labels_and_settings_of_what_is_wrapped():
+    state = wrapped_state(BERT, TOKENIZER, None)
+    assert (state["model"], state["tokenizer"], state["labels"]) == (BERT, TOKENIZER, None)
+    assert state["pipeline"].ignored is None
+    assert wrapped_state(BERT, TOKENIZER, ["no", "yes"])["labels"] == ("no", "yes")
+    parts = {"_preprocess_params": {"max_length": 6}, "_forward_params": {}}
+    pipeline = SimpleNamespace(
+        model=BERT, tokenizer=TOKENIZER, **parts, _postprocess_params={"ignore_labels": ["LABEL_1"]}
+    )
+    for name in ("preprocess", "postprocess", "_sanitize_parameters"):
+        setattr(pipeline, name, lambda: None)
+    settings = wrapped_state(pipeline, None, None)["pipeline"]
+    assert (settings.max_length, settings.ignored) == (6, [1])

@@ -116,13 +116,22 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
         name = stem(node)
         if name in ACTIVATED:
             return 2 if name in GATES else 1
+        if name == "Mul" and _is_activation(node, input_edges):
+            return 1
         edges = input_edges[node]
-        if name == "Mul" and len(edges) == 2:  # an activation that is written out, such as x * sigmoid(x), or neither
-            return int(_function_of(edges[1], edges[0], input_edges) or _function_of(edges[0], edges[1], input_edges))
         if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
             return 0
         node = edges[0][0]
     return 0
+
+
+def _is_activation(product: Any, input_edges: InputEdges) -> bool:
+    """Return whether a product is an activation that is written out, such as x * sigmoid(x)."""
+    factors = [edge for edge in product.next_functions if edge[0] in input_edges]
+    if len(factors) != 2:
+        return False
+    left, right = factors
+    return _function_of(right, left, input_edges) or _function_of(left, right, input_edges)
 
 
 def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:

@@ -3,7 +3,8 @@
 At the given input every operation of the forward pass is A z + b, z what flows through it; A and b keep their value.
 The backward pass walks the model's own graph (`backward`), and by the name of each node finds its row here: which of
 its inputs are held, and what takes the place of torch's gradient for the others (`slopes`). An operation without a row
-is refused, if a gradient arrives. The test named in a row, of tests/frozen, says what the rule is.
+is refused, if a gradient arrives. tests/frozen/test_rule_mutations.py tries each row: with it what contributes adds up,
+and what is wrong about it is noticed.
 """
 
 from collections.abc import Callable, Collection
@@ -22,7 +23,6 @@ class Row(NamedTuple):
     operations: str  # the nodes' names without `Backward0`, between spaces; those of functions in Python are whole
     rule: str  # what flows back, in words
     source: str  # paper and equation
-    test: str  # what fails without it
     held: Collection[int] | Callable[[Any], Collection[int]] = ()  # inputs that are held; of products: `products`
     slope: Slope | None = None  # what takes the place of torch's gradients; None where they are right
 
@@ -40,68 +40,60 @@ def all_but(index: int) -> Callable[[Any], Collection[int]]:
 TABLE = (
     Row("Softmax SafeSoftmax MaskedSoftmax SoftmaxBackwardData Logsumexp Logcumsumexp Exp Exp2",
         "nothing: the value is a constant", "Ali et al., 2022, section 3.1: attention probabilities are held",
-        "test_plain_loops.py::test_attention_moves_values_by_held_probabilities", everything, slopes.keep_value),
+        everything, slopes.keep_value),
     Row("ScaledDotProductFlashAttentionForCpu ScaledDotProductFlashAttention ScaledDotProductEfficientAttention "
         "ScaledDotProductCudnnAttention ScaledDotProductFusedAttentionOverrideable FlashAttention "
         "EfficientAttention CudnnAttention",
-        "torch's own to the values, none to queries, keys and masks", "Ali et al., 2022, section 3.1",
-        "test_plain_loops.py::test_attention_moves_values_by_held_probabilities", all_but(2)),
+        "torch's own to the values, none to queries, keys and masks", "Ali et al., 2022, section 3.1", all_but(2)),
     Row("YosoCumulationBackward",
-        "torch's own to the values", "Zeng et al., 2021, section 3: hashes in the place of probabilities",
-        "test_rules.py::test_attention_weights_are_held", all_but(4)),
+        "torch's own to the values", "Zeng et al., 2021, section 3: hashes in the place of probabilities", all_but(4)),
     Row("NativeLayerNorm",
         "gradient * weight / sigma, less its mean: sigma is held, the mean moves", "Ali et al., 2022, section 3.2",
-        "test_plain_loops.py::test_a_standard_deviation_is_held_and_the_mean_moves", (1,), slopes.layer_norm),
+        (1,), slopes.layer_norm),
     Row("FusedRmsNorm", "gradient * weight / root mean square, which is held", "Ali et al., 2022, section 3.2",
-        "test_rule_mutations.py", (1,), slopes.rms_norm),
+        (1,), slopes.rms_norm),
     Row("NativeGroupNorm", "that of a layer norm, of each group of channels", "Ali et al., 2022, section 3.2",
-        "test_layers.py::test_a_group_norm_holds_the_spread_of_each_group", (1,), slopes.group_norm),
+        (1,), slopes.group_norm),
     Row("NativeBatchNorm CudnnBatchNorm MiopenBatchNorm",
         "gradient * weight / sigma; less its mean where the statistics are the batch's",
-        "Ali et al., 2022, section 3.2", "test_layers.py::test_statistics_of_its_own_make_a_norm_a_multiplication",
-        (1,), slopes.batch_norm),
+        "Ali et al., 2022, section 3.2", (1,), slopes.batch_norm),
     Row(" ".join(ACTIVATIONS), "gradient * f(x) / x: the ratio is held", "Modarressi et al., 2023, equation 9",
-        "test_plain_loops.py::test_an_activation_moves_by_its_ratio", (), slopes.activation),
+        (), slopes.activation),
     Row("Mul Addcmul Mm Bmm Mv Dot Vdot Addmm Baddbmm Addbmm Addmv Addr",
         "torch's own to one factor, none to the other: that which is computed from the first, activated, stretched, or "
-        "left (`CRITERIA`)", "Arras et al., 2017, section 3: the signal takes all",
-        "test_plain_loops.py::test_a_gated_layer_holds_the_activated_factor"),
+        "left (`CRITERIA`)", "Arras et al., 2017, section 3: the signal takes all"),
     Row("Linear Convolution ConvolutionOverrideable SlowConv2D SlowConvTranspose2D MkldnnConvolution "
         "CudnnConvolution CudnnConvolutionTranspose Trilinear GridSampler2D GridSampler3D GroupedMm "
         "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward TriangularSolve",
-        "torch's own to what the kernel, weight or matrix is applied to", "Arras et al., 2017, section 3",
-        "test_products.py::test_what_is_held_is_a_constant", (1,)),
-    Row("LinalgSolveTriangular LinalgSolveEx", "torch's own to the right side", "Arras et al., 2017, section 3",
-        "test_products.py::test_what_is_held_is_a_constant", (0,)),
+        "torch's own to what the kernel, weight or matrix is applied to", "Arras et al., 2017, section 3", (1,)),
+    Row("LinalgSolveTriangular LinalgSolveEx", "torch's own to the right side", "Arras et al., 2017, section 3", (0,)),
     Row("Div", "torch's own to the numerator", "Ali et al., 2022, section 3: denominators are held",
-        "test_products.py::test_what_is_held_is_a_constant", (1,), slopes.divide),
+        (1,), slopes.divide),
     Row("Addcdiv Lerp",
-        "torch's own to all but the denominator, or the weight between two ends", "Ali et al., 2022, section 3",
-        "test_products.py::test_what_is_held_is_a_constant", (2,)),
+        "torch's own to all but the denominator, or the weight between two ends", "Ali et al., 2022, section 3", (2,)),
     Row("Pow", "torch's own by n for x^n, all factors but one held; nothing for roots and reciprocals",
-        "Arras et al., 2017, section 3", "test_rules.py::test_an_activation_is_its_ratio",
+        "Arras et al., 2017, section 3",
         lambda node: () if is_natural_power(node) else everything(node), slopes.power),
     Row("LogSoftmax", "the gradient: the normaliser is subtracted, and held", "Ali et al., 2022, section 3",
-        "test_backward.py::test_a_head_of_powers_and_constants_adds_up", (), slopes.log_softmax),
+        (), slopes.log_softmax),
     Row("Glu", "gradient * sigmoid(second half) to the first half", "Arras et al., 2017, section 3",
-        "test_rules.py::test_the_signal_takes_all", (), slopes.gated_linear_unit),
+        (), slopes.gated_linear_unit),
     Row("Rsqrt Sqrt Reciprocal Std Var Norm LinalgVectorNorm Cdist Prod Cumprod Round Floor Ceil Trunc Sign Sgn "
         "Fmod Remainder LinalgInvEx LinalgPinv",
-        "nothing: the value is a constant", "Ali et al., 2022, section 3",
-        "test_plain_loops.py::test_a_root_mean_square_is_held", everything, slopes.keep_value),
+        "nothing: the value is a constant", "Ali et al., 2022, section 3", everything, slopes.keep_value),
     Row("Abs AdaptiveMaxPool2D AdaptiveMaxPool3D Amax Amin Aminmax Cummax Cummin Fmax Fmin FractionalMaxPool2D "
         "FractionalMaxPool3D Hardshrink IndexReduce Kthvalue LeakyRelu Max MaxPool2DWithIndices "
         "MaxPool3DWithIndices MaxUnpool2D MaxUnpool3D Maximum Median Min Minimum Mode NanToNum Nanmedian "
         "PreluKernel Relu RreluWithNoise Sort Threshold Topk",
         "torch's own to what was chosen: the choice is held, and the slope is f(x) / x",
-        "Modarressi et al., 2023, equation 9", "test_rules.py::test_what_is_linear_is_as_it_was"),
+        "Modarressi et al., 2023, equation 9"),
     # Of bitsandbytes, HQQ, quanto, AWQ and GPTQ.
     Row("MatMul4BitBackward MatMul8bitFpBackward MatMul8bitLtBackward HQQMatmulCachedDeqBackward "
         "HQQMatmulNoCacheDeqBackward HQQMatmulNoCacheMulBackward QuantizedLinearFunctionBackward "
         "WeightQBytesLinearFunctionBackward AWQWeightQBitsLinearFunctionBackward "
         "TinyGemmQBitsLinearFunctionBackward MarlinF8QBytesLinearFunctionBackward MarlinQBitsLinearFunctionBackward "
         "AwqGemmFnBackward AwqGemmTritonFnBackward WQLinearMMFunctionBackward QuantLinearFunctionBackward",
-        "torch's own: that of the dequantised weights", "linear", "test_rule_mutations.py"),
+        "torch's own: that of the dequantised weights", "linear"),
     Row("AdaptiveAvgPool2D AdaptiveAvgPool3D Add AffineGridGenerator Alias AsStrided AsStridedScatter AvgPool2D "
         "AvgPool3D BlockDiag Cat ChannelShuffle Chunk Clone Coalesce Col2Im Complex Conj ConjPhysical ConstantPadNd "
         "CopyBackwards CopySlices Cumsum DiagEmbed Diagonal DiagonalScatter Embedding EmbeddingBag Expand FftC2C "
@@ -117,7 +109,7 @@ TABLE = (
         "UpsampleBicubic2DAa UpsampleBilinear2D UpsampleBilinear2DAa UpsampleLanczos2DAa UpsampleLinear1D "
         "UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D UpsampleNearestExact1D UpsampleNearestExact2D "
         "UpsampleNearestExact3D UpsampleTrilinear3D Values View ViewAsComplex ViewAsReal Where Zero",
-        "torch's own", "linear", "test_rules.py::test_what_is_linear_is_as_it_was"),
+        "torch's own", "linear"),
 )  # fmt: skip
 
 RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}
@@ -129,5 +121,5 @@ PRODUCTS = {name for name, row in RULES.items() if row.operations.startswith("Mu
 ELEMENTWISE_PRODUCTS = ("Mul", "Addcmul")
 """Those of them that are not of matrices."""
 
-UNKNOWN = Row("", "refused", "", "test_backward.py::test_what_has_no_rule_is_named_with_its_place")
+UNKNOWN = Row("", "refused", "")
 """The row of every operation that has none."""
