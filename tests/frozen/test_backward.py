@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from transformers.models.bloom.modeling_bloom import GeLUFunction
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.frozen.backward import frozen_backward
@@ -135,3 +136,31 @@ def test_a_model_that_is_set_up_for_training_with_checkpointing_is_explained_as_
         assert result.scores.sum() + result.bias == pytest.approx(before.scores.sum() + before.bias, abs=1e-5)
     again = Explainer(model, tokenizer)(TEXT, method="frozen-gradient")
     assert again.scores.tolist() == pytest.approx(before.scores.tolist(), abs=1e-6)
+
+
+LIMITS = {
+    torch.asinh: 1.0,
+    torch.atan: 1.0,
+    nn.functional.celu: 1.0,
+    nn.functional.elu: 1.0,
+    torch.erf: 2 / torch.pi**0.5,
+    torch.expm1: 1.0,
+    nn.functional.gelu: 0.5,
+    GeLUFunction.apply: 0.5,
+    torch.log1p: 1.0,
+    nn.functional.mish: 0.6,
+    nn.functional.silu: 0.5,
+    torch.tanh: 1.0,
+}
+
+
+@pytest.mark.parametrize("function", LIMITS, ids=lambda function: getattr(function, "__qualname__", str(function)))
+def test_at_zero_a_smooth_activation_has_the_slope_of_its_ratio_nearby(function):
+    x = torch.tensor([0.0, 1e-3, -1e-3], requires_grad=True)
+    with Recording():
+        answer = function(x)
+    with frozen_backward(answer, [x]):
+        (slopes,) = torch.autograd.grad(answer.sum(), x)
+    torch.testing.assert_close(slopes[1:], (answer / x).detach()[1:])
+    assert slopes[0].item() == pytest.approx(slopes[1:].mean().item(), abs=2e-3)
+    assert slopes[0].item() == pytest.approx(LIMITS[function])

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from tokenizers import Tokenizer, models
 
 from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder, private_tokenizer
+from normxlogit.inputs.encoding import EncodedMedium
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5
@@ -65,3 +68,19 @@ def test_a_copy_that_would_number_tokens_otherwise_is_refused():
     made.backend_tokenizer.model = models.WordLevel({"[UNK]": 0, "the": 1}, unk_token="[UNK]")
     with pytest.raises(InputError, match="vocabulary was replaced"):
         private_tokenizer(made)
+
+
+def test_the_note_on_unknown_words_counts_them():
+    notes = [encoding.notes[-1] for encoding in encoder()(["a zebra is", "a zebra and quagga is", "zebra"])]
+    assert notes[0].startswith("1 of 3 tokens is unknown")
+    assert notes[1].startswith("2 of 5 tokens are unknown")
+    assert [note.endswith("in its language?") for note in notes] == [False, False, True]
+    assert encoder()(["a film"])[0].notes == ()
+
+
+def test_the_characters_that_stand_for_a_picture():
+    (encoding,) = encoder()(["a film is bad"])  # [CLS] a film is bad [SEP]
+    for tokens, expected in (((2, 3), (2, 9)), ((3, 2), (2, 9)), ((4,), (10, 13)), ((), (0, 0))):
+        medium = EncodedMedium("picture", "picture 1", tokens, None, None, ())
+        assert encoding.characters_of(medium) == expected
+        assert replace(encoding, offsets=None).characters_of(medium) == (0, 0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer, MethodError, list_methods
-from normxlogit.methods import method_named, registry
+from normxlogit.methods import Method, method_named, registry
 from normxlogit.methods.other_names import OTHER_NAMES, letters, other_name
 from normxlogit.methods.registry import Setting, parse
 from normxlogit.results.storage.schema import setting_text
@@ -112,3 +112,12 @@ def test_methods_of_layers_score_each_of_them(method):
     windows = explainer(long, long_text="window", layers=ALL, method=method)
     assert windows.scores.shape == (3, len(windows.units))
     assert np.isfinite(windows.scores).all()
+
+
+@pytest.mark.parametrize("module", ["aaa", "zzz"])
+def test_a_name_that_is_taken_by_another_module_is_refused(fresh, module):
+    taken = registry._METHODS["normxlogit"]
+    other = type("Other", (Method,), {"__module__": module, "__doc__": "Another."})
+    with pytest.raises(MethodError, match="a method named 'normxlogit' is registered already"):
+        registry.register("normxlogit", paper="", needs="")(other)
+    assert registry._METHODS["normxlogit"] is taken

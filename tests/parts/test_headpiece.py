@@ -132,3 +132,32 @@ def test_rows_of_a_vocabulary_are_computed_alone_unless_a_hook_sees_all_of_them(
     model.get_output_embeddings().register_forward_hook(lambda *_: None)
     assert headpiece.output_embedding_path(model) is None
     assert headpiece.output_embedding_path(tiny.model("bert")) is None
+
+
+class BesideOthers(torch.nn.Module):
+    """A head that answers a text by itself, but reads the one before it where there are more than two."""
+
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+
+    def forward(self, x):
+        return self.head(x + 0.5 * x.roll(1, 0) if len(x) > 2 else x)
+
+
+def test_a_head_whose_logits_at_a_token_depend_on_the_tokens_beside_it_is_refused():
+    plain = tiny.model("bert")
+    plain.classifier = BesideOthers(plain.classifier)
+    explainer = Explainer(plain, tiny.tokenizer_for("bert"))
+    with pytest.raises(HeadMismatchError, match="the logits at a token differ beside others"):
+        explainer(tiny.TEXTS[0], method="normxlogit")
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])
+def test_a_model_without_layers_is_its_embeddings_and_its_head(method):
+    model = tiny.model("bert", num_hidden_layers=0)
+    result = Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method=method)
+    logits = tiny.logits_of(model, result.token_ids)
+    assert result.prediction.value == pytest.approx(logits.max().item(), abs=1e-5)
+    if method == "frozen-gradient":
+        assert result.scores.sum() + result.bias == pytest.approx(logits.max().item(), abs=1e-4)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from normxlogit.copies.run import Form
+from normxlogit.model.task_model import TaskModel
 from normxlogit.parts import layer_to_head
 from normxlogit.recorded.outputs import read_outputs
 from tests import tiny
@@ -74,3 +75,30 @@ def test_states_that_begin_a_layer_late_are_set_right():
         given = read_outputs(task, batch, plain(**batch.inputs, output_hidden_states=True), layers=True)
     torch.testing.assert_close(given.embedded, run.embedded)
     torch.testing.assert_close(task.layer_as_final(given, 1), task.layer_as_final(run, 1))
+
+
+class Watched(torch.nn.Module):
+    """A norm beside a module that is shown what it reads, and returns nothing."""
+
+    class Watch(torch.nn.Module):
+        def forward(self, state):
+            self.seen = state.shape
+
+    def __init__(self, norm):
+        super().__init__()
+        self.watch, self.norm = self.Watch(), norm
+
+    def forward(self, x):
+        self.watch(x)
+        return self.norm(x)
+
+
+def test_a_module_that_reads_a_layers_input_and_returns_nothing_is_passed_over():
+    plain = tiny.model("llama")
+    plain.model.layers[-1].input_layernorm = Watched(plain.model.layers[-1].input_layernorm)
+    task = TaskModel(plain, tiny.tokenizer_for("llama"))
+    batch = task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
+    with torch.no_grad():
+        run = task.run(batch, layers=True)
+        torch.testing.assert_close(task.layer_as_final(run, 2), plain.model.norm(run.states[2]))
+    assert task.parts.tail.layers == tuple(f"model.layers.{i}" for i in range(3))

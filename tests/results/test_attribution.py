@@ -85,3 +85,21 @@ def test_settings_and_diagnostics_are_what_files_hold():
     assert {name: type(value) for name, value in a.settings.items()} == {"samples": int, "share": float, "names": tuple}
     assert a.diagnostics == {"error": (0.25, 0.5)}
     assert Attribution.from_dict(a.to_dict()) == a
+
+
+def test_shares_are_of_the_positive_scores_and_special_tokens_have_none():
+    a = byte_level()
+    words = a.words("sum")
+    positive = [max(float(word.score), 0.0) for word in words]
+    assert [word.share for word in words] == pytest.approx([score / sum(positive) for score in positive])
+    assert any(word.score < 0 for word in words)
+    with_specials = make_attribution()
+    scores = np.where(with_specials.units.special, 0, np.maximum(with_specials.scores, 0))
+    np.testing.assert_allclose(with_specials.shares, scores / scores.sum(), rtol=1e-6)
+    layered = labels_and_layers()
+    positive = np.where(layered.units.special, 0, np.maximum(layered.scores, 0))
+    totals = positive.sum(-1, keepdims=True)
+    np.testing.assert_allclose(layered.shares, positive / np.where(totals > 0, totals, 1), rtol=1e-6)
+    nothing = make_attribution(scores=[-1.0] * 10)
+    assert not nothing.shares.any()
+    assert not any(word.share for word in nothing.words())

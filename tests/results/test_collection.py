@@ -62,3 +62,21 @@ def test_csv_is_the_same_table(tmp_path):
     assert [r["unit"] for r in rows] == table["unit"].tolist()
     text = make_attribution(("a\x1b[31m\u202e", 'b,"\n'), (1, 2), text='a\x1b[31m\u202e b,"\n').to_csv()
     assert [row["unit"] for row in csv.DictReader(io.StringIO(text))] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 1.0, 2.0]),
+        ([1.0, 1.0, 1.0, 4.0, 4.0, 0.0], [2.0, 3.0, 3.0, 1.0, 5.0, 5.0]),
+        ([0.5, 0.5, 0.0, 0.0], [1.0, 2.0, 2.0, 1.0]),
+    ],
+)
+def test_agreement_is_the_correlation_of_ranks_of_which_equal_ones_share_their_mean(first, second):
+    def ranks(scores):
+        return [sum(o < s for o in scores) + (sum(o == s for o in scores) + 1) / 2 for s in scores]
+
+    pieces = ("The", "movie", "is", "medi", "ocre", ",")[: len(first)]
+    results = [make_attribution(pieces, scores, method=name) for scores, name in ((first, "a"), (second, "b"))]
+    expected = np.corrcoef(ranks(first), ranks(second))[0, 1]
+    assert Attributions(results).agreement["a", "b"] == pytest.approx(expected)

@@ -50,3 +50,11 @@ def test_a_target_has_its_kind_name_and_index_and_those_of_its_contrast():
 def test_a_task_has_at_most_twenty_members():
     members = {name for name in dir(Task) if not name.startswith("_")} | vars(WORDS).keys() | {"name"}
     assert len(members) <= 20
+
+
+def test_the_pieces_of_a_word_are_those_in_a_text():
+    for kind, family in (("CausalLM", "llama"), ("MaskedLM", "bert")):  # whose tokenizer puts tokens around a text
+        outputs = tiny.task_run(family, kind, [tiny.MASKED])[0].task.outputs
+        for name in ("cats", "good movie", "films are"):
+            assert outputs.ids_of(name) == tiny.tokenizer(specials=False)(name).input_ids
+        assert outputs.ids_of("movie") == [tiny.VOCABULARY["movie"]]
