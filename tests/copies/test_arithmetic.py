@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from normxlogit.copies.arithmetic import is_finite, l2_norms, log_normaliser, mean_logit
+from normxlogit.copies.memory import free_memory
 
 INF, NAN = math.inf, math.nan
 
@@ -54,3 +55,12 @@ def test_the_normaliser_has_the_value_and_the_gradient_of_a_logarithm_of_a_sum()
         torch.testing.assert_close(log_normaliser(given).detach(), torch.tensor(expected))
     log_normaliser(logits).sum().backward()
     torch.testing.assert_close(logits.grad, logits.detach().softmax(-1))
+
+
+def test_the_free_memory_of_a_device_is_known_of_hosts_and_cuda(monkeypatch):
+    assert free_memory(torch.device("cpu")) > 0
+    assert free_memory(torch.device("meta")) is free_memory(torch.device("mps")) is None
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 5000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 300)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 120)
+    assert free_memory(torch.device("cuda")) == 1180

@@ -1,5 +1,6 @@
 import pytest
 
+from normxlogit import InputError
 from normxlogit.inputs.chat import read_prompt
 from tests import tiny
 
@@ -61,3 +62,9 @@ def test_parts_are_one_text_for_a_template_that_would_write_them_as_code():
         prompt = read(PLAIN, [{"role": "user", "content": content}])
         assert prompt.text == "<user>ok\nit is good</><a>"
         assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok\nit is good"]
+
+
+@pytest.mark.parametrize("messages", [[], ["text"], [MESSAGES[0], 3], [{"role": "user"}], 3])
+def test_what_is_no_list_of_messages_is_refused(messages):
+    with pytest.raises(InputError, match="a prompt is a string or a list of messages"):
+        read(PLAIN, messages)

@@ -1,5 +1,7 @@
+import pytest
 import torch
 
+from normxlogit import Explainer
 from normxlogit.leave_out.outcomes import Outcomes, in_batches
 from normxlogit.leave_out.removal import tokens_removed
 from tests import tiny
@@ -22,3 +24,17 @@ def test_each_removal_is_asked_about_once_and_answers_are_in_the_order_of_the_qu
     ids = explainer.tokenizer("good movie and a plot")["input_ids"]
     ids[2] = ids[3] = explainer.tokenizer.mask_token_id
     torch.testing.assert_close(torch.tensor(first[0]), tiny.logits_of(explainer.model, ids))
+
+
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_a_span_that_begins_at_a_word_that_is_left_out_is_never_the_answer(has_mask):
+    tokenizer = tiny.tokenizer_for("bert")
+    if not has_mask:
+        tokenizer.mask_token = None
+    model = tiny.model("bert", "QuestionAnswering")
+    a = Explainer(model, tokenizer)(("a film ?", "the cat sat on the mat"), verify=4)
+    at_target = [removal for removal in a.verified.single if a.target.position in removal.tokens]
+    others = [removal for removal in a.verified.single if a.target.position not in removal.tokens]
+    assert [removal.value for removal in at_target] == [0.0]
+    assert others
+    assert all(0 < removal.value <= 1 for removal in others)

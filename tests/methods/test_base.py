@@ -72,3 +72,20 @@ def test_a_method_whose_package_is_missing_names_it_and_the_line_that_installs_i
 
     with pytest.raises(MethodError, match=rf"needy needs the package rare: pip install 'normxlogit\[{installs}\]'"):
         explainer("the cat", method="needy:size=4")
+
+
+@pytest.mark.parametrize("needs", [True, False])
+def test_a_pass_has_gradients_only_for_methods_that_need_them(explainer, needs):
+    seen = []
+
+    @register("watching", paper="nobody")
+    class Watching(Method):
+        needs_grad = needs
+
+        def score(self, request: Request) -> Scores:
+            seen.append(torch.is_grad_enabled())
+            return Scores(torch.zeros(*request.target.ids.shape, 1, request.forward.batch.mask.shape[1]))
+
+    assert not Method.needs_grad
+    explainer(tiny.TEXTS[0], method=Watching())
+    assert seen == [needs]

@@ -121,3 +121,11 @@ def test_a_name_that_is_taken_by_another_module_is_refused(fresh, module):
     with pytest.raises(MethodError, match="a method named 'normxlogit' is registered already"):
         registry.register("normxlogit", paper="", needs="")(other)
     assert registry._METHODS["normxlogit"] is taken
+
+
+def test_a_class_may_be_registered_again_by_its_own_name(fresh):
+    own = type("Own", (Method,), {"score": lambda *_: None, "__doc__": "Mine."})
+    for _ in range(2):
+        registry.register("".join(["my", "-", "own"]), paper="", needs="")(own)
+    with pytest.raises(MethodError, match="is registered already, as my-own"):
+        registry.register("another", paper="", needs="")(own)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer, InputError
-from normxlogit.model.batch_attempts import batch_attempts
+from normxlogit.model.batch_attempts import batch_attempts, is_causal
 from tests import tiny
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
@@ -69,3 +69,15 @@ def test_a_text_alone_is_tried_with_ever_fewer_tokens_until_only_the_text_fits()
     assert allowed == [*halves, len(encodings[0])]
     assert len(allowed) > 3
     assert model.batch_tokens == before, "the next text is tried as this one was"
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "length", "expected"),
+    [("llama", "CausalLM", 12, True), ("llama", "CausalLM", 40, True), ("bert", "MaskedLM", 40, False)],
+)
+def test_whether_later_tokens_change_earlier_states(family, kind, length, expected):
+    """Also of texts as long as the model reads, whose lengths cannot be tried by a longer one."""
+    task, _, run = tiny.task_run(family, kind, [" ".join(["[MASK]", *["a cat is not"] * 10][: length // 4 + 1])])
+    for _ in range(2):
+        assert is_causal(task, run, 3) is expected
+    assert is_causal(task, run, run.batch.mask.shape[1]), "nothing is later"

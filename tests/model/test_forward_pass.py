@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
+from normxlogit import UnsupportedModelError
 from tests import tiny
 
 
@@ -21,3 +24,17 @@ def test_a_row_of_a_pass_is_that_text_alone(kind):
         expected = None if run.token_logits is None else run.token_logits[batch.texts == index]
         assert (expected is None) is (row.token_logits is None)
         assert expected is None or torch.equal(row.token_logits, expected)
+
+
+def test_the_precision_of_a_pass_is_that_of_its_states():
+    _, _, run = tiny.task_run("bert", texts=tiny.TEXTS[:1])
+    error = UnsupportedModelError("no states")
+    assert run.dtype == torch.float32
+    half = replace(run, final=run.final.half())
+    assert half.dtype == replace(half, embedding_output=error).dtype == torch.float16
+    assert replace(half, final=error).dtype == torch.float32
+    neither = replace(run, final=error, embedding_output=error)
+    assert neither.dtype is None
+    for name in ("hidden", "embedded"):
+        with pytest.raises(UnsupportedModelError, match="no states"):
+            getattr(neither, name)

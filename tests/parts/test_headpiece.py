@@ -161,3 +161,10 @@ def test_a_model_without_layers_is_its_embeddings_and_its_head(method):
     assert result.prediction.value == pytest.approx(logits.max().item(), abs=1e-5)
     if method == "frozen-gradient":
         assert result.scores.sum() + result.bias == pytest.approx(logits.max().item(), abs=1e-4)
+
+
+def test_an_output_embedding_without_a_matrix_has_no_rows(monkeypatch):
+    model = tiny.model("gpt2", "CausalLM")
+    for embedding in (None, torch.nn.Identity(), torch.nn.LayerNorm(32), torch.nn.Conv1d(2, 2, 1)):
+        monkeypatch.setattr(type(model), "get_output_embeddings", lambda _, embedding=embedding: embedding)
+        assert headpiece.output_embedding_path(model) is None

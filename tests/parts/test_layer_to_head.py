@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from normxlogit.copies.run import Form
+from normxlogit.copies.run import Form, tensor_of
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts import layer_to_head
 from normxlogit.recorded.outputs import read_outputs
@@ -77,25 +77,18 @@ def test_states_that_begin_a_layer_late_are_set_right():
     torch.testing.assert_close(task.layer_as_final(given, 1), task.layer_as_final(run, 1))
 
 
-class Watched(torch.nn.Module):
-    """A norm beside a module that is shown what it reads, and returns nothing."""
+class Watch(torch.nn.Module):
+    """Is shown a state, and returns nothing."""
 
-    class Watch(torch.nn.Module):
-        def forward(self, state):
-            self.seen = state.shape
-
-    def __init__(self, norm):
-        super().__init__()
-        self.watch, self.norm = self.Watch(), norm
-
-    def forward(self, x):
-        self.watch(x)
-        return self.norm(x)
+    def forward(self, state):
+        self.seen = state.shape
 
 
-def test_a_module_that_reads_a_layers_input_and_returns_nothing_is_passed_over():
+def test_a_module_that_reads_the_last_layers_input_and_returns_nothing_is_passed_over():
     plain = tiny.model("llama")
-    plain.model.layers[-1].input_layernorm = Watched(plain.model.layers[-1].input_layernorm)
+    before_last = plain.model.layers[-2]
+    before_last.watch = Watch()
+    before_last.register_forward_hook(lambda layer, _, output: layer.watch(tensor_of(output)))
     task = TaskModel(plain, tiny.tokenizer_for("llama"))
     batch = task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
     with torch.no_grad():

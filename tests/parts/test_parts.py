@@ -51,3 +51,19 @@ def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, la
     parts, _ = find_parts(Pool(model), INPUTS, 3)
     assert (parts.trunk, parts.layers) == (trunk, layers)
     assert (parts.early_exit is not None) == (layers is not None)
+
+
+class Bypassed(plain.Transformer):
+    """Adds the words to what the layers return."""
+
+    def states(self, input_ids, attention_mask=None, causal=None):
+        return super().states(input_ids, attention_mask, causal) + self.words(input_ids)
+
+
+def test_the_layers_of_a_plain_module_are_found_by_structure():
+    model = TaskModel(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification").module
+    parts, _ = find_parts(Pool(model), INPUTS, 3)
+    assert [(output.path, output.call) for output in parts.outputs] == [(f"blocks.{i}", 1) for i in range(3)]
+    beside = plain.grown(Bypassed())
+    parts, _ = find_parts(Pool(TaskModel(beside, tiny.tokenizer(), task="sequence-classification").module), INPUTS, 3)
+    assert parts.outputs is None, "a path to the answer leads around them"

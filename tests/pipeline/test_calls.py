@@ -1,11 +1,14 @@
 """Calls that extensions add to the explainer."""
 
 import inspect
+from typing import Annotated, TypedDict
 
 import pytest
+from typing_extensions import Unpack
 
 from normxlogit import Explainer, InputError
 from normxlogit.extending import Extension
+from normxlogit.pipeline.arguments import checked_arguments
 from normxlogit.pipeline.calls import add_calls
 from tests import tiny
 
@@ -55,3 +58,29 @@ def test_a_call_whose_module_is_missing_is_not_an_attribute() -> None:
     add(summon="no_such_package_of_calls:summon")
     with pytest.raises(AttributeError, match="no_such_package_of_calls"):
         _ = Front.summon
+
+
+class Keys(TypedDict, total=False):
+    """The keys of a call."""
+
+    times: Annotated[int, "How often each counts."]
+    words: Annotated[bool, "Whether words are counted."]
+
+
+def test_the_keys_of_unpacked_options_stand_in_the_signature_and_the_description() -> None:
+    @checked_arguments()
+    def counted(text: str, **options: Unpack[Keys]) -> str:
+        """Count the tokens of a text.
+
+        Args:
+            text: The text.
+            **options: See `Keys`.
+        """
+        return text
+
+    assert list(inspect.signature(counted).parameters) == ["text", "times", "words"]
+    description = inspect.getdoc(counted) or ""
+    assert "times: How often each counts." in description
+    assert "**options" not in description
+    with pytest.raises(InputError, match="counted has no argument 'tims': did you mean times="):
+        counted("the movie", tims=2)

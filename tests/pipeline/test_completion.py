@@ -70,3 +70,14 @@ def test_a_model_whose_own_settings_sample_writes_greedily_all_the_same():
     model.generation_config.do_sample, model.generation_config.temperature = True, 50.0
     found = Explainer(model, tiny.tokenizer_for("llama")).generate("the a", max_new_tokens=6)
     assert list(found.token_ids) == wanted
+
+
+@pytest.mark.parametrize(
+    "prompt", ["the cat sat", [{"role": "user", "content": "the cat sat"}]], ids=["text", "messages"]
+)
+def test_words_of_a_prompt_are_left_out_by_their_number_or_their_names(prompt):
+    explainer = tiny.writer(template=tiny.CHAT_TEMPLATE)
+    a = explainer.explain_completion(prompt, "bad movie", verify=["cat"])
+    (removal,) = a.verified.single
+    assert [a.tokens[token] for token in removal.tokens] == ["cat"]
+    assert len(explainer.explain_completion(prompt, "bad movie", verify=2).verified.single) == 2

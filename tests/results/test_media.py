@@ -1,20 +1,18 @@
 """What a result keeps of something beside a text, by a kind of medium that an extension could add."""
 
+import re
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
 import numpy as np
 import pytest
-import torch
 
-from normxlogit import Attribution, InputError, UnsupportedModelError
+from normxlogit import Attribution, Attributions, InputError
 from normxlogit.extending import registered
-from normxlogit.inputs.encoding import EncodedMedium, Encoding, ScoreSpread
 from normxlogit.leave_out.removable import removable
-from normxlogit.methods import Scores
-from normxlogit.pipeline.media_scores import appended, split_media_scores
 from normxlogit.render.blocks import Paragraph
+from normxlogit.render.cards import results_page
 from normxlogit.render.text import attribution_blocks
 from normxlogit.results.storage.schema import Number
 from normxlogit.results.units.media import Medium, overlap
@@ -137,63 +135,7 @@ def test_a_result_with_media_comes_back_from_files(tmp_path):
     assert [medium.total.item() for medium in a.scored_media] == [10.0, 6.0]
 
 
-def prompt(*media) -> Encoding:
-    """Return a prompt of six tokens."""
-    count = 6
-    ids = {"input_ids": list(range(count))}
-    columns = (("a",) * count, None, None, (0,) * count, (False,) * count)
-    return Encoding(ids, *columns, media=media)
-
-
-def encoded(name, tokens, count, *, lost=0.0) -> EncodedMedium:
-    """Return a strip for which tokens stand, each for two cells; of the last one a share is in no place."""
-    parts = np.repeat(np.arange(len(tokens)), 2)
-    shares = np.full(2 * len(tokens), 0.5)
-    shares[-1] -= lost
-    spread = ScoreSpread(cells(count), parts, np.arange(2 * len(tokens)), shares)
-    return EncodedMedium("strip", name, tokens, spread, None, (float(count),), {"length": float(count)})
-
-
-def test_scores_of_the_tokens_that_stand_for_media_go_to_their_places():
-    context = prompt(encoded("first", (1, 2), 4), encoded("second", (4,), 2, lost=0.25))
-    values = torch.arange(1.0, 13.0).reshape(2, 1, 6)  # (G, L, T)
-    scores = Scores(values, bias=torch.tensor([[1.0], [2.0]]))
-    of_text, placed = split_media_scores(context, scores)
-    assert of_text.values[0, 0].tolist() == [1, 0, 0, 4, 0, 6]
-    np.testing.assert_allclose(placed[0].scores[:, 0], [[1, 1, 1.5, 1.5], [4, 4, 4.5, 4.5]])
-    np.testing.assert_allclose(placed[1].scores[:, 0], [[2.5, 1.25], [5.5, 2.75]])
-    assert of_text.bias[:, 0].tolist() == [2.25, 4.75], "what has no place is the bias's"
-    units = make_attribution(special=False).units
-    start = np.zeros((2, len(units)), np.float32)
-    all_units, all_scores, media = appended(units, start, placed, layers=False)
-    assert [(medium.name, medium.first, medium.units.stop) for medium in media] == [
-        ("first", len(units), len(units) + 4),
-        ("second", len(units) + 4, len(all_units)),
-    ]
-    assert all_scores[0, len(units) :].tolist() == [1, 1, 1.5, 1.5, 2.5, 1.25]
-    assert split_media_scores(prompt(), scores) == (scores, [])
-
-
-class Frames:
-    """A sound that an encoder reads beside the tokens."""
-
-    def medium(self, frames):
-        """Return a strip with a cell for each frame."""
-        every = np.arange(frames)
-        spread = ScoreSpread(cells(frames), every, every, np.ones(frames))
-        return EncodedMedium("strip", "sound", (), None, spread, (float(frames),), {"length": float(frames)})
-
-
-def test_the_frames_of_an_encoder_come_before_the_tokens():
-    values = torch.arange(1.0, 10.0)[None, None]  # (1, 1, 3 + 6)
-    context = replace(prompt(), signal=Frames())
-    of_text, placed = split_media_scores(context, Scores(values, bias=torch.ones(1, 1)))
-    assert of_text.values[0, 0].tolist() == [4, 5, 6, 7, 8, 9]
-    assert placed[0].scores[0, 0].tolist() == [1, 2, 3]
-    assert of_text.bias.tolist() == [[1.0]]
-
-
-def test_scores_without_a_place_are_refused():
-    unknown = replace(encoded("first", (1, 2), 4), by_token=None)
-    with pytest.raises(UnsupportedModelError, match="which part of first a score belongs to"):
-        split_media_scores(prompt(unknown), Scores(torch.ones(1, 1, 6)))
+def test_a_result_is_named_by_its_text_and_its_media():
+    page = results_page(Attributions([with_strips(4, 3), make_attribution()]))
+    assert re.search(r'href="#result-1"[^>]*>[^<]*strip 1 / strip 2<', page)
+    assert re.search(r'href="#result-2"[^>]*>[^<]*bad\.<', page)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.optim.swa_utils import AveragedModel
 
-from normxlogit import Explainer, TargetError, UnsupportedModelError
+from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from normxlogit.inputs.encoding import Batch, Encoding
 from normxlogit.model.task_model import ForwardPass
 from normxlogit.tasks.question_answering import Span
@@ -137,3 +137,11 @@ def test_the_first_entity_or_else_the_first_word_is_explained():
             assert explainer(text, method="normxlogit").target.position == (entities or [1])[0]
             found.add((bool(entities), (entities or [1])[0] > 1))
     assert len(found) > 1
+
+
+def test_a_position_is_chosen_where_each_token_has_an_answer_and_others_are_told_what_to_use():
+    classifier, writer = tiny.explainer("bert"), tiny.explainer("gpt2", "CausalLM")
+    with pytest.raises(InputError, match="use explain_completion for the tokens of a text"):
+        writer(tiny.TEXTS[0], position=1)
+    with pytest.raises(InputError, match=r"token classifiers and masked language models$"):
+        classifier(tiny.TEXTS[0], position=1)

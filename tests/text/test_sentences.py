@@ -38,6 +38,19 @@ def test_a_number_far_behind_the_word_before_it_begins_no_entry(spaces):
     first = f"He got{' ' * spaces}5."
     assert sentences(f"{first} They left.") == [first, "They left."]
     assert sentences("5. They left.") == ["5. They left."]
+    for entry in (f"{' ' * spaces}5. They left.", f"{' ' * spaces}5.{' ' * spaces}They left."):
+        assert sentences(entry) == [entry.strip()], "however far it is indented"
+        assert sentences(f"Here.\n\n{entry}") == ["Here.", entry.strip()]
+
+
+@pytest.mark.parametrize("spaces", [1, 63, 64, 65, 200])
+def test_what_follows_is_seen_behind_white_space_of_any_length(spaces):
+    for text in (
+        f"Am 5.{' ' * spaces}Mai war es so.",
+        f"He met Dr.{' ' * spaces}Who today.",
+        f"so.{' ' * spaces}and on",
+    ):
+        assert sentences(text) == [text]
 
 
 def test_every_letter_is_in_one_sentence():

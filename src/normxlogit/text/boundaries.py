@@ -4,7 +4,7 @@ import regex
 
 from .characters import UNSPACED, Span, trimmed
 from .markdown import code_spans, fenced_blocks
-from .sentence_ends import MARK, ends_sentence, mark_at
+from .sentence_ends import MARK, after_space, ends_sentence, mark_at
 
 
 def word_spans(text: str, start: int = 0, end: int | None = None) -> list[Span]:
@@ -52,10 +52,11 @@ def _sentences_between(text: str, start: int, end: int) -> list[Span]:
     spans: list[Span] = []
     for first, block_end in _blocks(text, start, end):
         marks = () if _TABLE_ROW.match(text, first) else MARK.finditer(text, first, block_end)
+        first = after_space(text, first, block_end)
         for match in marks:
             if not in_code[match.start() - start] and ends_sentence(mark_at(text, match, first, block_end)):
                 spans.append((first, match.end()))
-                first = match.end()
+                first = after_space(text, match.end(), block_end)
         spans.append((first, block_end))
     return spans
 

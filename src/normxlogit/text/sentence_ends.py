@@ -58,15 +58,27 @@ def mark_at(text: str, match: "regex.Match[str]", start: int, limit: int) -> Mar
     Args:
         text: The text.
         match: Where `MARK` was found.
-        start: Where the sentence began.
+        start: Where the sentence began, without the white space before it.
         limit: Where the paragraph ends.
     """
     first = max(start, match.start() - WINDOW)
     words = text[first : match.start()].split()
-    following = _SPACE.match(text, match.end(), limit)
-    end = match.end() if following is None else following.end()
     is_first_word = first == start and len(words) == 1
+    end = after_space(text, match.end(), limit)
     return Mark(match.group(), words, is_first_word, text[match.end() : min(end + WINDOW, limit)])
+
+
+def after_space(text: str, start: int, limit: int) -> int:
+    """Return where the white space that begins at a place of a text ends.
+
+    Args:
+        text: The text.
+        start: The place.
+        limit: The end at the latest.
+    """
+    while start < limit and text[start].isspace():
+        start += 1
+    return start
 
 
 def ends_sentence(mark: Mark) -> bool:
@@ -158,7 +170,6 @@ _AFTER_QUOTATION = regex.compile(r"と|って|という|は|が|を|の|も|で|
 """With what a sentence goes on after a quotation in Japanese, and in Chinese."""
 
 _SMALL_LETTER = regex.compile(r"(?!\p{Georgian})\p{Ll}")  # Georgian has no others in ordinary text
-_SPACE = regex.compile(r"\s*")
 _UNSPACED = regex.compile(rf"[{UNSPACED}]")
 _ENTRY = regex.compile(r"\d+|\p{L}|[IVXLC]+")
 _NUMBER = regex.compile(r"\p{Nd}{1,3}|[IVXLC]{2,}")
