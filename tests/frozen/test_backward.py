@@ -164,3 +164,17 @@ def test_at_zero_a_smooth_activation_has_the_slope_of_its_ratio_nearby(function)
     torch.testing.assert_close(slopes[1:], (answer / x).detach()[1:])
     assert slopes[0].item() == pytest.approx(slopes[1:].mean().item(), abs=2e-3)
     assert slopes[0].item() == pytest.approx(LIMITS[function])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [nn.functional.hardswish, nn.functional.hardtanh, nn.functional.softshrink, lambda x: x.clamp(-1, 1)],
+    ids=["hardswish", "hardtanh", "softshrink", "clamp"],
+)
+def test_at_zero_other_activations_pass_nothing_on(function):
+    x = torch.tensor([0.0, 0.9], requires_grad=True)
+    answer = function(x)
+    with frozen_backward(answer, [x]):
+        (slopes,) = torch.autograd.grad(answer.sum(), x)
+    assert slopes[0].item() == 0.0
+    assert slopes[1].item() == pytest.approx(answer[1].item() / 0.9)

@@ -98,6 +98,7 @@ def test_a_matrix_is_read_with_a_single_vector():
 def test_of_two_matrices_or_two_vectors_the_left_one_is_held():
     assert moves_alone(square(A), of(B), lambda state, rows: rows @ state)
     assert moves_alone(row_of(A), column_of(B), lambda row, column: column @ row)
+    assert moves_alone(column_of(A), row_of(B), lambda column, row: row @ column)
     assert moves_alone(lambda x: (x @ A)[0], lambda x: (x @ B)[1], lambda left, right: right @ left)
     assert moves_alone(lambda x: (x @ A)[:, :1], square(B), lambda column, state: state[:3, :3] @ column[:3]) is False
 

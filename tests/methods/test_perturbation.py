@@ -48,3 +48,5 @@ def test_tokens_behind_the_last_one_that_is_read_and_special_tokens_stay():
     run = replace(run, positions=torch.tensor([2, 1, 4]))
     tokens = TokenSubsets(Request(model, run, target))
     assert tokens.players == [[1, 2], [1], [1, 2, 3, 4]]
+    subsets = [np.ones((2, 2), bool), np.ones((0, 1), bool), np.ones((1, 4), bool)]
+    assert [answers.shape for answers in tokens(subsets)] == [(2, 1), (0, 1), (1, 1)]

@@ -29,7 +29,7 @@ def test_of_several_sequences_the_padding_is_taken_away(padding, expected, monke
     """The decoder begins with the end token, as BART's does."""
     rows = torch.tensor([[3, 5, 3, 0, 0], [3, 6, 0, 0, 0], [3, 5, 6, 7, 8]])
     monkeypatch.setattr(transformers.BartForConditionalGeneration, "generate", lambda *_, **__: rows)
-    explainer = Explainer(tiny.model("bart", "Seq2SeqLM"), tiny.tokenizer_for("bart"))
+    explainer = Explainer(tiny.model("bart", "Seq2SeqLM"), tiny.tokenizer_for("bart"), task="seq2seq-lm")
     config = transformers.GenerationConfig(eos_token_id=3, pad_token_id=padding, num_return_sequences=3, num_beams=3)
     model = explainer._model
     prompt = encode_prompt(model, "a film").encoding
