@@ -8,6 +8,7 @@ choices conserve the answer, so that no sum can tell them apart: this is a conve
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -128,10 +129,8 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
 def _is_activation(product: Any, input_edges: InputEdges) -> bool:
     """Return whether a product is an activation that is written out, such as x * sigmoid(x)."""
     factors = [edge for edge in product.next_functions if edge[0] in input_edges]
-    if len(factors) != 2:
-        return False
-    left, right = factors
-    return _function_of(right, left, input_edges) or _function_of(left, right, input_edges)
+    pairs = permutations(factors) if len(factors) == 2 else ()
+    return any(_function_of(later, earlier, input_edges) for later, earlier in pairs)
 
 
 def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
