@@ -11,7 +11,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers.models.auto import modeling_auto
 
-from normxlogit import Explainer, compat
+from normxlogit import Explainer, InputError, compat
 from tests import tiny
 
 SOURCE = Path(compat.__file__).parent
@@ -21,10 +21,16 @@ ASKS = re.compile(
 )
 
 
-def test_nothing_else_asks_for_a_version():
+NAMES_ONE = re.compile(r"(?:transformers|torch|before|since|after|until|up to|of) v?(?:4\.5\d|5\.\d+|2\.\d+)\b", re.I)
+"""A comment that says what one version of transformers or torch does."""
+
+
+@pytest.mark.parametrize("pattern", [ASKS, NAMES_ONE])
+def test_nothing_else_asks_for_a_version_or_knows_what_one_does(pattern):
     shown = SOURCE / "cli" / "installation.py"  # `normxlogit doctor` shows versions, and nothing depends on them
     files = [path for path in SOURCE.rglob("*.py") if path not in (Path(compat.__file__), shown)]
-    assert [str(path) for path in files if ASKS.search(path.read_text())] == []
+    assert [str(path) for path in files if pattern.search(path.read_text())] == []
+    assert pattern.search((SOURCE / "compat.py").read_text())
 
 
 def test_an_auto_class_that_an_older_transformers_lacks_is_the_one_before(monkeypatch):
@@ -112,6 +118,36 @@ def test_a_response_template_is_read_where_the_tokenizer_can():
     assert not compat.parses_responses(SimpleNamespace(**declares))
     assert compat.parses_responses(SimpleNamespace(**declares, parse_response=print))
     assert not compat.parses_responses(SimpleNamespace(response_template=None, parse_response=print))
+
+
+def test_defaults_of_a_pipeline_are_its_own_or_those_of_the_models_configuration():
+    config = transformers.GenerationConfig(max_new_tokens=7)
+    older, newer = SimpleNamespace(generation_config=config), SimpleNamespace(_generation_defaults={"do_sample": True})
+    assert compat.generation_defaults(older)["max_new_tokens"] == 7
+    assert compat.generation_defaults(newer) == {"do_sample": True}
+    assert compat.generation_defaults(SimpleNamespace()) == {}
+
+
+def raised(error):
+    def load(*args, **kwargs):
+        raise error
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("loader", "error", "advice"),
+    [
+        ("AutoModelForSequenceClassification", NameError("name 'init_empty_weights' is not defined"), "accelerate"),
+        ("AutoTokenizer", TypeError("expected str, not NoneType"), "tokenizer"),
+    ],
+)
+def test_what_older_versions_lack_is_said_instead_of_how_they_fail(tmp_path, monkeypatch, loader, error, advice):
+    tiny.save(tmp_path, "distilbert")
+    monkeypatch.setattr(getattr(transformers, loader), "from_pretrained", raised(error))
+    with pytest.raises(InputError, match=advice) as caught:
+        Explainer.from_pretrained(tmp_path, device="cpu")
+    assert str(error) not in str(caught.value)
 
 
 def test_weights_are_loaded_in_the_type_that_was_asked_for(tmp_path):

@@ -122,6 +122,31 @@ def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def generation_defaults(pipeline: Any) -> Mapping[str, Any]:
+    """Return the settings with which a pipeline generates by default.
+
+    Up to 4.57 a pipeline has no table of them, and adds them to what the model's configuration says.
+    """
+    defaults = getattr(pipeline, "_generation_defaults", None)
+    config = getattr(pipeline, "generation_config", None)
+    if defaults is None and config is not None:
+        defaults = config.to_diff_dict()
+    return defaults or {}
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def lacks_accelerate(error: Exception) -> bool:
+    """Return whether a model was not loaded for want of accelerate, of which 4.51 has no error of its own."""
+    return isinstance(error, NameError) and "init_empty_weights" in str(error)
+
+
+def lacks_tokenizer_file(error: Exception) -> bool:
+    """Return whether a tokenizer was not loaded for want of any file, of which 4.57 has no error of its own."""
+    return isinstance(error, TypeError) and "NoneType" in str(error)
+
+
 # --- devices ----------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@ import pickle
 
 import pytest
 import torch
+from torch import nn
 
 from normxlogit.copies.clone import clone
 from normxlogit.copies.run import Pool, run
@@ -33,6 +34,32 @@ def test_trunk_layers_and_embedding_output(family):
 def test_a_table_of_positions_that_is_called_with_token_ids_is_none_of_words():
     parts, _ = find_parts(Pool(clone(build("causal-lm", "bigbird_pegasus"))), INPUTS, 3)
     assert parts.tables == ("model.decoder.embed_tokens",)
+
+
+class PositionsOfIds(nn.Embedding):
+    """A table of positions that is called with token ids, as BART's is in transformers 4.51."""
+
+    def __init__(self, count, width, batched):
+        super().__init__(count, width)
+        self.batched = batched
+
+    def forward(self, input_ids):
+        positions = torch.arange(input_ids.shape[1])
+        return super().forward(positions.expand(input_ids.shape) if self.batched else positions)
+
+
+class PlacedByIds(plain.Transformer):
+    def embed(self, input_ids):
+        return self.words(input_ids) + self.places(input_ids)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_table_whose_vectors_are_those_of_any_text_is_none_of_words(batched):
+    module = PlacedByIds()
+    module.places = PositionsOfIds(40, 16, batched)
+    model = TaskModel(plain.grown(module), tiny.tokenizer(), task="sequence-classification").module
+    parts, _ = find_parts(Pool(model), INPUTS, 3)
+    assert parts.tables == ("words",)
 
 
 class ByWord(plain.Recurrent):

@@ -48,7 +48,7 @@ class Recording(TorchFunctionMode):
 
 
 def _saved_input(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    """Return a tensor whose node saves the input of a function; torch 2.6 and before empty a node without tensors."""
+    """Return a tensor whose node saves the input of a function; torch may empty a node without tensors."""
     x = args[0] if args else kwargs["input"]
     in_place = func.__name__.endswith("_")
     saved: Tensor = _Saved.apply(x.clone() if in_place else x)  # type: ignore[no-untyped-call]

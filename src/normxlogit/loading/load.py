@@ -16,7 +16,15 @@ from torch import nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
-from ..compat import DTYPE, accelerator, auto_class, dtype_of_checkpoint, other_shapes
+from ..compat import (
+    DTYPE,
+    accelerator,
+    auto_class,
+    dtype_of_checkpoint,
+    lacks_accelerate,
+    lacks_tokenizer_file,
+    other_shapes,
+)
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
 from ..extending import AddedTask
@@ -244,7 +252,7 @@ def _missing_package_or_permission(error: Exception) -> str | None:
     """Return what an error of transformers means if it lacks a package or a permission; None for other errors."""
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
-    if isinstance(error, NameError) and "init_empty_weights" in str(error):  # of transformers 4.51
+    if lacks_accelerate(error):
         return "this transformers loads models by accelerate, which is not installed; run: pip install accelerate"
     if "custom code" in str(error) or "trust_remote_code" in str(error):
         return "its repository has code of its own: read it, and give trust_remote_code=True (--trust-remote-code)"
@@ -255,7 +263,7 @@ def _missing_package_or_permission(error: Exception) -> str | None:
 
 def _cause_of_tokenizer(error: Exception, source: str) -> str | None:
     """Return why a tokenizer is not loaded if it has no file, or needs a package; None for other errors."""
-    if isinstance(error, TypeError) and "NoneType" in str(error):  # of 4.57, for no file at all
+    if lacks_tokenizer_file(error):
         return NO_TOKENIZER.format(source)
     remedy = sentencepiece_remedy(error, source)
     return None if remedy is None else f"{TOKENIZER} cannot be read: {remedy}"

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
+from ..compat import generation_defaults
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
 from ..tasks import Task
@@ -87,7 +88,7 @@ class GenerationOfPipeline:
             known.setdefault("max_new_tokens", None)  # a default would go before it
         defaults = {name: value for name, value in self.defaults.items() if name not in known}
         settings |= defaults
-        known |= defaults  # up to 4.57 the lengths that a pipeline was made with are among its defaults
+        known |= defaults  # the lengths that a pipeline was made with may be among them
         for length, of_answer in LENGTHS.items():
             if self.prefix_length and known.get(length) is not None and known.get(of_answer) is None:
                 settings[length] = known[length] + self.prefix_length
@@ -234,10 +235,7 @@ def _generation(pipeline: Any, forward: dict[str, Any]) -> GenerationOfPipeline:
     prefix_length = given.pop("prefix_length", 0)
     for name in ("tokenizer", "return_language"):
         given.pop(name, None)  # derived from the other settings
-    defaults = getattr(pipeline, "_generation_defaults", None)
-    if defaults is None:  # of older versions of transformers, with what the model's configuration says
-        config = getattr(pipeline, "generation_config", None)
-        defaults = {} if config is None else config.to_diff_dict()
+    defaults = generation_defaults(pipeline)
     kept = {name: value for name, value in defaults.items() if name not in (*SAMPLING, *ABOUT_FILES)}
     return GenerationOfPipeline(given, kept, bool(defaults.get("do_sample")), prefix_length)
 

@@ -149,10 +149,17 @@ def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[st
         for path, module in model.named_modules()
         if isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
     }
-    looked_up = (call for call in calls if call.path in tables and same_ids(call.main_input, ids))
-    # A table of positions may be called with the token ids, for their number.
-    paths = (call.path for call in looked_up if getattr(tensor_of(call.returned), "shape", ())[:2] == ids.shape)
+    paths = (call.path for call in calls if call.path in tables and _looked_ids_up(call, ids))
     return tuple(dict.fromkeys(path for path in paths if path.rpartition(".")[0] not in tables))
+
+
+def _looked_ids_up(call: Call, ids: Tensor) -> bool:
+    """Return whether a table was called with token ids, (B, T), and returned a vector for each."""
+    vectors = tensor_of(call.returned)
+    if not same_ids(call.main_input, ids) or vectors is None or vectors.shape[:2] != ids.shape:
+        return False
+    # A table of positions may be called with the token ids, for their number: its vectors are those of any text.
+    return len(ids) == 1 or not torch.equal(vectors[0], vectors[1])
 
 
 def _first_lookup(model: nn.Module, calls: list[Call], ids: Tensor) -> str | None:

@@ -146,8 +146,8 @@ def calls_returning(calls: list[Call], states: States) -> list[tuple[Call, Axes]
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
     """Find the module that returns the embedding layer's output, the innermost if several do; None if none does.
 
-    Where the model itself multiplies what the module returns by a number, as Granite does and Gemma did up to
-    transformers 4.57, the module is taken: a factor changes no contribution, <g, s h> = <s g, h>.
+    Where the model itself multiplies what the module returns by a number, as Granite does, the module is taken: a
+    factor changes no contribution, <g, s h> = <s g, h>.
 
     Args:
         calls: The calls of a pass.

@@ -215,8 +215,8 @@ class MultimodalLM(CausalLM):
     def _keeps_prompt(self, model: TaskModel, before: Encoding, followed: Encoding) -> bool:
         """Return whether a prompt has the same states alone, which `generate` keeps, as with tokens that follow it.
 
-        What `generate` tells of generated tokens holds for its passes over one token each. Transformers 5.5 tells
-        PaliGemma that they are of the prompt: in a pass over both, the prompt would read the answer.
+        What `generate` tells of generated tokens holds for its passes over one token each. PaliGemma's
+        may tell that they are of the prompt: in a pass over both, the prompt would read the answer.
         """
         told = tuple((name, *values[len(before) - 1 : len(before) + 1]) for name, values in followed.inputs.items())
         told = tuple(each for each in told if each[0] != "input_ids")
