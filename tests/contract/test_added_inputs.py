@@ -57,10 +57,10 @@ assert (a.verified.unit, a.verified.removed_by, len(a.verified.single)) == ("ste
 for removal in a.verified.single:
     (step,) = removal.tokens
     flat = tensor.clone()
-    flat[:, step] = np.delete(numbers, step).mean()
+    flat[:, step] = float(np.delete(numbers, step).mean())
     np.testing.assert_allclose(removal.value, module(flat)[0].softmax(-1)[a.prediction.id].item(), rtol=1e-4)
 assert "Without step" in str(explainer(numbers, verify=1).verified)
-assert 'class="steps"' in a.to_html() and "0:" in str(a)
+assert 'class="steps"' in a.to_html() and "series, strongest: 0, 5" in str(a)
 for name in ("a.json", "a.parquet"):
     a.save(f"{sys.argv[1]}/{name}")
     assert load(f"{sys.argv[1]}/{name}") == a
@@ -74,7 +74,7 @@ for broken in (state, a.to_dict() | {"verified": a.to_dict()["verified"] | {"uni
     else:
         raise AssertionError("an unknown kind was loaded")
 many = explainer([numbers, numbers[:5], numbers[::-1].copy()])
-assert [len(each) for each in many] == [12, 5, 12]
+assert [each.scores.size for each in many] == [12, 5, 12]
 np.testing.assert_allclose(many[0].scores, a.scores, atol=1e-5)
 by_layer = explainer(numbers, method="normxlogit", layers=ALL)
 assert by_layer.scores.shape == (3, 12)

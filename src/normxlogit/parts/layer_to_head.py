@@ -224,7 +224,7 @@ def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: list[Call], input
     """Return the layers whose output the head's input depends on."""
     layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
     if any(call.family == trunk.family for call in layer_calls):
-        layer_calls.append(trunk)  # the last layer, whose output the head reads as it is
+        layer_calls = chained_layers([call for call in calls if call.end <= trunk.end])  # it is the last layer
     last_calls = {call.family: call for call in layer_calls}.values()
     families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
     paths = [call.path for call in layer_calls if call.family in families_reaching_head]
