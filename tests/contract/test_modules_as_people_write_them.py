@@ -396,3 +396,23 @@ def test_torchs_own_encoder_is_explained_as_it_is_made_by_default():
         assert result.method == "frozen-gradient"
         assert float(result.scores.sum() + result.bias) == pytest.approx(float(logits[result.target.id]), abs=1e-4)
     assert module.encoder.use_nested_tensor, "the caller's module is as it was"
+
+
+@pytest.mark.parametrize("layer", [1, 2, 3])
+def test_the_last_layer_counts_where_the_head_reads_it_as_it_is(layer):
+    """Of three layers without a norm behind them, layer 3 is the last, and layer 2 is not its output."""
+
+    class Unnormed(plain.Transformer):
+        def states(self, input_ids, attention_mask=None, causal=None, count=3):
+            x = self.embed(input_ids)
+            for block in self.blocks[:count]:
+                x = block(x, None, causal)
+            return x
+
+    module, reader = plain.grown(Unnormed()), tiny.tokenizer_for("bert")
+    explainer = Explainer(module, reader, task="sequence-classification", labels=plain.LABELS)
+    a = explainer("the cat sat", method="logat", layers=ALL)
+    assert a.layers == (1, 2, 3)
+    ids = torch.tensor([explainer.encode("the cat sat")[0].ids])
+    logits = module.out(module.states(ids, count=layer))[0, :, a.target.id].detach()  # (T,)
+    np.testing.assert_allclose(a.layer(layer).scores, logits, atol=1e-4)

@@ -39,12 +39,12 @@ def test_a_layer_goes_the_way_of_the_last_one(family):
 
 def test_a_way_that_does_not_end_in_what_the_head_read_is_not_taken(monkeypatch):
     assert tiny.task_run("llama")[0].parts.tail is not None
-    monkeypatch.setattr("normxlogit.parts.layer_to_head.run_trunk", lambda *_: torch.zeros(()))
+    monkeypatch.setattr("normxlogit.parts.layer_to_head.run_trunk", lambda *_, **__: torch.zeros(()))
     assert tiny.task_run("llama")[0].parts.tail is None
 
 
 def test_a_state_is_turned_as_the_layers_hold_it(monkeypatch):
-    monkeypatch.setattr(layer_to_head, "run_trunk", lambda pool, trunk, instead, inputs: instead["layer"]())
+    monkeypatch.setattr(layer_to_head, "run_trunk", lambda pool, trunk, inputs, instead: instead["layer"]())
     state = torch.arange(24).view(2, 3, 4)  # (B, T, H)
     for axes in itertools.permutations(range(3)):
         tail = layer_to_head.Tail(("layer",), Form.of(state), axes)

@@ -8,6 +8,7 @@ from normxlogit.copies.clone import clone
 from normxlogit.copies.run import Pool, run
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.find_parts import find_parts
+from normxlogit.parts.main_input import MainInput
 from tests import plain, tiny
 from tools.survey.base import build
 
@@ -19,7 +20,7 @@ TRUNKS["xlnet"] = "transformer"  # its states have time before texts
 @pytest.mark.parametrize("family", TRUNKS)
 def test_trunk_layers_and_embedding_output(family):
     model = clone(tiny.model(family))
-    parts, _ = find_parts(Pool(model), INPUTS, 3)
+    parts, _ = find_parts(Pool(model), INPUTS, MainInput("input_ids", 3))
     assert parts.trunk == TRUNKS[family]
     assert parts.layers == 3
     assert parts.tokenwise
@@ -32,7 +33,7 @@ def test_trunk_layers_and_embedding_output(family):
 
 
 def test_a_table_of_positions_that_is_called_with_token_ids_is_none_of_words():
-    parts, _ = find_parts(Pool(clone(build("causal-lm", "bigbird_pegasus"))), INPUTS, 3)
+    parts, _ = find_parts(Pool(clone(build("causal-lm", "bigbird_pegasus"))), INPUTS, MainInput("input_ids", 3))
     assert parts.tables == ("model.decoder.embed_tokens",)
 
 
@@ -75,7 +76,7 @@ class ByWord(plain.Recurrent):
 def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, layers):
     task = "sequence-classification" if kind is plain.Transformer else "token-classification"
     model = TaskModel(plain.grown(kind()), tiny.tokenizer(), task=task).module
-    parts, _ = find_parts(Pool(model), INPUTS, 3)
+    parts, _ = find_parts(Pool(model), INPUTS, MainInput("input_ids", 3))
     assert (parts.trunk, parts.layers) == (trunk, layers)
     assert (parts.early_exit is not None) == (layers is not None)
 

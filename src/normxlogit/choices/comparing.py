@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
 
 from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
@@ -166,7 +165,7 @@ class MultipleChoice(Comparing):
 
     outputs = Outputs(("choice",))
 
-    def adapt(self, module: PreTrainedModel) -> bool:
+    def adapt(self, module: nn.Module) -> bool:
         """Make a copy read every row as a question with one choice."""
         override_forward(module, lambda original, **inputs: original(**_with_choice_axis(inputs)))
         super().adapt(module)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from transformers import PreTrainedModel
+from torch import nn
 
 from ..errors import InputError
 from ..inputs.label_names import label_names
@@ -41,7 +41,7 @@ class ZeroShot(Comparing):
     def __repr__(self) -> str:
         return summary("zero-shot-classification", list(self.labels))
 
-    def adapt(self, module: PreTrainedModel) -> bool:
+    def adapt(self, module: nn.Module) -> bool:
         """Adapt the model like a classifier of pairs."""
         return self.classifier.adapt(module)
 

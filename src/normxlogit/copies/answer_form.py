@@ -325,16 +325,20 @@ def _described(output: Any) -> str:
 
 # --- how a module is called -------------------------------------------------------------------------------------------
 
+IDS = "input_ids"
+"""The name of token ids."""
+
 Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Returns the arguments of a forward for the inputs of a transformers model."""
 
 
-def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
-    """Return what makes the arguments of a forward: token ids under its own name, and what else it has names for.
+def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = IDS) -> Arguments:
+    """Return what makes the arguments of a forward: the main input under its own name, and what else it has names for.
 
     Args:
         model: The module.
         settings: How its owner says that it is called.
+        main_input: The name of the input that is explained, token ids or what is read instead of them.
 
     Raises:
         InputError: If the settings name an argument that the forward does not have.
@@ -346,9 +350,9 @@ def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
     unknown = sorted(named_inputs - set(names))
     if unknown and not takes_any:
         raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
-    name_of = {"input_ids": _name_of_ids(names, named_inputs), **settings.input_names}
+    name_of = {main_input: _name_of_main(main_input, names, named_inputs), **settings.input_names}
     if is_plain:
-        _check_needed_arguments(model, names, {*named_inputs, name_of["input_ids"]})
+        _check_needed_arguments(model, names, {*named_inputs, name_of[main_input]})
 
     def arguments(inputs: Mapping[str, Any]) -> dict[str, Any]:
         absent = sorted(settings.extra_inputs.keys() - inputs.keys())
@@ -364,11 +368,11 @@ def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
     return arguments
 
 
-def _name_of_ids(names: Sequence[str], named_inputs: Collection[str]) -> str:
-    """Return the argument that is given token ids: `input_ids`, or the first that no other input is given to."""
-    if "input_ids" in names:
-        return "input_ids"
-    return next((name for name in names if name not in named_inputs), "input_ids")
+def _name_of_main(main_input: str, names: Sequence[str], named_inputs: Collection[str]) -> str:
+    """Return the argument that is given the main input: that of its name, or the first that gets no other input."""
+    if main_input in names:
+        return main_input
+    return next((name for name in names if name not in named_inputs), main_input)
 
 
 def _check_needed_arguments(model: nn.Module, names: Sequence[str], given_names: set[str]) -> None:

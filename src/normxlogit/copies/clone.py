@@ -162,15 +162,8 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
         forward: Called with the clone's own forward, and the inputs.
     """
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
-    original = model.__dict__.get(name)
-    if original is None:
-        original = types.MethodType(type(model).forward, model)
-    model.__dict__["_forward_before"] = original  # on the instance, for clones to bind it to themselves
-
-    def overriding(self: nn.Module, *args: Any, **inputs: Any) -> Any:
-        return forward(self.__dict__["_forward_before"], *args, **inputs)
-
-    model.__dict__[name] = types.MethodType(overriding, model)
+    original = model.__dict__.get(name) or types.MethodType(type(model).forward, model)
+    model.__dict__[name] = functools.partial(forward, original)  # which clones bind to themselves
 
 
 def _uncompiled(module: nn.Module) -> nn.Module:

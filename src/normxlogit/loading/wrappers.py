@@ -22,14 +22,14 @@ REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedMod
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and its tokenizer or processor.
+    """Return the module and its tokenizer or processor, None without any: the task says whether it needs one.
 
     Args:
         model: A module, a pipeline, a `Trainer`, or a model of sentence-transformers.
         tokenizer: The caller's; None for the one that belongs to the model.
 
     Raises:
-        InputError: If there is no module, or no tokenizer.
+        InputError: If there is no module.
         UnsupportedModelError: If the module is scripted.
     """
     if isinstance(model, REPLICATING):
@@ -50,12 +50,6 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
             f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "
             "Explainer.from_pretrained takes a name or folder"
         )
-    if tokenizer is None:
-        raise InputError("the model needs its tokenizer (processor, feature extractor): Explainer(model, tokenizer)")
-    if isinstance(tokenizer, type) or not callable(tokenizer):
-        raise InputError(
-            "the tokenizer must be one that was loaded; Explainer.from_pretrained loads both by a name or folder"
-        )
     return module, tokenizer
 
 
@@ -68,7 +62,7 @@ def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> d
         labels: Names of the labels; None for the model's.
 
     Raises:
-        InputError: If there is no module or no tokenizer, or a setting of the pipeline is not applied here.
+        InputError: If there is no module, or a setting of the pipeline is not applied here.
         UnsupportedModelError: If the pipeline asks its model more than a text.
     """
     module, reader = module_and_reader(model, tokenizer)

@@ -63,6 +63,7 @@ class PictureScores(_Drawn):
     unit_kind: ClassVar = "patch"
     parts_name: ClassVar = "patches"
     removed_unit: ClassVar = ("region", "replaced")
+    region_form: ClassVar = "(left, top, right, bottom) in pixels"
     place_columns: ClassVar = ("left", "top", "right", "bottom")
     for_drawings: ClassVar = {"preview": ""}
 
@@ -163,6 +164,7 @@ class SoundScores(_Drawn):
     parts_name: ClassVar = "moments"
     removed_unit: ClassVar = ("moment", "silenced")
     is_over_time: ClassVar = True
+    region_form: ClassVar = "(start, end) in seconds"
     place_columns: ClassVar = ("start_seconds", "end_seconds")
     for_drawings: ClassVar = {"loudness": None}
 

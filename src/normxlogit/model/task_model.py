@@ -26,6 +26,7 @@ from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, Parts, answer_of
 from ..parts.layer_to_head import bring_to_head, exit_after
+from ..parts.main_input import MainInput
 from ..parts.model_proofs import prove_alone
 from ..parts.proofs import outputs_beyond_rounding
 from ..results.storage.schema import FloatArray
@@ -278,16 +279,18 @@ class TaskModel:
     def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
         """Find the parts of the model with the first text of a batch."""
         sample, unverified = sample_of(batch, self.task), None
+        name = self.task.main_input_name
+        main_input = MainInput(name, self.filler, tuple(batch.inputs[name].shape[2:]))
         with input_errors(copy.module, batch.inputs), without_autocast(sample):
             if copy.is_adapted:
                 first_inputs = first_alone(batch)
                 caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
                 unverified = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
             try:
-                parts, copy.first_text = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
+                parts, copy.first_text = find_parts(copy.pool, sample, main_input, tuple(self.extra_inputs))
             except (TypeError, ValueError):  # it reads no words without their pictures
                 whole = dict(batch.inputs)
-                parts, copy.first_text = find_parts(copy.pool, whole, self.filler, tuple(self.extra_inputs))
+                parts, copy.first_text = find_parts(copy.pool, whole, main_input, tuple(self.extra_inputs))
         copy.parts = self.task.finalise_parts(parts, copy.pool, self)
         copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answer_form import (
+    IDS,
     AnswerForm,
-    Arguments,
     ForwardSettings,
     adapt_forward,
     answer_form,
@@ -26,8 +26,6 @@ from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks, 
 from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy
-
-PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])  # token ids that any model can read, to see what it returns
 
 
 def read_model(
@@ -77,16 +75,14 @@ def _adapt_copy(
     """
     name, module = type(unwrapped_model).__name__, copy.module
     is_plain = not isinstance(module, PreTrainedModel)
-    if not is_plain:
-        copy.is_adapted |= task.adapt(module)
+    copy.is_adapted |= task.adapt(module)
     other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
     classifies = task.models.plain and not task.outputs.vocabulary
     of_owner = classifies and not type(unwrapped_model).__module__.startswith(("transformers.", "normxlogit."))
     if not (is_plain or other_task or of_owner or settings.describes_forward or settings.extra_inputs):
         return task
-    arguments = arguments_of(module, settings)
     try:
-        form, logits = _form_of_answer(private_clone(module), task, arguments, settings)
+        form, logits = _form_of_answer(private_clone(module), task, settings)
     except NormXLogitError:
         if is_plain or settings.describes_forward:
             raise
@@ -94,7 +90,7 @@ def _adapt_copy(
     adds_logits = form.normaliser is not None or form.keys not in (("logits",), ("start_logits", "end_logits"))
     if is_plain or settings.describes_forward or settings.extra_inputs or adds_logits:
         for model in {id(model): model for model in (module, copy.unmodified, unwrapped(copy.wrapped))}.values():
-            adapt_forward(model, form, arguments)
+            adapt_forward(model, form, arguments_of(model, settings, task.main_input_name))
     copy.form, copy.notes = form, form.note
     if is_plain:
         copy.outputs = logits.shape[-1]
@@ -104,16 +100,14 @@ def _adapt_copy(
     return task
 
 
-def _form_of_answer(
-    module: nn.Module, task: Task, arguments: Arguments, settings: ForwardSettings
-) -> tuple[AnswerForm, Tensor]:
+def _form_of_answer(module: nn.Module, task: Task, settings: ForwardSettings) -> tuple[AnswerForm, Tensor]:
     """Return what a module returns for a few short inputs, and the logits for the first."""
     name, device = type(module).__name__, next((parameter.device for parameter in module.parameters()), None)
+    described = "token ids" if task.main_input_name == IDS else task.main_input_name
+    probes, arguments = task.probes(module), arguments_of(module, settings, task.main_input_name)
 
     def run_probe(number: int) -> Any:
-        ids = torch.tensor([PROBES[number]], device=device)  # (1, 3)
-        extra_inputs = {name: value.to(ids.device) for name, value in settings.extra_inputs.items()}
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **extra_inputs}
+        inputs = {name: value.to(device) for name, value in {**probes[number], **settings.extra_inputs}.items()}
         try:
             with torch.inference_mode():
                 return module(**arguments(inputs))
@@ -121,8 +115,9 @@ def _form_of_answer(
             raise
         except Exception as error:
             reraise_out_of_memory(error)
+            shape = tuple(inputs[task.main_input_name].shape)
             raise UnsupportedModelError(
-                f"{name} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: {reason_of(error)}"
+                f"{name} cannot read {described} of shape {shape}: {type(error).__name__}: {reason_of(error)}"
             ) from error
 
     def fits(answer: Tensor) -> bool:
@@ -133,6 +128,6 @@ def _form_of_answer(
         return True
 
     keys = answer_keys(run_probe(0), settings.output_field, name, extractive=task.position.at == "span", fits=fits)
-    form = answer_form(run_probe, keys, settings.outputs, len(PROBES))
+    form = answer_form(run_probe, keys, settings.outputs, len(probes))
     _, logits = form.call(lambda: run_probe(0))
     return form, logits

@@ -17,6 +17,7 @@ from .find_head import ProvedHead, find_head
 from .headpiece import Headpiece, Parts
 from .layer_outputs import LayerOutput, chained_outputs, embedding_output, layer_outputs
 from .layer_to_head import chained_layers, find_early_exit, find_tail, first_layer_input
+from .main_input import MainInput
 from .model_proofs import FirstText, Traced, on_every_path, same_ids, trace_beside_another
 from .trunk_candidates import is_time_first, plain_trunk_candidates, trunk_candidates
 
@@ -29,13 +30,15 @@ class _ShownStates(NamedTuple):
     lack_embeddings: bool = False  # whether the states that the model returned begin with the first layer's output
 
 
-def find_parts(pool: ModelPool, text: Inputs, filler: int, further: tuple[str, ...] = ()) -> tuple[Parts, FirstText]:
+def find_parts(
+    pool: ModelPool, text: Inputs, main_input: MainInput, further: tuple[str, ...] = ()
+) -> tuple[Parts, FirstText]:
     """Record a copy's pass over a text beside another, and find and prove the parts of the model.
 
     Args:
         pool: Copies of the model.
         text: The inputs of a text, (1, T).
-        filler: A token id that is neither padding nor absent from the vocabulary.
+        main_input: The input that holds what is explained.
         further: The names of inputs beside the text, which the head may read, too.
 
     Returns:
@@ -46,7 +49,7 @@ def find_parts(pool: ModelPool, text: Inputs, filler: int, further: tuple[str, .
         HeadMismatchError: If it returns no logits.
     """
     model = pool.model
-    traced, unverified = trace_beside_another(model, text, filler)
+    traced, unverified = trace_beside_another(model, text, main_input)
     calls, ids = traced.calls, traced.inputs["input_ids"]
     if not is_finite(traced.logits):
         raise non_finite_error(model, traced.inputs, calls)
@@ -57,7 +60,7 @@ def find_parts(pool: ModelPool, text: Inputs, filler: int, further: tuple[str, .
     pads_inside = _model_pads_inside(calls, ids)
     parts = Parts(states_lack_embeddings=shown.lack_embeddings)
     skipped = {call.path: Form.of(call.returned) for call in layers}
-    piece = Headpiece("", Form(None), filler, skipped=skipped, further=further)
+    piece = Headpiece("", Form(None), main_input, skipped=skipped, further=further)
     # The head and what depends on it. Without a head, the parts before it are still found.
     try:
         proved = find_head(pool, _trunk_candidates(model, traced, layers, shown), traced, piece)
@@ -68,7 +71,7 @@ def find_parts(pool: ModelPool, text: Inputs, filler: int, further: tuple[str, .
             shown = _ShownStates()  # latents, which belong to no token
     else:
         parts = _with_head(parts, pool, proved, traced, shown)
-    outputs, embedding = _layer_outputs(pool, parts, layers, shown, traced, filler)
+    outputs, embedding = _layer_outputs(pool, parts, layers, shown, traced, main_input)
     if outputs and parts.layers not in (None, len(outputs)):
         outputs = None  # they are of all layers that are read, or none
     site, axes = _embedding_site(model, calls, shown.embedded, ids)
@@ -106,7 +109,7 @@ def _trunk_candidates(model: Any, traced: Traced, layers: list[Call], shown: _Sh
 
 
 def _layer_outputs(
-    pool: ModelPool, parts: Parts, layers: list[Call], shown: _ShownStates, traced: Traced, filler: int
+    pool: ModelPool, parts: Parts, layers: list[Call], shown: _ShownStates, traced: Traced, main_input: MainInput
 ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
     """Return where the outputs of the layers are returned, None if not all are, and that of the embedding layer."""
     states, embedded, _ = shown
@@ -115,7 +118,7 @@ def _layer_outputs(
     if is_squeezed:
         embedded = None
     if not isinstance(pool.model, PreTrainedModel) and states is None:
-        return _outputs_by_structure(pool, layers, embedded, traced, filler)
+        return _outputs_by_structure(pool, layers, embedded, traced, main_input)
     outputs = None
     if states and len(states) > 1 and not is_squeezed:
         outputs = layer_outputs(traced.calls, parts.trunk, states)
@@ -123,7 +126,7 @@ def _layer_outputs(
 
 
 def _outputs_by_structure(
-    pool: ModelPool, layers: list[Call], embedded: Tensor | None, traced: Traced, filler: int
+    pool: ModelPool, layers: list[Call], embedded: Tensor | None, traced: Traced, main_input: MainInput
 ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
     """Return the outputs of a plain module's layers, None if they are not proved, and of its embeddings.
 
@@ -132,13 +135,13 @@ def _outputs_by_structure(
         layers: The calls of its layers, see `chained_layers`; such a module returns no states.
         embedded: What the first of them reads.
         traced: A pass over a text.
-        filler: A token of which another text can consist.
+        main_input: The input of which another text has another one.
     """
     embedding = embedding_output(traced.calls, embedded)
     outputs = chained_outputs(layers, traced.inputs["input_ids"].shape)
-    if not outputs or not on_every_path(pool, outputs, traced, filler):
+    if not outputs or not on_every_path(pool, outputs, traced, main_input):
         return None, embedding
-    bypassed = embedding is None or not on_every_path(pool, [embedding], traced, filler)
+    bypassed = embedding is None or not on_every_path(pool, [embedding], traced, main_input)
     return outputs, None if bypassed else embedding
 
 

@@ -18,6 +18,7 @@ from ..copies.trace import Axes, path_of
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .layer_outputs import LayerOutput
 from .layer_to_head import Tail
+from .main_input import MainInput
 
 TOKENS_AT_ONCE = 256
 """Tokens whose logits of the whole vocabulary are in memory at once."""
@@ -40,9 +41,7 @@ class Headpiece:
 
     trunk: str  # path of the trunk, whose output the head reads
     form: Form  # how the trunk returns it
-    # A token id that is neither padding nor absent from the vocabulary: heads that look for the last real token or the
-    # end-of-sequence token find it in every one-token sequence
-    filler: int
+    main_input: MainInput
     time_first: bool = False  # whether the trunk gives (T, B, H)
     skipped: Mapping[str, Form] = field(default_factory=dict)  # layers outside the trunk, with how they return a state
     output_embedding: str | None = None  # where chosen rows alone can be computed; None if they cannot
@@ -110,7 +109,9 @@ class Head:
         further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
         mask = hidden.new_ones((count, 1), dtype=torch.long)
-        main_input = {"input_ids": mask * piece.filler} if piece.takes_ids else {"inputs_embeds": sequences}
+        main_input = {piece.main_input.name: piece.main_input.of_tokens(hidden)}
+        if not piece.takes_ids:
+            main_input = {"inputs_embeds": sequences}
         logits = self._call(sequences, main_input | {"attention_mask": mask, **further_inputs}, instead or {})
         return logits.reshape(count, -1)  # (N, C)
 

@@ -14,7 +14,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.answer_form import fields_of
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Form, Inputs, Instead, ModelPool, Site, States, hidden_of, main_input, run, tensor_of
+from ..copies.run import Form, Inputs, Instead, ModelPool, Replace, Site, States, hidden_of, main_input, run, tensor_of
 from ..copies.trace import Axes, Call, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import beyond_rounding, proof, tolerance_for
@@ -29,21 +29,29 @@ class Tail:
     axes: Axes  # how the layers hold what `hidden_states` shows as (B, T, H)
 
 
-def run_trunk(pool: ModelPool, trunk: str, instead: Mapping[str, Instead], inputs: Inputs) -> Tensor:
-    """Run a model up to the end of its trunk, (B, T, H), with other functions called instead of its layers.
+def run_trunk(
+    pool: ModelPool,
+    trunk: str,
+    inputs: Inputs,
+    *,
+    instead: Mapping[str, Instead] | None = None,
+    replace: Mapping[Site, Replace] | None = None,
+) -> Tensor:
+    """Run a model up to the end of its trunk, (B, T, H), with its layers or what they return replaced.
 
     Args:
         pool: Copies of the model.
         trunk: The path of the trunk.
-        instead: Functions that are called instead of a layer, by its path.
         inputs: The inputs of the pass, (B, T).
+        instead: Functions that are called instead of a layer, by its path.
+        replace: Functions that change what a layer returns; the last layer may be the trunk itself.
 
     Raises:
         LookupError: If the trunk returns no hidden states.
     """
     stop = Site(trunk)
     with pool.lease() as copy:
-        hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).recorded.get(stop))
+        hidden = hidden_of(run(copy, inputs, instead=instead, replace=replace, stop=stop).recorded.get(stop))
     if hidden is None:
         raise LookupError(f"{trunk} returned no hidden states")
     return hidden
@@ -63,7 +71,8 @@ def bring_to_head(pool: ModelPool, trunk: str, tail: Tail, state: Tensor, inputs
         LookupError: If the trunk returns no hidden states.
     """
     layer_output = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
-    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output)), inputs)
+    returned = dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output))
+    return run_trunk(pool, trunk, inputs, instead=returned)
 
 
 @proof(
@@ -168,13 +177,12 @@ def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Input
     """
     calls_made = 0
 
-    def run_or_skip(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+    def skip(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # it ran: caches must be there
         nonlocal calls_made
-        output = layer_forward(*args, **kwargs)  # also when it is skipped: caches and recurrent states must be there
         calls_made += 1
         return output if calls_made <= layer else _with_inputs_as_states(output, args, kwargs)
 
-    return run_trunk(pool, trunk, dict.fromkeys(layers, run_or_skip), inputs)
+    return run_trunk(pool, trunk, inputs, replace={Site(path, call=0): skip for path in layers})
 
 
 @proof(
@@ -215,6 +223,8 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inp
 def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit:
     """Return the layers whose output the head's input depends on."""
     layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
+    if any(call.family == trunk.family for call in layer_calls):
+        layer_calls = chained_layers([call for call in calls if call.end <= trunk.end])  # it is the last layer
     last_calls = {call.family: call for call in layer_calls}.values()
     families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
     paths = [call.path for call in layer_calls if call.family in families_reaching_head]
@@ -241,14 +251,13 @@ def _is_read_by_another(output: Tensor | None, layer: Call, calls: list[Call]) -
 def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> bool:
     """Return whether changing a layer's output changes the head's input; that of some layers only affects a choice."""
 
-    def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
-        output = layer_forward(*args, **kwargs)
+    def perturb(output: Any, _: Any, __: Any) -> Any:
         state = tensor_of(output)
         if state is not None:
             state.add_(state.roll(1, -1), alpha=1e-3)
         return output
 
-    changed = run_trunk(pool, trunk.path, {layer.path: perturbed}, inputs)
+    changed = run_trunk(pool, trunk.path, inputs, replace={Site(layer.path, call=0): perturb})
     return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
 
 

@@ -20,6 +20,7 @@ from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
 from .layer_outputs import LayerOutput
+from .main_input import MainInput
 from .proofs import (
     SUM_ERROR,
     batch_tolerance,
@@ -83,17 +84,17 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     why="scores that are read at a layer are of all that the text says if no path to the answer leads around it",
     when="first call of modules whose layers were found by structure; a pass for each layer and one more",
 )
-def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Traced", filler: int) -> bool:
+def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Traced", main_input: MainInput) -> bool:
     """Return whether the answer depends on a text by the output of each of some modules alone.
 
     Args:
         pool: Copies of the model.
         outputs: The module calls that return the outputs.
         traced: A pass over the text.
-        filler: The token of which the other text consists.
+        main_input: The input that the other text has instead of this one's.
     """
     states = {Site(call.path, call=call.number): tensor_of(call.returned) for call in traced.calls}
-    another = {**traced.inputs, "input_ids": torch.full_like(traced.inputs["input_ids"], filler)}
+    another = {**traced.inputs, main_input.name: main_input.another(traced.inputs[main_input.name])}
 
     def answer_with(replaced: Mapping[Site, Replace]) -> Tensor | None:
         with pool.lease() as copy, torch.inference_mode():
@@ -130,18 +131,18 @@ class Traced:
     draws: bool  # whether random numbers were drawn
 
 
-def trace_beside_another(model: PreTrainedModel, text: Inputs, filler: int) -> tuple[Traced, str | None]:
+def trace_beside_another(model: PreTrainedModel, text: Inputs, main_input: MainInput) -> tuple[Traced, str | None]:
     """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why.
 
     Args:
         model: A copy of the model, which is run once or twice.
         text: The inputs of a text, (1, T).
-        filler: A token of which another text can consist.
+        main_input: The input of which another text has another one.
 
     Raises:
         HeadMismatchError: If the model returns no logits.
     """
-    beside, note = _beside_another(text, filler), "the model was not tried on a second text: "
+    beside, note = _beside_another(text, main_input), "the model was not tried on a second text: "
     if beside is None:
         note += "none of its inputs is known"
     else:
@@ -166,15 +167,15 @@ def _traced(model: PreTrainedModel, inputs: dict[str, Any]) -> Traced:
     return Traced(inputs, calls, output, logits, _random_states() != random_states)
 
 
-def _beside_another(text: Inputs, filler: int) -> dict[str, Any] | None:
+def _beside_another(text: Inputs, main_input: MainInput) -> dict[str, Any] | None:
     """Return the inputs of a text and others, as many texts as there are not tokens; None if no input is known."""
-    names = ("input_ids", "pixel_values", "input_features", "input_values")
+    names = (main_input.name, "pixel_values", "input_features", "input_values")
     main_name = next((name for name in names if name in text), None)
     if main_name is None:
         return None
-    another = text[main_name].roll(1, -1)
-    if main_name == "input_ids" and torch.equal(another, text[main_name]):  # one token, again and again
-        another = torch.full_like(another, filler)
+    another = text[main_name].roll(1, 1 if main_name == main_input.name else -1)
+    if main_name == main_input.name and torch.equal(another, text[main_name]):  # one token, again and again
+        another = main_input.another(another)
     count = 2 if text[main_name].shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
     return {
         name: torch.cat((value, *[another if name == main_name else value] * count))

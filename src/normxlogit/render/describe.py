@@ -1,6 +1,6 @@
 """Descriptions of a result as text: the prediction, the target, the method, and the answers without units."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 WITHOUT = "without it"
 """The heading of the answers without a word."""
 
-LARGER = ("sentence", "paragraph", "message", "part", "region", "moment")
-"""Units that may hold several words."""
+SINGLE = ("word", "token", "source")
+"""Units whose removals are said beside their bars; others may hold several words, or are parts of media."""
 
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
@@ -132,15 +132,20 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     """Return the answer without the word of some tokens; empty if it was not measured."""
     if a.verified is None or not tokens or (removal := a.verified.without(tokens[0])) is None:
         return ""
-    of_more = a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)
+    of_more = a.verified.unit not in SINGLE and not set(removal.tokens) <= set(tokens)
     return "" if of_more else answer_text(removal, a.verified)
 
 
-def removals_table(verified: Verification | None, units: Collection[str] = ()) -> list[Table]:
-    """Return a table of the answers without each unit; none without a verification, or if it is of other `units`."""
-    if verified is None or (units and verified.unit not in units):
+def removals_table(verified: Verification | None, *, has_bars: bool = False) -> list[Table]:
+    """Return a table of the answers without each unit; none without a verification.
+
+    Args:
+        verified: The verification.
+        has_bars: Whether single units have bars, beside which the answers without them are said.
+    """
+    if verified is None or (has_bars and verified.unit in SINGLE):
         return []
-    if units and all(len(removal.tokens) == 1 for removal in verified.single):  # which are said beside their bars
+    if has_bars and all(len(removal.tokens) == 1 for removal in verified.single):
         return []
     rows = [[cell(names_of(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]

@@ -11,7 +11,7 @@ from ..results.verification import likelihood_text, verdict
 from .blocks import Block, Cell, Column, Fold, Header, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .cutting import answer_pieces, cut
-from .describe import LARGER, method_of, model_text, removals_table
+from .describe import method_of, model_text, removals_table
 from .reasoning import ways_of
 from .source_links import links_of
 
@@ -38,7 +38,7 @@ def source_blocks(s: Attribution) -> list[Block]:
         as_sentences(answer_pieces(s)),
         links,
         *ways_of(s, links.data["shares"]),
-        *removals_table(s.verified, LARGER),
+        *removals_table(s.verified, has_bars=True),
         _strongest_sources(s),
         Legend(SHARE.format("a")),
         prompt_fold(s),

@@ -11,7 +11,7 @@ from ..results.collection import Attributions
 from ..results.verification import NAMED, verdict
 from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
-from .describe import LARGER, WITHOUT, distinct_methods, header, meanings, removals_table
+from .describe import WITHOUT, distinct_methods, header, meanings, removals_table
 from .layout import READ_AS, READ_HERE, Layout, layout
 
 STRONGEST, LARGEST = 8, 8_000
@@ -40,7 +40,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
         return [*blocks, laid_out.legend(a), _every_row(a, laid_out.grid)]
     blocks += _strongest(laid_out)
     blocks.append(laid_out.legend(a))
-    blocks += removals_table(a.verified, LARGER)
+    blocks += removals_table(a.verified, has_bars=True)
     if laid_out.grid.columns:
         blocks.append(_all_scores(laid_out))
     return blocks

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from .storage.schema import Index, Number, require
+from ..extending import registered
+from .storage.schema import Index, Number, abbreviated, require
 from .targets import Prediction, prediction_text
 from .units.characters import shortened, visible
 
@@ -13,10 +14,17 @@ Quantity = Literal["probability", "value", "cosine", "log-probability", "differe
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, nats, or the difference
 of one of these between two models."""
 
-RemovedUnit = Literal["word", "token", "sentence", "paragraph", "message", "source", "region", "moment", "part"]
-"""The kind of part that is removed; "part" if there are several, or a caller named spans."""
+RemovedUnit = str
+"""What a removed part is called: one of `REMOVED_UNITS`, or what the class of a medium calls its own."""
 
-RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
+RemovedBy = str
+"""How a part is removed: one of `REMOVED_BY`, or as the class of a medium says."""
+
+REMOVED_UNITS = frozenset(("word", "token", "sentence", "paragraph", "message", "source", "part"))
+"""The removed parts of texts; "part" if there are several kinds, or a caller named spans."""
+
+REMOVED_BY = frozenset(("deleted", "masked", "removed"))
+"""How parts of texts are removed; "removed" where parts of several kinds are, each in its way."""
 
 LEAST_LOSS, MOST_TIMES = 1.0, 1e6
 """A sentence of an answer uses a source if it loses so many nats without it; larger factors say no more."""
@@ -108,10 +116,19 @@ class Verification:
 
     def validate(self, tokens: int) -> None:
         """Raise ValueError if a removal does not fit an input of some tokens."""
+        known = self.unit in REMOVED_UNITS | parts_of_media().keys()
+        require(known, f"verified, unit: {abbreviated(self.unit)} is of no extension that is installed")
+        known = self.removed_by in REMOVED_BY | set(parts_of_media().values())
+        require(known, f"verified, removed_by: {abbreviated(self.removed_by)} is of no extension that is installed")
         optional = [removal for removal in (self.smallest, self.control) if removal is not None]
         for removal in (self.original, *self.single, self.together, *optional):
             require(all(token < tokens for token in removal.tokens), "verified: a token that is not there")
             require(bool(removal.units) == bool(removal.tokens), "verified: units without tokens")
+
+
+def parts_of_media() -> dict[RemovedUnit, RemovedBy]:
+    """Return what removable parts of media are called, each with how they are removed."""
+    return dict(medium.removed_unit for medium in registered("media").values())
 
 
 def likelihood_text(nats: float) -> str:
@@ -181,6 +198,6 @@ def _listed(units: Sequence[str], unit: str) -> str:
     """Return units, each a word, region or other `unit`, as a list in a sentence."""
     if len(units) > NAMED:
         return f"{len(units)} {unit}s"
-    unquoted = unit in ("region", "moment")
-    marked = [f"{unit} {t}" if unquoted else f'"{shortened(visible(t), LONGEST)}"' for t in units]
+    are_places = unit in parts_of_media()
+    marked = [f"{unit} {t}" if are_places else f'"{shortened(visible(t), LONGEST)}"' for t in units]
     return " and ".join(filter(None, [", ".join(marked[:-1]), *marked[-1:]])) or "nothing"

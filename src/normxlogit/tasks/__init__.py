@@ -11,11 +11,12 @@ from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
 from ..extending import AddedTask, extensions, import_reference
 from .base import Task, TaskName
-from .classification import Classification, Labels, Problem
+from .classification import Classification
 from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
 from .seq2seq import Seq2Seq
-from .tagging import AtTaggedToken, TokenClassification
+from .tagging import TokenClassification
+from .task_outputs import Problem
 
 __all__ = [
     "all_tasks",
@@ -85,10 +86,10 @@ def task_of(
 ) -> Task:
     """Return the task of a model with the names of its outputs; see `PipelineSettings`."""
     chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
-    if problem is not None and isinstance(chosen, Classification):
-        chosen.outputs = Labels(chosen.outputs.labels, problem)
-    if ignored_labels is not None and isinstance(chosen, TokenClassification):
-        chosen.position = AtTaggedToken(lambda: ignored_labels)
+    if problem is not None:
+        chosen.outputs = chosen.outputs.of_problem(problem)
+    if ignored_labels is not None:
+        chosen.position = chosen.position.ignoring(ignored_labels)
     return chosen if question is None else question(chosen)
 
 

@@ -38,6 +38,9 @@ Region = tuple[float, ...]
 Pooling = Literal["mean", "first", "last"]
 """How the states of a text's tokens become one vector: their mean, or the first or last token's."""
 
+PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
+"""Token ids of short texts that any model can read."""
+
 NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
 
@@ -54,17 +57,17 @@ class Task:
         labels: Names of the outputs instead of those in the model's configuration.
 
     Raises:
-        InputError: If the tokenizer does not read what the model does, or the outputs have no names to change.
+        InputError: If `check_reader` or `outputs_of` refuses them.
 
     Attributes:
         name: Its name in transformers' terms.
         models: Its classes of models.
         reads: Whether an input is one text (or a pair), several texts whose answers are compared, or a signal: patches
             or frames, and not tokens of a vocabulary.
-        media: Kinds of media that an input, or a message of a prompt, can hold.
         result_kind: The kind of rows that results are in a corpus: "text", or the kind of a medium of an extension.
-        outputs: What the model answers with.
-        position: Where the answer is read.
+        main_input_name: The input that holds what is explained, which the first free argument of a plain module takes.
+        outputs: What the model answers with: as a class declares it, otherwise what `outputs_of` returns.
+        position: Where the answer is read: as a class declares it, otherwise what `position_of` returns.
         processor: What reads the inputs, as it was given.
         tokenizer: The tokenizer in it.
     """
@@ -72,43 +75,99 @@ class Task:
     name: ClassVar[TaskName]
     models: ClassVar[ModelClasses] = ModelClasses()
     reads: ClassVar[Literal["text", "texts", "signal"]] = "text"
-    media: ClassVar[tuple[str, ...]] = ()
     result_kind: ClassVar[str] = "text"
+    main_input_name: ClassVar[str] = "input_ids"
 
-    outputs: Outputs = Outputs()
-    position: AnswerPosition = AnswerPosition()
+    outputs: Outputs
+    position: AnswerPosition
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         self.processor = tokenizer
         self.tokenizer = self.tokenizer_of(tokenizer)
-        if self.reads != "signal" and not hasattr(self.tokenizer, "pad_token_id"):
-            raise InputError(
-                f"{type(model).__name__} reads texts, and was given a {type(tokenizer).__name__}; pass its tokenizer"
-            )
+        self.check_reader(model)
+        if not hasattr(type(self), "outputs"):
+            self.outputs = self.outputs_of(model, labels)
+        else:
+            self.refuse_labels(model, labels)
+        if not hasattr(type(self), "position"):
+            self.position = self.position_of()
+
+    def __repr__(self) -> str:
+        return summary(self.name, self.outputs.labels)
+
+    def check_reader(self, model: Any) -> None:
+        """Refuse to go without a tokenizer; a task whose inputs need no reader overrides it.
+
+        Args:
+            model: The caller's model.
+
+        Raises:
+            InputError: If the caller gave no tokenizer, or something else.
+        """
+        check_loaded(self.processor)
+        if not hasattr(self.tokenizer, "pad_token_id"):
+            given = type(self.processor).__name__
+            raise InputError(f"{type(model).__name__} reads texts, and was given a {given}; pass its tokenizer")
+
+    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
+        """Return what a model answers with, where the class of the task does not declare it.
+
+        Args:
+            model: The caller's model.
+            labels: Names of the outputs that the caller gave; None for none.
+
+        Raises:
+            InputError: If there are labels, and outputs without names that could be changed.
+        """
+        self.refuse_labels(model, labels)
+        return Outputs()
+
+    def refuse_labels(self, model: Any, labels: Sequence[str] | None) -> None:
+        """Refuse labels that a caller gave for outputs that they do not name."""
         if labels is not None:
             raise InputError(
                 f"labels= names the outputs of a classifier, and {type(model).__name__} is a model for {self.name}: "
                 "leave out labels="
             )
 
-    def __repr__(self) -> str:
-        return summary(self.name, self.outputs.labels)
+    def position_of(self) -> AnswerPosition:
+        """Return where the answer is read, where the class of the task does not declare it."""
+        return AnswerPosition()
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
         """Return the tokenizer: that of a processor, or the reader itself."""
-        holds_tokenizer = cls.reads != "signal" or cls.models.processor_class == "AutoProcessor"
-        return getattr(reader, "tokenizer", reader) if holds_tokenizer else reader
+        return getattr(reader, "tokenizer", reader)
 
     # How the model is called
 
-    def adapt(self, module: PreTrainedModel) -> bool:
-        """Make a copy callable with token ids, (B, T); return whether that could change its answer: it is checked."""
+    def adapt(self, module: nn.Module) -> bool:
+        """Make a copy callable with the inputs of a batch; return whether that could change its answer.
+
+        It is asked for every module; where its answer could be another, the copy is compared with the caller's model.
+
+        Args:
+            module: A copy of the caller's model, which may be changed.
+        """
+        if not isinstance(module, PreTrainedModel) or self.position.at != "text":
+            return False
         config = module.config.get_text_config()
-        if self.position.at != "text" or getattr(config, "pad_token_id", None) is not None:
+        if getattr(config, "pad_token_id", None) is not None:
             return False
         config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
         return True
+
+    def probes(self, module: nn.Module) -> Sequence[Mapping[str, Tensor]]:
+        """Return inputs of a few short texts, which show what a module that is not of transformers returns.
+
+        Args:
+            module: The module that reads them.
+
+        Returns:
+            The inputs of each by their names, (1, T).
+        """
+        texts = [torch.tensor([ids]) for ids in PROBES]  # (1, 3) each
+        return [{"input_ids": ids, "attention_mask": torch.ones_like(ids)} for ids in texts]
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of one text as the caller's model takes them."""
@@ -175,6 +234,16 @@ class Task:
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the units of an encoding, and its pictures and sounds."""
         return units_of_tokens(encoding), ()
+
+
+def check_loaded(reader: Any) -> None:
+    """Refuse to go without a tokenizer or processor, or with a name or a class in its place."""
+    if reader is None:
+        raise InputError("the model needs its tokenizer (processor, feature extractor): Explainer(model, tokenizer)")
+    if isinstance(reader, type) or not callable(reader):
+        raise InputError(
+            "the tokenizer must be one that was loaded; Explainer.from_pretrained loads both by a name or folder"
+        )
 
 
 def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None = None) -> None:

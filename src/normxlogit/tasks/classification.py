@@ -1,7 +1,8 @@
 """Classification of texts and of pairs of texts: one label of several, several labels at once, or a value."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from copy import copy
+from typing import Any, ClassVar
 
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
@@ -11,9 +12,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
 from ..inputs.label_names import label_names
 from .base import Task, TaskName
-from .task_outputs import Outputs
-
-Problem = Literal["single-label", "multi-label", "regression"]
+from .task_outputs import Outputs, Problem
 
 MAX_SHOWN_CHARACTERS = 100
 """Characters of a wrong setting that an error shows."""
@@ -38,6 +37,16 @@ class Labels(Outputs):
         names = _checked_label_names(labels, len(defaults), type(model).__name__) or defaults
         return cls(names, problem or _configured_problem(model.config, len(defaults)))
 
+    def of_problem(self, problem: Problem) -> "Labels":
+        """Return the labels of a pipeline that says which problem its model solves."""
+        return self._with(self.labels, problem)
+
+    def _with(self, labels: tuple[str, ...], problem: Problem) -> "Labels":
+        """Return the same outputs, of a class that extends this one too, with other labels or another problem."""
+        renewed = copy(self)
+        Labels.__init__(renewed, labels, problem)
+        return renewed
+
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Labels":
         """Return the outputs of a model that returns values, or probabilities of labels that exclude each other or not.
 
@@ -52,7 +61,7 @@ class Labels(Outputs):
             problem = "regression"
         if count is not None:
             labels = _checked_label_names(labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
-        return type(self)(labels, problem)
+        return self._with(labels, problem)
 
 
 class Classification(Task):
@@ -66,9 +75,9 @@ class Classification(Task):
         plain=True,
     )
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer)
-        self.outputs: Outputs = Labels.of(model, labels)
+    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
+        """Return the labels of a model, by the names that the caller gave or its configuration."""
+        return Labels.of(model, labels)
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

@@ -89,9 +89,10 @@ class AtLastToken(AnswerPosition):
 class OverVocabulary(Task):
     """Tasks whose outputs are the tokens of a vocabulary."""
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer)
+    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
+        """Return the vocabulary of the tokenizer."""
+        self.refuse_labels(model, labels)
+        return Vocabulary(self.tokenizer)
 
 
 class CausalLM(Generates, OverVocabulary):
@@ -146,9 +147,9 @@ class MaskedLM(OverVocabulary):
     name = "masked-lm"
     models = ModelClasses(mapping="MODEL_FOR_MASKED_LM_MAPPING_NAMES", auto_class="AutoModelForMaskedLM", plain=True)
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.position = AtMask(self.tokenizer)
+    def position_of(self) -> AnswerPosition:
+        """Return the mask."""
+        return AtMask(self.tokenizer)
 
     def example_input(self, model: "TaskModel") -> Any:
         """Return a text with a mask."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..compat import decoder_of, encoder_of
@@ -61,7 +60,7 @@ class Seq2Seq(Generates, OverVocabulary):
         """Return the limits of the encoder and of the decoder, each of which has position embeddings of its own."""
         return positions(encoder_of(model)), positions(decoder_of(model)) or math.inf
 
-    def adapt(self, module: PreTrainedModel) -> bool:
+    def adapt(self, module: nn.Module) -> bool:
         """Make a copy callable as its decoder alone."""
         override_forward(module, _call_as_decoder)
         return True

@@ -11,9 +11,8 @@ from ..extending import ModelClasses
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.units import word_groups
 from ..text.same import same_text
-from .base import Task
 from .classification import Classification, Labels
-from .task_outputs import AnswerPosition, with_chosen_positions
+from .task_outputs import AnswerPosition, Outputs, with_chosen_positions
 
 if TYPE_CHECKING:
     from ..model.task_model import ForwardPass
@@ -36,10 +35,13 @@ class TokenClassification(Classification):
         plain=True,
     )
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        Task.__init__(self, model, tokenizer)
-        self.outputs = Labels.of(model, labels, problem="single-label")  # each token has one of several labels
-        self.position = AtTaggedToken(lambda: outside_labels(self.outputs.labels))
+    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
+        """Return the labels, of which each token has one."""
+        return Labels.of(model, labels, problem="single-label")
+
+    def position_of(self) -> AnswerPosition:
+        """Return the token that is explained, by the labels as they are when a text is read."""
+        return AtTaggedToken(lambda: outside_labels(self.outputs.labels))
 
 
 def outside_labels(labels: Sequence[str]) -> list[int]:
@@ -61,6 +63,10 @@ class AtTaggedToken(AnswerPosition):
 
     def __init__(self, outside: Callable[[], Collection[int]]) -> None:
         self._outside = outside  # returns the indices of labels outside every entity
+
+    def ignoring(self, labels: Collection[int]) -> "AtTaggedToken":
+        """Return the position for a pipeline that leaves out tokens of some labels, given by their indices."""
+        return AtTaggedToken(lambda: labels)
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the first token of every word, which carries its label by the convention of data sets for tagging."""

@@ -1,7 +1,7 @@
 """What a model answers with, and where in its input the answer is read."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +28,10 @@ OutputType = Literal["label", "token", "value"]
 
 Exclusivity = Literal["exclusive", "independent"] | None
 """Whether one of the outputs is true or each by itself; None if they have no probabilities."""
+
+
+Problem = Literal["single-label", "multi-label", "regression"]
+"""What a classifier answers: one of several labels, several at once, or values."""
 
 
 class Outputs:
@@ -58,8 +62,28 @@ class Outputs:
                 f"labels ({self._listed()}); of a classifier, set config.id2label to the names of all of them"
             )
 
+    def of_problem(self, problem: Problem) -> "Outputs":
+        """Return the outputs for a pipeline that says which problem its model solves: these, if no labels change."""
+        return self
+
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Outputs":
-        """Return the outputs of a model that answers in a form, by the logits, (B, C) or (B, T, C), of a plain one."""
+        """Return the outputs of a model that answers in a form.
+
+        Args:
+            form: Where the answer is in what the model returns, and what makes it of logits.
+            logits: What a plain module answered, (B, C) or (B, T, C); None of a model of transformers.
+            name: The model's, for errors.
+
+        Raises:
+            UnsupportedModelError: If the model's probabilities exclude each other and these outputs do not, or the
+                other way round.
+        """
+        normaliser = form.normaliser
+        if normaliser is not None and self.outcomes not in (None, normaliser.outcomes):
+            raise UnsupportedModelError(
+                f"{name} returns {normaliser.outputs} of {normaliser.outcomes} outcomes, and the outputs of its task "
+                f"are {self.outcomes}: the probabilities would be others"
+            )
         return self
 
     def check_contrast(self, contrast: Any) -> None:
@@ -136,6 +160,10 @@ class AnswerPosition:
     can_choose: bool = False
     is_mask: bool = False
     left_to_right: bool = False
+
+    def ignoring(self, labels: Collection[int]) -> "AnswerPosition":
+        """Return where a pipeline that leaves out some labels of tokens, given by their indices, reads the answer."""
+        return self
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the token whose prediction is to be explained; see `targets.Position`."""

@@ -36,8 +36,7 @@ class ImageClassification(SignalTask):
     name = IMAGE_CLASSIFICATION.name
     models = IMAGE_CLASSIFICATION.models
     result_kind = "picture"
-    media = ("picture",)
-    medium = "picture"
+    reader_name = "image processor"
     is_item = staticmethod(is_picture)
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
@@ -96,9 +95,8 @@ class AudioClassification(SignalTask):
 
     name: ClassVar[TaskName] = AUDIO_CLASSIFICATION.name
     models = AUDIO_CLASSIFICATION.models
-    media = ("sound",)
     result_kind = "sound"
-    medium = "sound"
+    reader_name = "feature extractor"
     is_item = staticmethod(is_sound)
 
     @property

@@ -43,8 +43,6 @@ class MultimodalLM(CausalLM):
     their own: a result has the scores of its patches or moments.
     """
 
-    media: ClassVar[tuple[str, ...]] = ("picture", "sound")
-
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}

@@ -16,16 +16,17 @@ from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Pool, Site, private_clone, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Batch, EncodedMedium, EncodedSignal, Encoding
+from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
 from ...inputs.texts import collected, is_table, named_columns
 from ...model.task_model import TaskModel
 from ...parts.headpiece import Head, Parts, answer_of
 from ...parts.layer_outputs import LayerOutput
 from ...parts.proofs import proof
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...results.units.media import Medium, medium_class
-from ...results.units.units import UnitKind, Units
+from ...results.units.media import Medium
+from ...tasks.base import check_loaded
 from ...tasks.classification import Classification
+from ...tasks.signals import ReadsSignals
 from ..inputs.items import media_items
 from ..inputs.picture_places import equal_cells
 from ..inputs.pictures import filled_by_surroundings
@@ -112,27 +113,26 @@ def naming_input(place: int) -> Iterator[None]:
         raise InputError(f"input {place}: {error}") from None
 
 
-class SignalTask(Classification):
+class SignalTask(ReadsSignals, Classification):
     """Classification of pictures or sounds.
 
-    The caller passes a processor as the tokenizer, and every patch or frame is a token without text. Inputs are never
-    padded: a batch holds inputs of one shape.
+    The caller passes a processor as the tokenizer, and every patch or frame is a token without text.
     """
 
-    reads = "signal"
-    medium: ClassVar[str]
-    """The kind of input: "picture" or "sound"."""
+    reader_name: ClassVar[str]
+    """What reads the inputs, for errors."""
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        if hasattr(tokenizer, "pad_token_id"):
-            part = "image processor" if self.medium == "picture" else "feature extractor"
-            raise InputError(
-                f"{type(model).__name__} reads {self.medium}s, and was given a {type(tokenizer).__name__}; pass its "
-                f"{part}"
-            )
         super().__init__(model, self.processor_of(tokenizer), labels)
         self._templates: dict[tuple[tuple[int, ...], ...], tuple[Encoding, PatchGrid]] = {}
         self._patches: LayerOutput | None = None
+
+    def check_reader(self, model: Any) -> None:
+        """Refuse to go without a processor, or with a tokenizer."""
+        check_loaded(self.processor)
+        if hasattr(self.processor, "pad_token_id"):
+            name, given = type(model).__name__, type(self.processor).__name__
+            raise InputError(f"{name} reads {self.result_kind}s, and was given a {given}; pass its {self.reader_name}")
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:
@@ -140,14 +140,10 @@ class SignalTask(Classification):
         parts = (getattr(reader, name, None) for name in ("image_processor", "feature_extractor"))
         return next((part for part in parts if part is not None), reader)
 
-    def adapt(self, module: PreTrainedModel) -> bool:
+    def adapt(self, module: nn.Module) -> bool:
         """Make a copy callable with token ids, which it ignores."""
         override_forward(module, _call_without_tokens)
         return False
-
-    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
-        """Return no limits: a processor already crops or resizes its inputs."""
-        return None, None
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: TaskModel) -> Parts:
         """Return the parts with a headpiece that accepts single tokens.
@@ -176,13 +172,6 @@ class SignalTask(Classification):
                     )
         return replace(parts, headpiece=head.piece)
 
-    def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
-        """Return a batch with the signals, which have one shape, and token ids of zero."""
-        signals = [encoding.signal.inputs for encoding in batch.encodings if encoding.signal is not None]
-        inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
-        no_tokens = torch.zeros_like(batch.inputs["input_ids"])  # (B, T)
-        return replace(batch, inputs=batch.inputs | {"input_ids": no_tokens} | inputs)
-
     def encode(
         self, model: TaskModel, inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
@@ -192,10 +181,10 @@ class SignalTask(Classification):
         inputs = collected(inputs)
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
-            names = [f"{self.medium} {number}" for number in range(1, len(signals) + 1)]
+            names = [f"{self.result_kind} {number}" for number in range(1, len(signals) + 1)]
             pairs = zip(signals, names, strict=True)
             return [self._encoding_of(model, signal, None, {"name": name}) for signal, name in pairs], single
-        items, single = media_items(inputs, self.is_item, self.medium)
+        items, single = media_items(inputs, self.is_item, self.result_kind)
         encodings = []
         for place, item in enumerate(items):
             with naming_input(place):
@@ -207,17 +196,9 @@ class SignalTask(Classification):
         """Return whether something is one picture or sound."""
         raise NotImplementedError
 
-    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
-        """Return patches or frames, with the places of those that have one; of padding they are special."""
-        scored = None if (signal := signal_of(encoding)) is None else signal.scored
-        kind = medium_class(self.medium).unit_kind
-        kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
-        units = Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
-        if scored is None:
-            return units, ()
-        special = np.ones(len(units), bool)
-        special[scored.units] = scored.sizes.ravel() == 0
-        return replace(units, special=tuple(special.tolist())), (scored,)
+    def medium_of(self, encoding: Encoding) -> Medium | None:
+        """Return the picture or the sound of an encoding."""
+        return None if (signal := signal_of(encoding)) is None else signal.scored
 
     def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
         """Prepare a picture or a sound, the one at a place of several, for the processor."""

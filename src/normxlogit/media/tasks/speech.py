@@ -1,6 +1,6 @@
 """Speech to text: encoder-decoder models such as Whisper, and CTC models such as Wav2Vec2."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
 from ...results.targets import Prediction
-from ...tasks.base import Generates, Task, TaskName
+from ...tasks.base import Generates, Task, TaskName, check_loaded
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import AnswerPosition, Outputs
@@ -29,19 +29,23 @@ MASK = "attention_mask"
 class SpeechTask(Generates, Task):
     """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
 
-    media = ("sound",)
     per_frame: ClassVar[bool] = False
     """Whether the model answers at every frame, and does not write token by token."""
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        if not hasattr(getattr(tokenizer, "tokenizer", None), "pad_token_id") or not hasattr(
-            tokenizer, "feature_extractor"
-        ):
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return the tokenizer of a processor; None without one."""
+        return getattr(reader, "tokenizer", None)
+
+    def check_reader(self, model: Any) -> None:
+        """Refuse to go without a processor that reads sounds and writes texts."""
+        check_loaded(self.processor)
+        if not hasattr(self.tokenizer, "pad_token_id") or not hasattr(self.processor, "feature_extractor"):
+            given = type(self.processor).__name__
             raise InputError(
-                f"{type(model).__name__} reads sounds and writes texts, and was given a {type(tokenizer).__name__}; "
+                f"{type(model).__name__} reads sounds and writes texts, and was given a {given}; "
                 "pass its processor, as AutoProcessor.from_pretrained(...) loads it"
             )
-        super().__init__(model, tokenizer, labels)
 
     @property
     def rate(self) -> int | None:
@@ -119,13 +123,8 @@ class CTC(SpeechTask, AudioClassification):
     name: ClassVar[TaskName] = FRAMES.name
     models = FRAMES.models
     position = AtFrames()
+    outputs = Outputs()
     per_frame = True
-
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        if labels is not None:
-            raise InputError(f"labels= names the outputs of a classifier, and {self.name} has none: leave out labels=")
-        super().__init__(model, tokenizer)
-        self.outputs = Outputs()
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:

@@ -12,7 +12,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...model.task_model import TaskModel
-from ...tasks.base import Task
+from ...tasks.base import Task, check_loaded
 from ...tasks.task_outputs import Outputs
 from ..extension import TWO_TOWERS
 from ..inputs.items import columns_of_media
@@ -75,9 +75,7 @@ class TextTower(Task):
 class PictureTower(ImageClassification):
     """The side of two towers that reads pictures."""
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(None, tokenizer)
-        self.outputs = Outputs()
+    outputs = Outputs()
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode pictures."""
@@ -90,8 +88,11 @@ class TwoTowers(Task):
     name = TWO_TOWERS.name
     models = TWO_TOWERS.models
     reads = "signal"
-    media = ("picture",)
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
+
+    def check_reader(self, model: Any) -> None:
+        """Refuse to go without a processor."""
+        check_loaded(self.processor)
 
     def check_explains_inputs(self, model: TaskModel) -> None:
         """Refuse to explain a vector by itself."""

@@ -42,6 +42,7 @@ class Medium:
         parts_name: What its parts are called in drawings.
         removed_unit: What a removable part of it is called, and how it is removed.
         is_over_time: Whether words of an answer follow it, and are drawn over it.
+        region_form: How a caller writes a region of it, for errors.
         place_columns: The names of the numbers of a place in tables.
         for_drawings: Fields for drawings alone, each with what it is without one: corpora leave them out.
     """
@@ -50,6 +51,7 @@ class Medium:
     parts_name: ClassVar[str]
     removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
     is_over_time: ClassVar[bool] = False
+    region_form: ClassVar[str] = "its parts alone"
     place_columns: ClassVar[tuple[str, ...]] = ()
     for_drawings: ClassVar[Mapping[str, Any]] = {}
 
@@ -206,10 +208,8 @@ def media_places(
     named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}
     if not has_text and len(named) < len(items):
         name, item = next((name, item) for name, item in items if str(name) not in named)
-        raise InputError(
-            f"source {name!r}: {item} is not a region: of a picture (left, top, right, bottom) in pixels, of a sound "
-            "(start, end) in seconds"
-        )
+        forms = ", ".join(f"of a {kind} {medium.region_form}" for kind, medium in registered("media").items())
+        raise InputError(f"source {name!r}: {item} is not a region: {forms}")
     regions: dict[str, tuple[int, Place]] = {}
     for kind, class_of_kind in registered("media").items() if named else ():
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]

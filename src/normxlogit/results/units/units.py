@@ -3,20 +3,24 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import InputError
+from ...extending import registered
 from ...text.boundaries import word_spans
 from ...text.characters import trimmed
-from ..storage.schema import Index, require
+from ..storage.schema import Index, abbreviated, require
 
-UnitKind = Literal[
-    "token", "word", "sentence", "paragraph", "message", "span", "patch", "moment", "region", "medium", "rest", "answer"
-]
-"""A "span" has a name that the caller gave, a "region" is a box of a picture, a "medium" a whole picture or sound;
-"rest" is what of the prompt is in no other unit, "answer" the answer's own earlier tokens."""
+UnitKind = str
+"""A kind of unit: one of `KINDS`, or that of the parts of a medium, which its class names (`Medium.unit_kind`)."""
+
+KINDS = frozenset(
+    ("token", "word", "sentence", "paragraph", "message", "span", "region", "medium", "rest", "answer"),
+)
+"""A "span" has a name that the caller gave, a "medium" is a whole picture or sound, a "region" a place in one; "rest"
+is what of the prompt is in no other unit, "answer" the answer's own earlier tokens."""
 
 APART: tuple[UnitKind, ...] = ("rest", "answer")
 """Kinds of units that are not sources: the rest of a prompt, and the answer's own earlier tokens."""
@@ -85,6 +89,9 @@ class Units:
         for name, values in vars(self).items():
             fits = len(values or ()) == len(self) or (not values and name in NOTHING)
             require(fits, f"units, {name}: not one for each text, of which there are {len(self)}")
+        of_media = {medium.unit_kind for medium in registered("media").values()}
+        for kind in set(self.kind) - KINDS - of_media:
+            raise ValueError(f"units, kind: {abbreviated(kind)} is of no extension that is installed")
 
 
 class UnitScore(NamedTuple):

@@ -1,0 +1,71 @@
+"""Inputs that are not texts, such as pictures, sounds and series of numbers: their parts are tokens without a text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..inputs.encoding import Batch, Encoding
+from ..results.units.media import Medium, medium_class
+from ..results.units.units import UnitKind, Units
+from .base import Task
+
+if TYPE_CHECKING:
+    from ..model.task_model import TaskModel
+
+
+class ReadsSignals(Task):
+    """The base of tasks whose inputs are not texts.
+
+    The parts of an input (patches, frames, steps) are its tokens, and its encoding has an `EncodedSignal`. Inputs are
+    never padded: a batch holds inputs of one shape. `result_kind` is the kind of its medium, whose class an extension
+    names in `Extension.media`. A subclass has `encode` and `medium_of`, and for modules that are not of transformers
+    `main_input_name` and `probes`.
+    """
+
+    reads = "signal"
+
+    def medium_of(self, encoding: Encoding) -> Medium | None:
+        """Return an input with the places of its parts; None if they have none.
+
+        Args:
+            encoding: The encoding of the input; `first` of the medium is the first of its tokens that has a place.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return the reader itself: there is no tokenizer."""
+        return reader
+
+    def check_reader(self, model: Any) -> None:
+        """Accept any reader, or none."""
+
+    def probes(self, module: nn.Module) -> Sequence[Mapping[str, Tensor]]:
+        """Return a few inputs, which show what a module that is not of transformers returns; see `Task.probes`."""
+        raise NotImplementedError
+
+    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+        """Return no limits: what reads an input brings it to the size that the model reads."""
+        return None, None
+
+    def add_inputs(self, batch: Batch, model: "TaskModel", *, encode_sources: bool = True) -> Batch:
+        """Return a batch with the signals, which have one shape, and token ids of zero."""
+        signals = [encoding.signal.inputs for encoding in batch.encodings if encoding.signal is not None]
+        inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
+        no_tokens = torch.zeros_like(batch.inputs["input_ids"])  # (B, T)
+        return replace(batch, inputs=batch.inputs | {"input_ids": no_tokens} | inputs)
+
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the parts of an input, with the places of those that have one; those of padding are special."""
+        medium, kind = self.medium_of(encoding), medium_class(self.result_kind).unit_kind
+        kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
+        units = Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
+        if medium is None:
+            return units, ()
+        special = np.ones(len(units), bool)
+        special[medium.units] = medium.sizes.ravel() == 0
+        return replace(units, special=tuple(special.tolist())), (medium,)
