@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from normxlogit import Explainer, compare_models
+from normxlogit import Explainer
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.statistics import mean_interval
 
@@ -31,7 +31,7 @@ class Agreement:
 def measure_agreement(before: Explainer, after: Explainer, texts: Sequence[str], seed: int = 0) -> Iterator[Agreement]:
     """Leave words out of the texts to which two models answer differently."""
     generator = np.random.default_rng(seed)
-    differences = [d for d in compare_models(before, after, texts) if d.changed]
+    differences = [d for d in after.compare_models(before, texts) if d.changed]
     for count in COUNTS:
         chosen: list[bool] = []
         random: list[bool] = []
@@ -43,7 +43,8 @@ def measure_agreement(before: Explainer, after: Explainer, texts: Sequence[str],
             drawn = [words[i] for i in generator.permutation(len(words))[:count]]
             for agreed, left_out in ((chosen, ranked), (random, drawn)):
                 spans = [(word.start, word.end) for word in left_out]
-                agreed.append(compare_models(before, after, d.text, verify=spans).verified.together.changed)
+                (without,) = after.compare_models(before, [d.text], verify=spans)
+                agreed.append(without.verified is not None and without.verified.together.changed)
         yield Agreement(count, chosen, random)
 
 

@@ -4,6 +4,7 @@ import ast
 import json
 from pathlib import Path
 
+from normxlogit import extending
 from scripts import architecture
 from scripts.without_wings import DELETABLE
 
@@ -69,6 +70,19 @@ def test_the_core_names_no_wing():
     core = {module for module in graph if architecture.room_of(module) not in {*DELETABLE, "__main__"}}
     named = {(module, other) for module in core for other in graph[module] if architecture.room_of(other) in DELETABLE}
     assert named == set()
+
+
+def test_the_core_calls_nothing_that_a_wing_registers():
+    calls = {name for wing in extending.wings() for name in wing.calls}
+    used = {
+        (path.relative_to(PACKAGE).as_posix(), node.attr)
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] not in DELETABLE
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in calls
+    }
+    assert "cite" in calls
+    assert used == set()
 
 
 def test_rooms_have_no_circle_and_files_small_ones():

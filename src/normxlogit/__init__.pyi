@@ -15,7 +15,6 @@ from .errors import (
 )
 from .explainer import Explainer
 from .methods import Method, MethodInfo, Request, Scores, list_methods, register
-from .model_comparison.compare import compare_models
 from .results.attribution import Attribution
 from .results.collection import Attributions, load
 from .tasks.targets import ALL
@@ -46,5 +45,4 @@ __all__ = [
     "Answers",
     "Conversations",
     "summarize",
-    "compare_models",
 ]

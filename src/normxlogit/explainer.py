@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
@@ -15,7 +13,7 @@ from typing_extensions import Unpack
 from .copies.answer_form import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
-from .extending import extensions, wings
+from .extending import extensions, references, wings
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Question, Text, repeatable, split_texts
@@ -25,7 +23,7 @@ from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
 from .model.task_model import TaskModel
 from .pipeline import keywords
-from .pipeline.arguments import checked_methods
+from .pipeline.arguments import checked_arguments, checked_methods
 from .pipeline.calls import add_calls
 from .pipeline.completions.prompts import explain_generated, explain_given
 from .pipeline.options import Options, compared_methods, forward_settings
@@ -288,33 +286,29 @@ class Explainer(Calls):
             return Attributions(results)
         return [Attributions(input_results) for input_results in zip(*results, strict=True)]
 
+    @checked_arguments(never_passed=())  # they are passed on to calls of ours, which check them
     def without(
         self,
         inputs: Any,
         units: Any,
         *,
         completion: str | Sequence[int] | None = None,
-        second: Any = None,
-        documents: Any = None,
-        messages: Any = None,
         sources: Any = None,
         **options: Any,
     ) -> Removal:
         """Answer what the model would without some of what it reads: without these words, spans, sources or regions.
 
         Args:
-            inputs: A text, a pair, a picture..., as in a call; a prompt with `completion`; a question with `documents`.
+            inputs: A text, a pair, a picture..., as in a call; a prompt with `completion`.
             units: Words, spans or names, or a list of them, as `verify` takes them.
-            completion: The completion, or the answer to a question, whose log-probability is measured, in nats.
-            second: A text or picture that the first is compared with, as in `similarity`.
-            documents: Documents, as in `cite`.
-            messages: A conversation, as in `cite`; inputs is then None.
+            completion: The completion whose log-probability is measured, in nats.
             sources: Sources of the prompt, as in `explain_completion`.
-            **options: Others of the same call, such as `target`.
+            **options: Others of the same call, such as `target`; or those of a call that an extension adds, which its
+                documentation names.
 
         Returns:
-            The answer without all of them: `prediction`, `value` (the probability or value of the target, the cosine,
-            or nats), and whether the prediction `changed`.
+            The answer without all of them: `prediction`, `value` (of the target, its probability or value, or nats),
+            and whether the prediction `changed`.
 
         Raises:
             InputError: If there is no such unit, or there are several inputs.
@@ -323,22 +317,13 @@ class Explainer(Calls):
             >>> Explainer.from_pretrained().without("It is mediocre, maybe even bad.", ["mediocre", "bad"]).changed
             True
         """
-        is_row = isinstance(units, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in units)
-        single = isinstance(units, str) or (is_row and len(units) > 0)
-        units = Together([units] if single else units.values() if isinstance(units, Mapping) else units)
         if refused := [name for name in ("method", "verify") if name in options]:
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
-        options |= {} if sources is None else {"sources": sources}
-        a: Any
-        if documents is not None or messages is not None:
-            options |= {"messages": messages, "answer": completion}
-            a = self.cite(inputs, documents, method="random", verify=units, **options)
-        elif second is not None:
-            a = self.similarity(inputs, second, verify=units, **options)
-        elif completion is None:
-            a = self(inputs, method="random", verify=units, **options)
-        else:
-            a = self.explain_completion(inputs, completion, method="random", verify=units, **options)
+        options |= {"completion": completion, "sources": sources}
+        passed = {name: value for name, value in options.items() if value is not None}
+        calls = {**references("without"), "completion": "explain_completion"}
+        call = next((calls[argument] for argument in calls if argument in passed), "__call__")
+        a = getattr(self, call)(inputs, method="random", verify=Together.of(units), **passed)
         if not isinstance(a, Record) or a.scored.verified is None:
             raise InputError(a.scored.notes[-1] if isinstance(a, Record) else "without() takes one input, not a list")
         return a.scored.verified.together

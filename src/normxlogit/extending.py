@@ -89,6 +89,8 @@ class Extension:
 
     Attributes:
         calls: Methods of the explainer by their names: functions whose first argument is the explainer.
+        without: Calls that `Explainer.without` asks, by an argument that tells them, as {"second": "similarity"}: they
+            take `method` and `verify`, and return a result.
         names: Public names of the package `normxlogit`; of wings alone.
         tasks: Tasks. Where a class of models has several, those of extensions come before the core's.
         pipelines: Readers of transformers pipelines that ask a model more than a text, by their tasks: functions of a
@@ -106,6 +108,7 @@ class Extension:
     """
 
     calls: Mapping[str, str] = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     tasks: Sequence[AddedTask] = ()
     pipelines: Mapping[str, str] = field(default_factory=dict)

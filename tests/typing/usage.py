@@ -3,9 +3,12 @@
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from normxlogit import ALL, Attribution, Explainer
 from normxlogit.decompositions import IntegratedGradients
+from normxlogit.grounding import Citations
+from normxlogit.model_comparison.result import ModelDifference
 
 
 def texts() -> Iterator[str]:
@@ -29,6 +32,13 @@ def accepted(explainer: Explainer) -> None:
     near: Attribution = explainer.similarity("a", "b", matrix=True)
     other: Attribution = explainer.similarity("a", texts())[0]
     print(near.prediction.value, other[0].layers)
+    differ: ModelDifference = explainer.compare_models("folder", ("a", "b"), verify=2, target=0)
+    differences: ModelDifference = explainer.compare_models(explainer, ["a"], ["b"])[0]
+    print(differ.changed, differences.changed)
+    heard: Attribution = explainer.transcribe(Path("talk.wav"), language="en", verify=3)
+    every: Attribution = explainer.transcribe([Path("talk.wav")])[0]
+    cited: Citations = explainer.cite("a", ["b"], checker=None)
+    print(heard.text, every.text, cited.support)
 
 
 def refused(explainer: Explainer) -> None:
@@ -42,6 +52,9 @@ def refused(explainer: Explainer) -> None:
     explainer.explain_completion("a", "b", taget="c")  # type: ignore[call-overload]
     print(explainer.similarity("a", ["b"]).prediction)  # type: ignore[attr-defined]
     explainer.similarity("a", "b", matrx=True)  # type: ignore[call-overload]
+    explainer.compare_models(None, "a", taget=1)  # type: ignore[call-overload]
+    explainer.transcribe(3)  # type: ignore[call-overload]
+    explainer.cite("a", ["b"], cheker=None)  # type: ignore[call-arg]
     IntegratedGradients(steps="20")  # type: ignore[arg-type]
     IntegratedGradients(stepz=20)  # type: ignore[call-arg]
     IntegratedGradients(aggregate="l3")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from ..extending import Extension
 
 EXTENSION = Extension(
     calls={"cite": "normxlogit.grounding.call:cite"},
+    without={"documents": "cite", "messages": "cite"},
     commands={
         "calibrate": "normxlogit.grounding.evaluation.calibrate:calibrate",
         "cite": "normxlogit.grounding.cite_command:cite",

@@ -33,6 +33,15 @@ sentence of a completion's reasoning, or the units of a list; None for nothing."
 class Together(list[Any]):
     """Units that a caller names, of which only the answer without all of them is wanted."""
 
+    @classmethod
+    def of(cls, units: Any) -> "Together":
+        """Return units that a caller names: a single word or span, several, or several by names of the caller's."""
+        if isinstance(units, Mapping):
+            return cls(units.values())
+        is_row = isinstance(units, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in units)
+        is_span = is_row and len(units) > 0
+        return cls([units] if isinstance(units, str) or is_span else units)
+
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
     """Return the removable parts of an input, those to be removed first.

@@ -69,6 +69,7 @@ AUDIO_TEXT = AddedTask(
 )
 
 EXTENSION = Extension(
+    calls={"transcribe": "normxlogit.media.speech.call:transcribe"},
     tasks=(IMAGE_TEXT, TWO_TOWERS, IMAGE_CLASSIFICATION, AUDIO_CLASSIFICATION, SPEECH, FRAMES, AUDIO_TEXT),
     part_readers=("normxlogit.media.inputs.parts:READER",),
     media={"picture": "normxlogit.media.units:PictureScores", "sound": "normxlogit.media.units:SoundScores"},

@@ -33,7 +33,7 @@ def transcribe(
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         with status("transcribing, and explaining each token"):
-            result = explainer.generate(
+            result = explainer.transcribe(
                 sound, max_new_tokens=max_new_tokens, method=method, verify=options.verified_units(verify)
             )
     deliver_result(result, kind, output)

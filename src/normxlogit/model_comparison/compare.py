@@ -1,4 +1,4 @@
-"""`compare_models`: where two models answer differently, and which words carry the difference."""
+"""Where two models answer differently, and which words carry the difference."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,6 @@ from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
 from ..methods import Method
 from ..model.task_model import TaskModel
-from ..pipeline.arguments import checked_arguments
 from ..pipeline.completions.completed_prompts import Completed, read_completion
 from ..pipeline.completions.leave_out import log_probabilities
 from ..pipeline.completions.sources import explain_sources, explained_of
@@ -50,26 +49,20 @@ class Side(NamedTuple):
     name: str
 
 
-def sides_of(before: Any, after: Any) -> tuple[Side, Side]:
-    """Return two models to compare, from what `compare_models` takes."""
-    first, second = opened(before), opened(after)
-    models = [model for model in (first, second) if isinstance(model, Explainer)]
-    if not models:
-        raise InputError("one of the two must be a model: a function says only in which context it is another one")
-    if len(models) == 2 and unwrapped(first.model) is unwrapped(second.model):
+def sides_of(before: Any, after: Explainer) -> tuple[Side, Side]:
+    """Return two models to compare, from what `explainer.compare_models` takes."""
+    model = opened(before)
+    name = after.task_model.name
+    if not isinstance(model, Explainer):
+        context_name = getattr(model, "__name__", "in a context")
+        return Side(after, model, f"{name}, {context_name}"), Side(after, nullcontext, name)
+    if unwrapped(model.model) is unwrapped(after.model):
         raise InputError(
             "before and after are one model, which has one set of weights: compare with a copy (copy.deepcopy) made "
             "before it was changed, or give a function for the context in which it differs, such as "
             "peft_model.disable_adapter"
         )
-    name = models[0].task_model.name
-    sides = [
-        Side(model, nullcontext, model.task_model.name)
-        if isinstance(model, Explainer)
-        else Side(models[0], model, f"{name}, {getattr(model, '__name__', 'in a context')}")
-        for model in (first, second)
-    ]
-    return sides[0], sides[1]
+    return Side(model, nullcontext, model.task_model.name), Side(after, nullcontext, name)
 
 
 def opened(model: Any) -> Any:
@@ -90,7 +83,7 @@ class SharedOutputs:
             if model.task.reads != "text" or model.task.position.at != "text":
                 raise UnsupportedModelError(
                     f"{model.name} is for {model.task.name}, and compared are models that classify a text or give it a "
-                    "value, and language models on a completion: compare_models(before, after, prompts, completion)"
+                    "value, and language models on a completion: compare_models(before, prompts, completion)"
                 )
         ours, theirs = before.task.outputs, after.task.outputs
         self.after, self.outcomes = after, ours.outcomes
@@ -142,10 +135,9 @@ class SharedOutputs:
         return later, next((pair for pair in self.pairs if pair != later), None) if self.binary else None
 
 
-@checked_arguments()
-def compare_models(
+def compare(
     before: Any,
-    after: Any,
+    after: Explainer,
     texts: Any,
     completion: Any = None,
     *,
@@ -154,35 +146,7 @@ def compare_models(
     method: str | Method | None = None,
     verify: Verify = None,
 ) -> Any:
-    """Compare two models on texts: where their answers differ, and which words carry the difference.
-
-    The scores are those of the words in the model after, less those in the model before. With bias and sink they add up
-    to the difference of what is explained. Tokenizers may differ; labels are matched by their names.
-
-    Args:
-        before: A model: an `Explainer`, a name or folder, (model, tokenizer), a pipeline; None for the model in the
-            package. Or a function that returns a context in which the other one is this model, such as
-            `peft_model.disable_adapter`.
-        after: The other model, in the same ways.
-        texts: A text, a pair, or several; of causal language models prompts.
-        completion: A completion of the prompt, whose log-probabilities are compared; of several prompts a list.
-        target: The label that is compared; by default the answer after rather than the answer before, and of equal
-            answers the label, rather than the other one where there are two.
-        contrast: The label that is subtracted.
-        method: A method whose scores add up, by default `frozen-gradient`.
-        verify: Leave out words in both models, as in `Explainer.__call__`: what is left of the difference is in
-            `verified`, where `changed` says that the models agree without them, or no longer agree.
-
-    Returns:
-        A `ModelDifference` of a single text, or `Attributions` of them.
-
-    Raises:
-        InputError: If a text cannot be read, both are one model, or the models' templates write different prompts.
-        TargetError: If the models have no label in common, or not this one.
-        MethodError: If the scores of the method do not add up.
-        UnsupportedModelError: If one of them is neither a classifier or regression of texts, nor a causal language
-            model that is given a completion.
-    """
+    """Compare two models on texts, as `explainer.compare_models` says, where the explainer is the model after."""
     sides, verify = sides_of(before, after), checked_verify(verify)
     outputs: SharedOutputs | None = None
     if completion is None:
@@ -193,36 +157,63 @@ def compare_models(
         single = isinstance(completion, str)
         prompts, completions = ([texts], [completion]) if single else (list(texts), list(completion))
         explained = _explain_completions(sides, list(zip(prompts, completions, strict=True)), method)
-    aligned = [Aligned.of(first, second) for first, second in zip(*(results for results, _ in explained), strict=True)]
+    compared = Compared(sides, explained, outputs)
+    differences = compared.differences()
+    if verify is not None:
+        removables = [_removable(d, verify) for d in differences]
+        searched = run_searches(differences, removables, compared.differences_without)
+        differences = cast(list[ModelDifference], searched)
+    return differences[0] if single else Attributions(differences)
 
-    def without(removals: list[TextRemoval]) -> list[tuple[Answer, Answer]]:
+
+class Compared:
+    """Texts that two models have explained.
+
+    Args:
+        sides: The models, before and after.
+        explained: What each of them made of the texts.
+        outputs: The labels that they share; None of completions.
+    """
+
+    def __init__(self, sides: tuple[Side, Side], explained: Sequence[Explained], outputs: SharedOutputs | None) -> None:
+        self.sides, self.explained, self.outputs = sides, explained, outputs
+        (before, _), (after, _) = explained
+        self.aligned = [Aligned.of(*both) for both in zip(before, after, strict=True)]
+
+    def answers_without(self, removals: Sequence[TextRemoval]) -> list[tuple[Answer, Answer]]:
         """Return the answers of both models without some words of texts."""
         answers = []
-        for which, (side, (_, answers_without)) in enumerate(zip(sides, explained, strict=True)):
+        for which, (side, (_, answers_of_side)) in enumerate(zip(self.sides, self.explained, strict=True)):
+            of_tokens = [(place, self.aligned[place].tokens(words, which)) for place, words in removals]
             with side.active():
-                answers.append(answers_without([(i, aligned[i].tokens(words, which)) for i, words in removals]))
+                answers.append(answers_of_side(of_tokens))
         return list(zip(*answers, strict=True))
 
-    differences = []
-    for text, answers in zip(aligned, without([(place, ()) for place in range(len(aligned))]), strict=True):
-        difference = _difference(*answers, outputs)
-        differences.append(
-            text.difference(
-                (sides[0].name, sides[1].name),
-                changed=bool(difference.outcome),
-                measured=(answers[0].value, answers[1].value),
-                answers=tuple(answer.prediction for answer in answers if answer.prediction is not None),
-                predictions=() if difference.prediction is None else (difference.prediction,),
-            )
-        )
-    if verify is not None:
+    def differences_without(self, removals: Sequence[TextRemoval]) -> list[Answer]:
+        """Return the differences of both models' answers without some words of texts."""
+        return [_difference(*answers, self.outputs) for answers in self.answers_without(removals)]
 
-        def differences_without(removals: list[TextRemoval]) -> list[Answer]:
-            return [_difference(*answers, outputs) for answers in without(removals)]
+    def differences(self) -> list[ModelDifference]:
+        """Return the difference of the two models for each text."""
+        names = (self.sides[0].name, self.sides[1].name)
+        answers_of_texts = self.answers_without([(place, ()) for place in range(len(self.aligned))])
+        return [
+            _model_difference(text, names, answers, _difference(*answers, self.outputs))
+            for text, answers in zip(self.aligned, answers_of_texts, strict=True)
+        ]
 
-        removables = [_removable(d, verify) for d in differences]
-        differences = cast(list[ModelDifference], run_searches(differences, removables, differences_without))
-    return differences[0] if single else Attributions(differences)
+
+def _model_difference(
+    text: Aligned, names: tuple[str, str], answers: tuple[Answer, Answer], difference: Answer
+) -> ModelDifference:
+    """Return the result of one text, of both models' answers and their difference."""
+    return text.difference(
+        names,
+        changed=bool(difference.outcome),
+        measured=(answers[0].value, answers[1].value),
+        answers=tuple(answer.prediction for answer in answers if answer.prediction is not None),
+        predictions=() if difference.prediction is None else (difference.prediction,),
+    )
 
 
 def _explain_answers(

@@ -54,7 +54,6 @@ def compare_models(
     settings["verify"] = options.verified_units(verify)
     with quiet():
         from ..render.terminal import text_of_blocks
-        from .compare import compare_models as compare
         from .table import compare_table
 
         names = (None if name == "default" else name for name in (before, after))
@@ -65,5 +64,5 @@ def compare_models(
             return
         kind = output_format or format_for(output)
         completions = None if completion is None else [completion] * len(texts)
-        results = compare(first, second, texts, completions, **settings)
+        results = second.compare_models(first, texts, completions, **settings)
     deliver_result(results, kind, output)

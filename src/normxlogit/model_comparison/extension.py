@@ -3,7 +3,7 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
-    names={"compare_models": "normxlogit.model_comparison.compare:compare_models"},
+    calls={"compare_models": "normxlogit.model_comparison.call:compare_models"},
     results={"model-difference": "normxlogit.model_comparison.result:ModelDifference"},
     drawers={"model-difference": "normxlogit.model_comparison.drawing:difference_blocks"},
     commands={"compare-models": "normxlogit.model_comparison.compare_models_command:compare_models"},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..explainer import Explainer
 from ..long_runs.tables import SUFFIXES, check_columns, source_of_file
 from ..pipeline.progress import progress_bar
 from ..render.blocks import Block, Card, Column, Paragraph, Table, cell
@@ -15,7 +16,7 @@ from ..render.html import page as drawn_page
 from ..results.collection import Attributions
 from ..results.storage.files import write_text
 from ..text.same import common_spelling, word_key
-from .compare import compare_models, opened
+from .compare import compare, opened
 from .result import ModelDifference
 
 AT_ONCE = 1024
@@ -85,7 +86,7 @@ class Summary:
 
 def compare_table(
     before: Any,
-    after: Any,
+    after: Explainer,
     table: Path,
     output: Path,
     columns: Sequence[str] = ("text",),
@@ -96,27 +97,27 @@ def compare_table(
     """Compare two models on a table of texts, and write what was found.
 
     Args:
-        before: As in `compare_models`.
-        after: As in `compare_models`.
+        before: The model before, as in `explainer.compare_models`.
+        after: The model after.
         table: A Parquet, CSV, TSV, JSONL, Arrow or text file.
         output: A new folder, for `page.html` and `rows-00000000.parquet` and so on, named by their first rows, which
             `normxlogit.load` reads.
         columns: The column of texts, or the two of pairs.
-        verify: As in `compare_models`, of the texts whose answers differ.
-        **options: As in `compare_models`.
+        verify: As in `explainer.compare_models`, of the texts whose answers differ.
+        **options: As in `explainer.compare_models`.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; give another")
-    models, texts = (opened(before), opened(after)), _texts(table, columns)
+    first, texts = opened(before), _texts(table, columns)
     output.mkdir(parents=True, exist_ok=True)
     summary, shown = Summary(), list[ModelDifference]()
     with progress_bar(len(texts), None, "comparing") as update:
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            differences: list[ModelDifference] = list(compare_models(*models, some, **options))
+            differences: list[ModelDifference] = list(compare(first, after, some, **options))
             changed = [place for place, d in enumerate(differences) if d.changed]
             if verify and changed:
-                verified = compare_models(*models, [some[place] for place in changed], verify=verify, **options)
+                verified = compare(first, after, [some[place] for place in changed], verify=verify, **options)
                 for place, d in zip(changed, verified, strict=True):
                     differences[place] = d
             Attributions(differences).save(output / f"rows-{start:08}.parquet")

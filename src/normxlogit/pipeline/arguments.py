@@ -50,13 +50,16 @@ NEVER_PASSED |= {"enable_thinking", "sources"}
 
 
 def checked_arguments(
-    advice: Mapping[str, str] = ADVICE, unwritten: Collection[str] = ("self", "cls")
+    advice: Mapping[str, str] = ADVICE,
+    unwritten: Collection[str] = ("self", "cls"),
+    never_passed: Collection[str] = NEVER_PASSED,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator for an error that names the right argument, and a signature that `help` shows well.
 
     Args:
         advice: What to say of names that are not arguments.
         unwritten: Names of a first argument that a caller does not write.
+        never_passed: Names that a function with `**kwargs` refuses, too.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -70,7 +73,7 @@ def checked_arguments(
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for key in kwargs:
-                if key not in keywords and (key in NEVER_PASSED or not takes_others):
+                if key not in keywords and (key in never_passed or not takes_others):
                     raise _unknown_argument_error(name, key, keywords, kwargs, advice)
             try:
                 signature.bind(*args, **kwargs)
@@ -85,12 +88,20 @@ def checked_arguments(
     return decorate
 
 
+def is_public(name: str) -> bool:
+    """Return whether callers use a method of this name."""
+    return name in ("__init__", "__call__") or not name.startswith("_")
+
+
 def checked_methods(kind: Class) -> Class:
-    """Check the arguments of a class's public methods, its constructor and its call as `checked_arguments` does."""
+    """Check the arguments of a class's public methods, its constructor and its call as `checked_arguments` does.
+
+    Methods with that decorator keep it.
+    """
     for name, member in list(vars(kind).items()):
         if isinstance(member, classmethod):
             setattr(kind, name, classmethod(checked_arguments()(member.__func__)))
-        elif inspect.isfunction(member) and (name in ("__init__", "__call__") or not name.startswith("_")):
+        elif inspect.isfunction(member) and is_public(name) and not hasattr(member, "__wrapped__"):
             setattr(kind, name, checked_arguments()(member))
     return kind
 

@@ -24,6 +24,7 @@ EMBEDDING = AddedTask(
 
 EXTENSION = Extension(
     calls={"similarity": "normxlogit.similarity.call:similarity"},
+    without={"second": "similarity"},
     tasks=(EMBEDDING,),
     results={"similarity": "normxlogit.similarity.result:Similarity"},
     drawers={"similarity": "normxlogit.similarity.drawing:similarity_blocks"},

@@ -39,7 +39,7 @@ def test_verdicts_are_on_the_conclusion_directly_behind_the_question(explainer):
         assert cited.verified.original.values[k] == pytest.approx(expected, abs=1e-3)
     without = nats(explainer, before.replace("The cat sat here.", ""), "".join(sentences))
     assert cited.losses["cat:1"] == pytest.approx(cited.verified.original.value - without, abs=1e-3)
-    alone = explainer.without(QUESTION, ["cat:1"], documents=DOCUMENTS, completion=ANSWER)
+    alone = explainer.without(QUESTION, ["cat:1"], documents=DOCUMENTS, answer=ANSWER)
     assert alone.value == pytest.approx(without, abs=1e-3)
 
 

@@ -42,7 +42,7 @@ def test_sources_and_documents_that_are_named_are_left_out(writer):
     asked = ("is it good ?", FILES)
     every = writer.cite(*asked, verify=99, answer="it is .")
     named = writer.cite(*asked, verify=["a:2", "b"], answer="it is .")
-    without_b = writer.without(asked[0], "b", documents=FILES, completion="it is .")
+    without_b = writer.without(asked[0], "b", documents=FILES, answer="it is .")
     nats = {"a:2": every.losses["a:2"], "b": without_b.original - without_b.value}
     assert named.losses == pytest.approx(nats, abs=1e-4)
     assert [source.nats is None for source in named.top(9) if source.document == "b"] == [True, True]
@@ -59,7 +59,7 @@ def test_each_paragraph_or_document_is_left_out(writer):
         "paragraph": [["a:1"], ["a:2", "a:3"], ["b:1"]],
         "message": [["a:1", "a:2", "a:3"], ["b:1"]],
     }.items():
-        removals = [writer.without(asked["question"], some, documents=files, completion="it is .") for some in names]
+        removals = [writer.without(asked["question"], some, documents=files, answer="it is .") for some in names]
         expected = sorted(removal.original - removal.value for removal in removals)
         assert sorted(losses[kind].values()) == pytest.approx(expected, abs=1e-4)
     assert set(losses["message"]) == {"a", "b"}

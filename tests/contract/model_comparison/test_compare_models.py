@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import normxlogit
-from normxlogit import Explainer, InputError, MethodError, TargetError, UnsupportedModelError, compare_models
+from normxlogit import Explainer, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 from tests.adapters import adapted
 from tests.commands import run
@@ -47,7 +47,7 @@ def odds(text: str, *models) -> list[float]:
 
 def compared(after, text=TEXT, before=MODEL, **options):
     """Compare the model with another that has the same tokenizer."""
-    return compare_models((before, TOKENIZER), (after, TOKENIZER), text, **options)
+    return Explainer(after, TOKENIZER).compare_models((before, TOKENIZER), text, **options)
 
 
 def test_scores_are_those_after_less_those_before_and_add_up_to_the_models_own_logits() -> None:
@@ -97,15 +97,12 @@ def signed_score(sign, word) -> float:
 def test_an_adapter_that_is_off_is_compared_with_the_same_model() -> None:
     model = adapted("bert")
     base = copy.deepcopy(model).unload()
-    d = compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, verify=2)
+    d = Explainer(model, TOKENIZER).compare_models(model.disable_adapter, TEXT, verify=2)
     by_copy = compared(model, before=base, verify=2)
     np.testing.assert_allclose(d.scores, by_copy.scores, **CLOSE)
     assert d.scores.any()
     assert "disable_adapter" in d.models[0]
     np.testing.assert_allclose(d.verified.together.value, by_copy.verified.together.value, atol=1e-6)
-    reverse = compare_models((model, TOKENIZER), model.disable_adapter, TEXT, target=1)
-    forward = compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, target=1)
-    np.testing.assert_allclose(reverse.scores, -forward.scores)
 
 
 @pytest.mark.parametrize("lossless", [False, True])
@@ -128,7 +125,7 @@ def test_labels_in_another_order_are_the_same_labels() -> None:
     names = [f"l{i}" for i in range(MODEL.config.num_labels)]
     swapped = Explainer(after, TOKENIZER, labels=[name.upper() for name in reversed(names)])
     for target in (None, names[0].upper()):
-        d = compare_models(Explainer(MODEL, TOKENIZER, labels=names), swapped, TEXT, target=target, verify=2)
+        d = swapped.compare_models(Explainer(MODEL, TOKENIZER, labels=names), TEXT, target=target, verify=2)
         np.testing.assert_allclose(d.scores, 0, atol=1e-5)
         assert not d.changed
         assert d.measured[0] == pytest.approx(d.measured[1])
@@ -152,7 +149,7 @@ def test_models_with_other_tokenizers_are_compared_by_words() -> None:
     config = transformers.BertConfig(**tiny.CONFIGS["bert"] | {"vocab_size": len(letters)})
     other = tiny.random_model(transformers.BertForSequenceClassification, config)
     text = "the movie is bad"
-    d = compare_models((MODEL, TOKENIZER), (other, letters), text, target=1, contrast=0, verify=["bad"])
+    d = Explainer(other, letters).compare_models((MODEL, TOKENIZER), text, target=1, contrast=0, verify=["bad"])
     assert [word.text for word in d.words()] == text.split()
     own = tiny.logits_of(other, letters(text)["input_ids"])
     by_hand = float(own[1] - own[0]) - odds(text, MODEL)[0]
@@ -167,7 +164,7 @@ def test_a_text_that_one_model_reads_in_part_keeps_the_words_of_the_other() -> N
     short = copy.deepcopy(TOKENIZER)
     short.model_max_length = 8
     after = changed_word("charm")
-    d = compare_models((MODEL, TOKENIZER), (after, short), LONG, target=1, contrast=0, verify=["mediocre"])
+    d = Explainer(after, short).compare_models((MODEL, TOKENIZER), LONG, target=1, contrast=0, verify=["mediocre"])
     assert [word.text for word in d.words()] == LONG.split()
     own = Explainer(after, short)(LONG, target=1, contrast=0, long_text="truncate")
     np.testing.assert_allclose(total(d.after), total(own), **CLOSE)
@@ -192,7 +189,7 @@ def test_the_log_probability_of_a_completion_is_compared() -> None:
     before, after = adapted("llama").unload(), adapted("llama")
     tokenizer = tiny.tokenizer_for("llama")
     prompt, completion = "once upon a time the cat", " sat on the mat"
-    d = compare_models((before, tokenizer), (after, tokenizer), prompt, completion, verify=2)
+    d = Explainer(after, tokenizer).compare_models((before, tokenizer), prompt, completion, verify=2)
     ids, nats = tokenizer(prompt + completion)["input_ids"], partial(nats_of, count=4)
     np.testing.assert_allclose(d.measured, [nats(before, ids), nats(after, ids)], rtol=1e-4)
     for removal in (*d.verified.single, d.verified.together):
@@ -202,7 +199,9 @@ def test_the_log_probability_of_a_completion_is_compared() -> None:
     np.testing.assert_allclose(total(d), total(by_hand[1]) - total(by_hand[0]), **CLOSE)
     assert [word.text for word in d.words()] == prompt.split()
     assert "nats" in str(d)
-    many = compare_models((before, tokenizer), (after, tokenizer), [prompt, "a"], [completion, " cat"], verify=5)
+    many = Explainer(after, tokenizer).compare_models(
+        (before, tokenizer), [prompt, "a"], [completion, " cat"], verify=5
+    )
     assert many[0].measured == pytest.approx(d.measured)
 
 
@@ -211,7 +210,7 @@ def test_a_completion_of_different_numbers_of_tokens_is_compared_by_its_log_prob
     config = transformers.LlamaConfig(**tiny.CONFIGS["llama"] | {"vocab_size": len(letters)})
     models = tiny.model("llama", "CausalLM"), tiny.random_model(transformers.LlamaForCausalLM, config)
     prompt, completion = "the movie is", " very bad"
-    d = compare_models((models[0], words), (models[1], letters), prompt, completion)
+    d = Explainer(models[1], letters).compare_models((models[0], words), prompt, completion)
     expected = [
         nats_of(model, tokenizer(prompt + completion)["input_ids"], count)
         for model, tokenizer, count in zip(models, (words, letters), (2, len(completion)), strict=True)
@@ -226,11 +225,10 @@ def test_what_cannot_be_compared_is_refused() -> None:
     gpt2 = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
     for before, same in ((MODEL, MODEL), (model.get_base_model(), model)):
         refused(InputError, "disable_adapter", partial(compared, same, before=before))
-    refused(InputError, "must be a model", partial(compare_models, *[model.disable_adapter] * 2, TEXT))
     first, second = (Explainer(m, TOKENIZER, labels=labels) for m, labels in ((MODEL, ["a", "b"]), (after, ["c", "d"])))
-    refused(TargetError, "labels=", lambda: compare_models(first, second, TEXT))
+    refused(TargetError, "labels=", lambda: second.compare_models(first, TEXT))
     refused(MethodError, "add up", lambda: compared(after, method="normxlogit"))
-    refused(UnsupportedModelError, "completion", lambda: compare_models(gpt2, copy.deepcopy(gpt2), TEXT))
+    refused(UnsupportedModelError, "completion", lambda: Explainer(*gpt2).compare_models(copy.deepcopy(gpt2), TEXT))
 
 
 def test_differences_are_saved_and_loaded(tmp_path) -> None:
@@ -255,7 +253,7 @@ def test_a_table_of_texts_is_compared_into_a_folder(tmp_path) -> None:
     rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     after = copy.deepcopy(MODEL)
     after.classifier.weight.data = after.classifier.weight.data.flip(0)
-    summary = compare_table((MODEL, TOKENIZER), (after, TOKENIZER), rows, tmp_path / "out")
+    summary = compare_table((MODEL, TOKENIZER), Explainer(after, TOKENIZER), rows, tmp_path / "out")
     loaded = normxlogit.load(tmp_path / "out" / "rows-00000000.parquet")
     assert [d.text for d in loaded] == texts
     assert (tmp_path / "out" / "page.html").is_file()
@@ -266,7 +264,7 @@ def test_a_table_of_texts_is_compared_into_a_folder(tmp_path) -> None:
     assert sum(summary.changes.values()) == len(changed) == summary.verified
     assert max(summary.carried.values()) >= 1
     with pytest.raises(normxlogit.DataError, match="not an empty folder"):
-        compare_table((MODEL, TOKENIZER), (after, TOKENIZER), rows, tmp_path / "out")
+        compare_table((MODEL, TOKENIZER), Explainer(after, TOKENIZER), rows, tmp_path / "out")
 
 
 def test_the_command_compares_texts_and_tables(tmp_path, capsys) -> None:
@@ -289,7 +287,7 @@ def test_the_command_compares_texts_and_tables(tmp_path, capsys) -> None:
 
 def test_labels_and_words_of_two_models_are_the_same_in_whatever_way_they_are_written() -> None:
     named = [tiny.model("bert", id2label=names, label2id={n: i for i, n in names.items()}) for names in LABELS_OF_TWO]
-    compare = partial(compare_models, (named[0], TOKENIZER), (named[1], TOKENIZER), TEXT)
+    compare = partial(Explainer(named[1], TOKENIZER).compare_models, (named[0], TOKENIZER), TEXT)
     assert compare(target="non-toxic").target.name in LABELS_OF_TWO[1].values()
     refused(TargetError, "no label", partial(compare, target="toxi"))
 

@@ -62,11 +62,11 @@ class SpeechTask(Generates, Task):
 
     def check_prompts(self, model: TaskModel) -> None:
         """Refuse prompts."""
-        raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
+        raise InputError(f"{model.name} transcribes sounds: transcribe(sound) explains what it writes itself")
 
     def check_explains_inputs(self, model: TaskModel) -> None:
         """Refuse to explain a sound by itself."""
-        raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+        raise UnsupportedModelError(f"{model.name} answers a sound with a text: transcribe(sound) explains its tokens")
 
 
 class SpeechSeq2Seq(SpeechTask, Seq2Seq):
@@ -171,7 +171,7 @@ class Emitted(BatchTargets):
 def _signal_of(encoding: Encoding) -> Signal:
     """Return the sound of an encoding."""
     if (signal := signal_of(encoding)) is None:
-        raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
+        raise InputError("a model of speech reads a sound, and a text was given: transcribe(sound)")
     return signal
 
 
