@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 __all__ = ["EXPERIMENTS", "Experiment", "experiments_table"]
 
-NO_WEIGHTS = "its weights could not be downloaded"
+NO_WEIGHTS = "another model"
 
 
 @dataclass(frozen=True)

@@ -109,19 +109,18 @@ def mermaid(graph: Graph) -> str:
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
 
-def table(graph: Graph) -> str:
-    """Return the rooms, what they are for and all that they import as a Markdown table."""
-    lines = ["| room | what is in it | imports |", "|---|---|---|"]
+def table() -> str:
+    """Return the rooms and what they are for as a Markdown table."""
+    lines = ["| room | what is in it |", "|---|---|"]
     for room, about in rooms().items():
         place = "`explainer.py`" if room == "explainer" else f"`{room}/`"
-        lines.append(f"| {place} | {about} | {', '.join(sorted(graph[room]))} |")
+        lines.append(f"| {place} | {about} |")
     return "\n".join(lines)
 
 
 def diagram_and_table() -> str:
     """Return the diagram and the table."""
-    graph = imports()
-    return f"{mermaid(graph)}\n\n{table(graph)}"
+    return f"{mermaid(imports())}\n\n{table()}"
 
 
 def written(page: Path = PAGE) -> str:

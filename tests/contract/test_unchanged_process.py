@@ -68,6 +68,10 @@ def test_a_new_process_is_left_as_it_was_by_the_first_calls_and_gives_the_same_n
         np.testing.assert_allclose(scores, e(tiny.TEXTS[2], method=method).scores, rtol=1e-4, atol=1e-6)
 
 
+WAITING = "normxlogit progress"
+"""The thread that waits whether a call takes long, and ends a second after the last call."""
+
+
 def surroundings():
     """Return what else a library could change in the process that imports it."""
     root, own = logging.getLogger(), logging.getLogger("transformers")
@@ -84,7 +88,7 @@ def surroundings():
         "hooks": (sys.excepthook, sys.gettrace(), sys.getprofile(), gc.isenabled(), gc.get_threshold()),
         "path": list(sys.path),
         "recursion": sys.getrecursionlimit(),
-        "threads": threading.active_count(),
+        "threads": [thread.name for thread in threading.enumerate() if thread.name != WAITING],
         "attention": torch.backends.cuda.flash_sdp_enabled(),
         "functions": (torch.nn.functional.softmax, torch.matmul, torch.nn.Module.__call__, torch.Tensor.__mul__),
     }
@@ -111,6 +115,13 @@ def test_calls_leave_the_process_as_it_was(tmp_path, capfd):
     assert surroundings() == before
     assert capfd.readouterr() == ("", ""), "a library prints nothing"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["all.csv", "all.html", "all.json", "all.parquet"]
+
+
+def test_a_moment_after_the_last_call_no_thread_waits():
+    explainer("bert")(tiny.TEXTS)
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == WAITING]
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_an_exception_leaves_the_process_as_it_was():

@@ -25,6 +25,7 @@ class Shown:
 @pytest.fixture
 def log(monkeypatch, capsys):
     """Standard error that is a file, with quick lines."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.05)
     monkeypatch.setattr(progress, "LOG_EVERY", 0.05)
     return Shown(capsys)
 
@@ -66,14 +67,62 @@ def test_a_line_says_how_far_it_is_and_how_long_it_takes(log):
     assert log.getvalue().endswith(" s left\n")
 
 
-def test_short_calls_say_nothing_and_leave_no_thread(log, monkeypatch):
-    monkeypatch.setattr(progress, "LOG_EVERY", 10.0)
-    threads = threading.active_count()
+def waiting_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "normxlogit progress"]
+
+
+def test_short_calls_say_nothing_and_share_a_thread_that_ends(log, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.3)
     for _ in range(20):
         with progress_bar(3, None) as advance:
             advance(3)
+        assert len(waiting_threads()) == 1
+    time.sleep(1)
+    assert waiting_threads() == []
     assert log.getvalue() == ""
-    assert threading.active_count() == threads
+
+
+def test_calls_after_a_pause_and_in_a_row_are_shown(log):
+    for pause in (0.0, 0.0, 0.3):
+        time.sleep(pause)
+        with progress_bar(3, None):
+            time.sleep(0.2)
+        assert log.getvalue().splitlines()[-1].startswith("explaining, ")
+        log.text = ""
+
+
+def test_a_call_of_many_short_ones_has_lines(log):
+    with progress_bar(1, None, "outer"):
+        for _ in range(100):
+            with progress_bar(1, None, "inner"):
+                time.sleep(0.003)
+    assert 2 <= len(log.getvalue().splitlines()) <= 10
+
+
+def test_an_interrupted_call_is_not_shown_any_longer(log):
+    with contextlib.suppress(KeyboardInterrupt), progress_bar(3, None):
+        raise KeyboardInterrupt
+    time.sleep(0.2)
+    assert log.getvalue() == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_shows_its_own_progress():
+    program = """
+import os, time
+from normxlogit.pipeline import progress
+progress.PATIENCE = progress.LOG_EVERY = 0.05
+with progress.progress_bar(3, None):
+    pass
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    with progress.progress_bar(3, None, "child"):
+        time.sleep(0.3)
+"""
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60)
+    assert ran.stderr.startswith("child, ")
 
 
 @pytest.mark.parametrize(("steps", "shown"), [(1, "inner"), (4, "outer")])

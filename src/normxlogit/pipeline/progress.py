@@ -1,7 +1,7 @@
 """The progress of long calls on standard error: a bar on a terminal, a line in a notebook, lines in a log.
 
-A thread shows it, so that it is there while a single long step runs, too. A call inside another one shows its own
-progress only if the outer one has no steps of its own to show.
+One thread shows it for all calls: it is there while a single long step runs, too, and costs short calls nothing.
+A call inside another one shows its own progress only if the outer one has no steps of its own to show.
 """
 
 import sys
@@ -10,19 +10,172 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
-PATIENCE, LOG_EVERY, REFRESH = 1.0, 10.0, 1.0
-"""Seconds before progress appears, so that short calls show none; between two lines of a log; of a notebook's line."""
+PATIENCE, LOG_EVERY, REFRESH = 1.0, 10.0, 0.5
+"""Seconds before progress appears, so that short calls show none; between two lines of a log; between two looks."""
 
+MINUTE, HOUR = 60, 3600
+
+
+class Display:
+    """The progress of one call.
+
+    Args:
+        total: The number of steps, as in `progress_bar`.
+        description: What is done.
+        times: Whether the share and the times are shown.
+    """
+
+    def __init__(self, total: float | None, description: str, *, times: bool) -> None:
+        self.has_steps = total is not None and total > 1
+        self._total = total or 1.0
+        self._completed = 0.0
+        self._description = description
+        self._times = times
+        self._started = monotonic()
+        self._bar: Progress | None = None
+        self._written = ""
+
+    def update(
+        self, advance: float | None = None, *, completed: float | None = None, description: str | None = None
+    ) -> None:
+        """Add steps or set how many are completed, and say what is done now."""
+        if advance is not None or completed is not None:
+            self.has_steps = True
+            self._completed = (self._completed if completed is None else completed) + (advance or 0.0)
+        self._description = description or self._description
+
+    def show(self, waited: float) -> float:
+        """Show the progress.
+
+        Args:
+            waited: The seconds since the outermost call began.
+
+        Returns:
+            The seconds until it should be shown again.
+        """
+        console = Console(stderr=True)
+        if console.is_jupyter:
+            self._write_over(self._line())
+            return REFRESH
+        if console.is_terminal:
+            self._draw(console)
+            return REFRESH
+        if waited < LOG_EVERY:
+            return LOG_EVERY - waited
+        _write(f"{self._line()}\n")
+        return LOG_EVERY
+
+    def clear(self) -> None:
+        """Remove what is shown on a terminal or in a notebook."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        if self._written:
+            self._write_over("")
+
+    def _draw(self, console: Console) -> None:
+        """Draw the bar of a terminal."""
+        if self._bar is None:
+            name = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+            how_far = TextColumn("{task.fields[how_far]}")
+            self._bar = Progress(name, BarColumn(), how_far, console=console, transient=True, auto_refresh=False)
+            self._bar.add_task("", how_far="")
+            self._bar.start()
+        self._bar.update(
+            self._bar.task_ids[0],
+            description=self._description,
+            completed=self._completed,
+            total=self._total if self.has_steps else None,
+            how_far=self._how_far(),
+        )
+        self._bar.refresh()
+
+    def _line(self) -> str:
+        """Return the progress in one line: what is done, how far it is, and about how long it takes."""
+        if not self._times:
+            return self._description
+        separator = " " if self._completed else ", "
+        return f"{self._description}{separator}{self._how_far()}"
+
+    def _how_far(self) -> str:
+        """Return the share that is done, the time that it took and the time that is left."""
+        if not self._times:
+            return ""
+        elapsed, share = monotonic() - self._started, self._completed / self._total
+        if not share:
+            return _duration(elapsed)
+        return f"{share:.0%}, {_duration(elapsed)}, about {_duration(elapsed * (1 - share) / share)} left"
+
+    def _write_over(self, line: str) -> None:
+        """Write a line of a notebook over the one before."""
+        _write(f"\r{line.ljust(len(self._written))}" if line else f"\r{' ' * len(self._written)}\r")
+        self._written = line
+
+
+class Watch:
+    """The displays of all calls, and the one thread that shows the newest.
+
+    The thread ends when no call has shown up for `PATIENCE` seconds.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._displays: list[Display] = []
+        self._thread: threading.Thread | None = None
+        self._began = self._due = self._wakes_at = 0.0
+
+    def add(self, display: Display, *, at_once: bool) -> None:
+        """Show a display when it is due: at once, or when the outermost call has taken long."""
+        with self._changed:
+            now = monotonic()
+            if not self._displays:
+                self._began, self._due = now, now + PATIENCE
+            if at_once:
+                self._due = now
+            self._displays.append(display)
+            if self._thread is None or not self._thread.is_alive():  # a fork has no threads of its parent
+                self._thread = threading.Thread(target=self._run, name="normxlogit progress", daemon=True)
+                self._thread.start()
+            elif self._due < self._wakes_at:
+                self._changed.notify()
+
+    def remove(self, display: Display) -> None:
+        """Show a display no longer."""
+        with self._changed:
+            display.clear()
+            if display in self._displays:
+                self._displays.remove(display)
+
+    def _run(self) -> None:
+        with self._changed:
+            while True:
+                now = monotonic()
+                if self._displays and self._due <= now:
+                    self._due = now + self._show_newest(now)
+                is_idle = not self._displays
+                self._wakes_at = now + PATIENCE if is_idle else self._due
+                is_notified = self._changed.wait(self._wakes_at - now)
+                if is_idle and not is_notified and not self._displays:
+                    self._thread = None
+                    return
+
+    def _show_newest(self, now: float) -> float:
+        *others, newest = self._displays
+        for display in others:
+            display.clear()
+        return newest.show(now - self._began)
+
+
+_WATCH = Watch()
 _active = threading.local()
 
 
-def _displays() -> "list[Display]":
+def _displays_of_thread() -> list[Display]:
     """Return the displays of this thread, the outermost first."""
     if not hasattr(_active, "displays"):
         _active.displays = []
@@ -34,123 +187,44 @@ def _displays() -> "list[Display]":
 def progress_bar(
     total: float | None, show: bool | None, description: str = "explaining", *, times: bool = True
 ) -> Iterator[Callable[..., None]]:
-    """Show progress on standard error; yield a function that adds steps, or sets what rich calls `completed=`.
+    """Show progress on standard error; yield `Display.update`, which adds steps or sets how many are completed.
 
     Args:
         total: The number of steps; None if it is not known before the work begins, and then 1 if it can be known.
-        description: What is done.
         show: True to show it, False for nothing; None to show it after a second, in a log after ten, if this is the
             main thread.
+        description: What is done.
         times: Whether to show the share, the elapsed and the remaining time, for descriptions that do not.
     """
-    outer = _displays()
-    is_inner = any(display.has_steps for display in outer)
+    of_thread = _displays_of_thread()
+    is_inner = any(display.has_steps for display in of_thread)
     is_shown = threading.current_thread() is threading.main_thread() if show is None else show
     if not is_shown or (is_inner and show is None):
         yield lambda *steps, **state: None
         return
-    for display in outer:
-        display.pause()
-    display = Display(total, description, at_once=bool(show), times=times)
-    outer.append(display)
+    display = Display(total, description, times=times)
     try:
+        of_thread.append(display)
+        _WATCH.add(display, at_once=bool(show))
         yield display.update
     finally:
-        outer.pop().end()
-        for display in outer:
-            display.resume()
+        _WATCH.remove(display)
+        of_thread.remove(display)
 
 
 VERIFYING = partial(progress_bar, show=None, description="verifying")
 """Shows how many removals are measured, see `normxlogit.leave_out.outcomes.Outcomes`."""
 
 
-class Display:
-    """The progress of one call.
+def _duration(seconds: float) -> str:
+    """Return a time in the unit that a reader would take."""
+    if seconds < 2 * MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * HOUR:
+        return f"{seconds / MINUTE:.0f} min"
+    return f"{seconds / HOUR:.1f} h"
 
-    Args:
-        total: The number of steps, as in `progress_bar`.
-        description: What is done.
-        at_once: Whether a terminal shows it without waiting.
-        times: Whether the share and the times are shown.
-    """
 
-    def __init__(self, total: float | None, description: str, *, at_once: bool, times: bool) -> None:
-        console = Console(stderr=True)
-        self.is_notebook = console.is_jupyter
-        self.is_terminal = console.is_terminal and not self.is_notebook
-        self.times = times
-        self.has_steps = total is not None and total > 1
-        self._wait = 0.0 if at_once else PATIENCE
-        self._started = monotonic()
-        name = Column(no_wrap=True, overflow="ellipsis")
-        shares = (TextColumn("{task.fields[share]}"), TimeElapsedColumn(), TimeRemainingColumn())
-        columns = (TextColumn("{task.description}", table_column=name), BarColumn(), *(shares if times else ()))
-        self._bar = Progress(*columns, console=console, transient=True, speed_estimate_period=3600)
-        self._task = self._bar.add_task(description, total=total if self.has_steps else None, share="")
-        self._is_paused = False
-        self._ended = threading.Event()
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._show, daemon=True)
-        self._thread.start()
-
-    def update(self, advance: float | None = None, **state: Any) -> None:
-        """Add steps, or set what `rich.progress.Progress.update` takes."""
-        self.has_steps = self.has_steps or advance is not None or "completed" in state
-        if self._bar.tasks[0].total is None and self.has_steps:
-            state["total"] = 1.0
-        self._bar.update(self._task, advance=advance, **state)
-        self._bar.update(self._task, share=f"{self._bar.tasks[0].percentage:3.0f}%" if self.has_steps else "")
-
-    def pause(self) -> None:
-        """Show nothing, as a call inside this one shows its own progress."""
-        with self._lock:
-            self._is_paused = True
-            self._clear()
-
-    def resume(self) -> None:
-        """Show the progress again."""
-        with self._lock:
-            self._is_paused = False
-            if self.is_terminal and not self._thread.is_alive():  # it was shown before
-                self._bar.start()
-
-    def end(self) -> None:
-        """Stop, and remove what is shown on a terminal or in a notebook."""
-        self._ended.set()
-        self._thread.join()
-        self._clear()
-
-    def _show(self) -> None:
-        """Show the progress until the call ends; a terminal's bar then refreshes itself."""
-        if self.is_terminal:
-            self._ended.wait(self._wait)
-            with self._lock:
-                if not self._ended.is_set() and not self._is_paused:
-                    self._bar.start()
-            return
-        while not self._ended.wait(REFRESH if self.is_notebook else LOG_EVERY):
-            with self._lock:
-                if not self._is_paused:
-                    self._write(f"\r{self._line()}" if self.is_notebook else f"{self._line()}\n")
-
-    def _clear(self) -> None:
-        """Remove what is shown on a terminal or in a notebook."""
-        if self._bar.live.is_started:
-            self._bar.stop()
-        if self.is_notebook and monotonic() - self._started > REFRESH:
-            self._write(f"\r{' ' * len(self._line())}\r")
-
-    def _line(self) -> str:
-        """Return the progress in one line: what is done, how far it is, and about how long it takes."""
-        task = self._bar.tasks[0]
-        if not self.times:
-            return str(task.description)
-        elapsed, share = monotonic() - self._started, task.percentage / 100
-        if not share:
-            return f"{task.description}, {elapsed:.0f} s"
-        return f"{task.description} {share:.0%}, {elapsed:.0f} s, about {elapsed * (1 - share) / share:.0f} s left"
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
