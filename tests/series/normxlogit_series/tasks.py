@@ -7,9 +7,9 @@ import torch
 
 from normxlogit.copies.clone import override_forward
 from normxlogit.inputs.encoding import EncodedSignal, Encoding
-from normxlogit.tasks.task_outputs import Outputs
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.signals import ReadsSignals
+from normxlogit.tasks.task_outputs import Outputs
 from normxlogit_series import GRADES, SERIES
 from normxlogit_series.medium import SeriesScores
 
