@@ -97,10 +97,7 @@ class Display:
 
     def _line(self) -> str:
         """Return the progress in one line: what is done, how far it is, and about how long it takes."""
-        if not self._times:
-            return self._description
-        separator = " " if self._completed else ", "
-        return f"{self._description}{separator}{self._how_far()}"
+        return f"{self._description}: {self._how_far()}" if self._times else self._description
 
     def _how_far(self) -> str:
         """Return the share that is done, the time that it took and the time that is left."""
@@ -217,11 +214,12 @@ VERIFYING = partial(progress_bar, show=None, description="verifying")
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in the unit that a reader would take."""
-    if seconds < 2 * MINUTE:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * HOUR:
-        return f"{seconds / MINUTE:.0f} min"
+    """Return a time as a reader would say it."""
+    minutes, rest = divmod(round(seconds), MINUTE)
+    if minutes == 0:
+        return f"{rest} s"
+    if seconds < HOUR:
+        return f"{minutes} min {rest} s"
     return f"{seconds / HOUR:.1f} h"
 
 

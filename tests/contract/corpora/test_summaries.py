@@ -165,6 +165,14 @@ def test_many_values_of_a_text_are_counted_together(tmp_path):
     assert slices[-1].value == "(other)"
 
 
+def test_dates_that_are_texts_are_put_into_ranges(tmp_path):
+    rows = [{"text": "the cat", "day": f"2025-{1 + place % 12:02d}-{10 + place}"} for place in range(16)]
+    attribute(tiny.explainer("bert"), rows, tmp_path, method="input-norm", keep="day")
+    slices = summarize(tmp_path, by="day").slices
+    days = sorted(row["day"] for row in rows)
+    assert [each.value for each in slices] == [f"{days[first]} to {days[first + 3]}" for first in range(0, 16, 4)]
+
+
 def test_the_page_says_it_in_short_and_folds_what_is_long(tmp_path, capsys):
     long, unread = "the movie is good " * 40, "\u6211 \u4eec \u7684"
     rows = [{"text": text, "gold": "LABEL_0"} for text in (*texts_with_a_greeting(8), unread)]

@@ -17,6 +17,9 @@ MOST = 12
 RANGES = 4
 """Into how many ranges of as many rows each the numbers of a column are put."""
 
+ISO_DATE = r"\d{4}-\d\d-\d\d([T ].*)?"
+"""Dates as CSV and JSON write them: texts, whose order is that of the dates."""
+
 OTHER, MISSING = "(other)", "(missing)"
 """The names of rarer values together, and of rows without a value."""
 
@@ -75,15 +78,14 @@ def _register_values(run: RunTables, column: str) -> None:
 
 def _grouped_rows(run: RunTables) -> str:
     """Return the query for the rows of `kept`, each with the `name` and the `place` of its slice."""
-    is_ordered = bool(
-        run.ask(
-            """
-            SELECT coalesce(any_value(regexp_matches(typeof(kept_value), 'INT|FLOAT|DOUBLE|DECIMAL|DATE|TIME')), false)
-            FROM kept
-            """
-        )[0][0]
+    ((is_typed, is_dates, values),) = run.ask(
+        f"""
+        SELECT any_value(regexp_matches(typeof(kept_value), 'INT|FLOAT|DOUBLE|DECIMAL|DATE|TIME')),
+               bool_and(regexp_full_match(CAST(kept_value AS VARCHAR), '{ISO_DATE}')), count(DISTINCT kept_value)
+        FROM kept
+        """  # noqa: S608  # constants
     )
-    ((values,),) = run.ask("SELECT count(DISTINCT kept_value) FROM kept")
+    is_ordered = bool(is_typed or is_dates)
     if is_ordered and values > MOST:
         return _by_range()
     return _by_value("kept_value" if is_ordered else "count(*) DESC, kept_value")

@@ -147,7 +147,7 @@ def _verified(
         return with_completion_verification(model, completed, attribution, "reasoning")
     if verify is not None:
         most = _most_removals(verify, len(cited.sources), len(cited.concluding))
-        update(completed=READING / (READING + most), description=f"leaving out {most} sources at most")
+        update(completed=READING / (READING + most), description=f"leaving out at most {most} sources")
         progress = partial(_removals, most, update, itertools.count(1))
         return replace(attribution, verified=tested(reading, cited.evidence, cited.documents, verify, progress))
     if completed.encoding.media:
@@ -166,7 +166,7 @@ def _removals(most: int, update: Update, numbers: Iterator[int], _: int) -> Iter
     """Yield a function that shows that another source was left out."""
 
     def left_out(steps: float) -> None:
-        update(advance=steps / (READING + most), description=f"left out {next(numbers)} sources of at most {most}")
+        update(advance=steps / (READING + most), description=f"left out {next(numbers)} of at most {most} sources")
 
     yield left_out
 

@@ -136,11 +136,13 @@ def _advice(unread: Mapping[str, int], labels: ModelLabels) -> str:
     """Return the error for values of which it cannot be told what they mean, by the numbers of their rows."""
     counts = [f"{one_line(value)!r} ({count})" for value, count in sorted(unread.items())]
     more = f" and {len(counts) - LISTED} others" if len(counts) > LISTED else ""
-    first = quote(one_line(min(unread)))
+    values = sorted(unread)[:LISTED]
+    pairs = " ".join(f"{quote(one_line(value))}=LABEL" for value in values)
     has_numbers = any(whole_number_of(value) is not None for value in unread)
     in_order = f", or {ID2LABEL} if whole numbers count the labels of the model from 0" if has_numbers else ""
     return (
         f"cannot tell which labels of the model ({labels}) these gold labels mean (number of rows): "
-        f"{', '.join(counts[:LISTED])}{more}; gold_labels (--gold-labels) says it by pairs: {first}=LABEL, "
-        f"{first}= to leave these rows out, {first}={first} to count them as wrong{in_order}"
+        f'{", ".join(counts[:LISTED])}{more}. Say it with --gold-labels "{pairs}" (in Python gold_labels=...), with a '
+        f"label of the model for each LABEL, with nothing to leave these rows out, or with the value itself to count "
+        f"them as wrong{in_order}"
     )
