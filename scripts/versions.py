@@ -5,8 +5,9 @@ Usage: python scripts/versions.py                       # all SETS, as before a 
        python scripts/versions.py 4.57 -- tests/contract/test_loading.py
 
 `uv` (pip install uv) makes the environments from package registries alone. A set has the package, its core dependencies
-and what the promises of the core need; every set runs these promises (`--fast`: some files of them), and prints a row
-of the table in docs/testing.md. Where UV_FIND_LINKS names a folder with builds of torch for CPUs, they are taken.
+and what the promises of the core need. Every set runs these promises (`--fast`: some files of them), which gives a row
+of the first table in docs/testing.md, and explains checkpoints of forty families that the first set wrote, which gives
+the second. Where UV_FIND_LINKS names a folder with builds of torch for CPUs, they are taken.
 """
 
 import argparse
@@ -16,12 +17,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 PROMISES = ROOT / "tests" / "contract"
 
-TOOLS = ["accelerate", "captum", "datasets", "duckdb", "hypothesis", "matplotlib", "pandas", "peft", "polars"]
+TOOLS = ["accelerate", "captum", "datasets>=4", "duckdb", "hypothesis", "matplotlib", "pandas", "peft", "polars"]
 TOOLS += ["pyarrow", "pytest", "pytest-timeout", "pytest-xdist", "scikit-learn", "sentencepiece", "soundfile"]
 """What runs the tests, and what single promises compare with."""
 
@@ -69,10 +70,15 @@ def main() -> int:
     if unknown := sorted({*arguments.sets} - SETS.keys()):
         parser.error(f"there is no set {unknown[0]!r}, but {', '.join(SETS)}")
     tests = tests or (FAST if arguments.fast else [str(path) for path in sorted(PROMISES.glob("test_*.py"))])
-    rows = [_tried(name, arguments, tests) for name in arguments.sets]
-    print("\n| set | versions | promises |\n|---|---|---|")
-    print("\n".join(f"| {name} | {versions} | {verdict} |" for name, versions, verdict in rows))
-    return int(any(" failed" in verdict or "not tried" in verdict for _, _, verdict in rows))
+    chosen = [name for name in SETS if name in arguments.sets]
+    with tempfile.TemporaryDirectory(prefix="normxlogit-versions-") as folder:
+        pythons = {name: _environment_or_none(Path(folder) / name, SETS[name], arguments) for name in chosen}
+        rows = [_tried(name, python, arguments.workers, tests) for name, python in pythons.items()]
+        print("\n| set | versions | promises |\n|---|---|---|")
+        print("\n".join(f"| {name} | {versions} | {verdict} |" for name, versions, verdict in rows), "\n", flush=True)
+        compared = len(chosen) > 1 and None not in pythons.values() and not arguments.fast
+        different = compared and _families_differ(Path(folder), pythons)
+    return int(different or any(" failed" in verdict or "not tried" in verdict for _, _, verdict in rows))
 
 
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -81,40 +87,49 @@ def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:end], arguments[end + 1 :]
 
 
-def _tried(name: str, arguments: argparse.Namespace, tests: list[str]) -> tuple[str, str, str]:
-    """Make an environment and run tests in it; return its row of the table."""
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="normxlogit-versions-") as folder:
-        try:
-            python = _environment(Path(folder), SETS[name], arguments)
-        except subprocess.CalledProcessError:
-            return name, ", ".join(SETS[name].packages), "not tried: the environment could not be made"
-        versions = _installed(python)
-        print(f"\n== {name}: {versions}", flush=True)
-        command = [
-            python,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-n",
-            arguments.workers,
-            *OLD_AND_NEW,
-            *tests,
-        ]
-        unset = {"PYTHONPATH", "VIRTUAL_ENV"}  # what is tried is the package as it is installed
-        environment = {key: value for key, value in os.environ.items() if key not in unset}
-        run = subprocess.run(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, check=False)  # noqa: S603
+def _environment_or_none(home: Path, chosen: Set, arguments: argparse.Namespace) -> str | None:
+    """Make an environment and return its interpreter; None if that is not possible."""
+    try:
+        return _environment(home, chosen, arguments)
+    except subprocess.CalledProcessError:
+        return None
+
+
+def _tried(name: str, python: str | None, workers: str, tests: list[str]) -> tuple[str, str, str]:
+    """Run tests in an environment; return its row of the table."""
+    if python is None:
+        return name, ", ".join(SETS[name].packages), "not tried: the environment could not be made"
+    began, versions = time.monotonic(), _installed(python)
+    print(f"\n== {name}: {versions}", flush=True)
+    options = ["-q", "-p", "no:cacheprovider", "-n", workers, *OLD_AND_NEW]
+    run = _run(python, "pytest", *options, *tests, stdout=subprocess.PIPE)
     print(run.stdout, flush=True)
     summary = run.stdout.strip().rpartition("\n")[2].partition(" in ")[0]
     return name, versions, f"{summary}; {(time.monotonic() - began) / 60:.0f} minutes"
 
 
+def _families_differ(folder: Path, pythons: dict[str, str]) -> bool:
+    """Explain models of many families in each environment, and print how those of the last set compare with others."""
+    checkpoints, files = folder / "checkpoints", {name: str(folder / f"{name}.json") for name in pythons}
+    first, last = next(iter(pythons.values())), list(pythons.values())[-1]
+    _run(first, "tools.families", "write", str(checkpoints), check=True)
+    for name, python in pythons.items():
+        _run(python, "tools.families", "explain", str(checkpoints), files[name], check=True)
+    return bool(_run(last, "tools.families", "compare", *files.values()).returncode)
+
+
+def _run(python: str, module: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a module of this checkout with the package as it is installed in an environment."""
+    unset = {"PYTHONPATH", "VIRTUAL_ENV"}
+    environment = {key: value for key, value in os.environ.items() if key not in unset}
+    options = {"check": False, **options}
+    return subprocess.run([python, "-m", module, *arguments], cwd=ROOT, env=environment, text=True, **options)  # noqa: S603
+
+
 def _environment(home: Path, chosen: Set, arguments: argparse.Namespace) -> str:
     """Make an environment with the package and the versions of a set; return its interpreter."""
-    _uv("venv", "--quiet", "--python", arguments.python or chosen.python, str(home / "venv"))
-    python = str(home / "venv" / "bin" / "python")
+    _uv("venv", "--quiet", "--python", arguments.python or chosen.python, str(home))
+    python = str(home / "bin" / "python")
     packages = [
         f"torch=={arguments.torch}" if arguments.torch and name.startswith("torch==") else name
         for name in chosen.packages

@@ -6,8 +6,11 @@ docs/testing.md lists them. What is there is asked of the ability, not of the ve
 import inspect
 
 import pytest
+import torch
 import transformers
 from transformers.pipelines import TextGenerationPipeline
+
+from tests import tiny
 
 try:  # since transformers 5.0, where a fast tokenizer has the name without an addition
     from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy as PythonBertTokenizer
@@ -16,8 +19,34 @@ except ImportError:
 
 __all__ = ["LACKING", "PythonBertTokenizer", "needs"]
 
+
+def _prefills_in_chunks() -> bool:
+    """Return whether `generate` reads a prompt in chunks; up to 5.0 it refuses to, without a cache of the caller's."""
+    model = tiny.model("gpt2", "CausalLM")
+    try:
+        model.generate(torch.tensor([[5, 6]]), max_new_tokens=1, prefill_chunk_size=1, pad_token_id=0)
+    except ValueError:
+        return False
+    return True
+
+
+def _counts_prompts() -> bool:
+    """Return whether `generate` takes the `max_length` of a model's configuration for that of prompt and answer.
+
+    In 5.0 it is that of the answer alone.
+    """
+    model = tiny.model("gpt2", "CausalLM")
+    model.generation_config.max_length = 4
+    return model.generate(torch.tensor([[5, 6]]), do_sample=False, pad_token_id=0).shape[1] <= 4
+
+
 ABILITIES = {
     "pipelines that take tools=": "tools" in inspect.signature(TextGenerationPipeline.preprocess).parameters,
+    "pipelines that take tokenizer_encode_kwargs=": "tokenizer_encode_kwargs"
+    in inspect.signature(TextGenerationPipeline._sanitize_parameters).parameters,
+    "pipelines that sample by default": hasattr(TextGenerationPipeline, "_default_generation_config"),
+    "prefilling in chunks": _prefills_in_chunks(),
+    "lengths of the model's configuration that count the prompt": _counts_prompts(),
     "Gemma 3n": hasattr(transformers, "Gemma3nTextConfig"),
     "Gemma 4": hasattr(transformers, "Gemma4TextConfig"),
 }

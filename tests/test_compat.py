@@ -115,9 +115,17 @@ def test_a_cache_is_passed_by_the_name_that_the_model_has_for_it():
 
 def test_a_response_template_is_read_where_the_tokenizer_can():
     declares = {"response_template": {"fields": {}}}
+
+    def newer(response, prefix=None):
+        raise NotImplementedError
+
+    def older(response):
+        raise NotImplementedError
+
     assert not compat.parses_responses(SimpleNamespace(**declares))
-    assert compat.parses_responses(SimpleNamespace(**declares, parse_response=print))
-    assert not compat.parses_responses(SimpleNamespace(response_template=None, parse_response=print))
+    assert not compat.parses_responses(SimpleNamespace(**declares, parse_response=older))
+    assert compat.parses_responses(SimpleNamespace(**declares, parse_response=newer))
+    assert not compat.parses_responses(SimpleNamespace(response_template=None, parse_response=newer))
 
 
 def test_defaults_of_a_pipeline_are_its_own_or_those_of_the_models_configuration():
@@ -139,7 +147,8 @@ def raised(error):
     ("loader", "error", "advice"),
     [
         ("AutoModelForSequenceClassification", NameError("name 'init_empty_weights' is not defined"), "accelerate"),
-        ("AutoTokenizer", TypeError("expected str, not NoneType"), "tokenizer"),
+        ("AutoTokenizer", TypeError("expected str, not NoneType"), "has no tokenizer"),
+        ("AutoTokenizer", OSError("Can't load tokenizer for 'it'. If you were"), "has no tokenizer"),
     ],
 )
 def test_what_older_versions_lack_is_said_instead_of_how_they_fail(tmp_path, monkeypatch, loader, error, advice):

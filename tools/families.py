@@ -27,6 +27,9 @@ MASKED = "the movie is [MASK] , but a great film with charm"
 TOLERANCE = 1e-5
 """Largest difference of scores and logits, relative to the largest of them, or to 1 if they are smaller."""
 
+RANDOM_WEIGHTS = "its answers would come from random numbers"
+"""Of the refusal of a model whose weights a version does not find in the checkpoint, as 5.0 Mamba's tied head."""
+
 SIZES = tiny.COMMON | tiny.INNER
 SHORT = {"max_position_embeddings": 40}
 GROUPED = SIZES | tiny.IDS | {"num_key_value_heads": 2}
@@ -155,6 +158,8 @@ def compared(explained: dict[str, Any], reference: dict[str, Any]) -> str:
         return "not there"
     if "refused" in explained or "refused" in reference:
         is_same = "refused" in explained and "refused" in reference
+        if RANDOM_WEIGHTS in explained.get("refused", ""):
+            return "model otherwise"
         return "alike" if is_same else str(explained.get("refused") or f"answered, and there: {reference['refused']}")
     if not _close(explained["logits"], reference["logits"]):
         return "model otherwise"

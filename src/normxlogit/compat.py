@@ -105,8 +105,13 @@ def dtype_of_checkpoint(config: Any) -> torch.dtype | None:
 
 
 def parses_responses(tokenizer: Any) -> bool:
-    """Return whether a tokenizer declares a response template and reads it, which 4.57 does not: marks say it there."""
-    return bool(getattr(tokenizer, "response_template", None)) and hasattr(tokenizer, "parse_response")
+    """Return whether a tokenizer declares a response template and reads it: marks say it where it does not.
+
+    4.57 reads none. 5.0 reads them in another form, and not together with the prompt.
+    """
+    parse = getattr(tokenizer, "parse_response", None)
+    declares = bool(getattr(tokenizer, "response_template", None))
+    return declares and parse is not None and "prefix" in inspect.signature(parse).parameters
 
 
 def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
@@ -143,8 +148,9 @@ def lacks_accelerate(error: Exception) -> bool:
 
 
 def lacks_tokenizer_file(error: Exception) -> bool:
-    """Return whether a tokenizer was not loaded for want of any file, of which 4.57 has no error of its own."""
-    return isinstance(error, TypeError) and "NoneType" in str(error)
+    """Return whether a tokenizer of a folder was not loaded for want of any file: 4.57 ends in an error of types."""
+    is_named = isinstance(error, OSError) and str(error).startswith("Can't load tokenizer")  # in 4.51
+    return is_named or (isinstance(error, TypeError) and "NoneType" in str(error))
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import torch
 from normxlogit import ALL, Explainer
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from tests import tiny
+from tests.abilities import needs
 from tests.contract.compare import refused, total
 from tools.survey.base import build, stir
 
@@ -42,7 +43,8 @@ def logits_of(model, task, **inputs):
 
 @pytest.mark.parametrize(("task", "family"), [
     (CLASSIFIER, "ctrl"), (WRITER, "git"), (CLASSIFIER, "ibert"), (WRITER, "openai-gpt"),
-    (WRITER, "gemma3n_text"), (WRITER, "cpmant"), (CLASSIFIER, "funnel"), ("token-classification", "canine"),
+    pytest.param(WRITER, "gemma3n_text", marks=needs("Gemma 3n")),
+    (WRITER, "cpmant"), (CLASSIFIER, "funnel"), ("token-classification", "canine"),
 ])  # fmt: skip
 def test_the_frozen_gradient_adds_up_alone_and_in_a_batch(task, family):
     explainer, model = explainer_for(task, family)

@@ -13,10 +13,16 @@ from transformers import GenerationConfig, GenerationMixin, WatermarkingConfig
 
 from normxlogit import Explainer, InputError
 from tests import tiny
+from tests.abilities import LACKING
 from tests.contract.decided import Applied, Decision, Harmless, Refused, parameters_of, undecided
 
 TEXTS = ("the movie is not good", "a cat")
 STEPS = 5
+pytestmark = [  # older versions of transformers, of settings that change nothing
+    pytest.mark.filterwarnings("ignore:`(do_sample|return_dict_in_generate)` is:UserWarning"),
+    pytest.mark.filterwarnings("ignore:This model does not support `Cache` instances:UserWarning"),
+]
+
 METHOD = "input-norm"  # the cheapest: the tokens are compared, not the scores
 WRITTEN_BY_NOTHING = "this names what is returned beside the tokens"
 OF_ASSISTANT = "this is for a model that drafts what another one checks, whose answer stays the same"
@@ -89,11 +95,13 @@ FIELDS: Mapping[str, Decision] = {
     "use_mtp": Refused(True, named="num_mtp_layers"),
     "assistant_early_exit": Refused(1, named="cannot continue"),
     "penalty_alpha": Refused(0.6, {"top_k": 4}, named=r"Contrastive Search|top_k="),
-    "dola_layers": Refused("low", named="Dola"),
+    "dola_layers": Refused("low", named="Dola|cannot continue"),
     "num_beam_groups": Refused(3, BEAMS | {"diversity_penalty": 1.0}, named="Group Beam Search"),
     "diversity_penalty": Refused(1.0, BEAMS | {"num_beam_groups": 3}, named="Group Beam Search"),
     "force_words_ids": Refused([[9]], BEAMS, named="Constrained Beam Search"),
     "constraints": Harmless(ELSEWHERE),
+    "forced_decoder_ids": Refused([[1, 9]], named="forced_decoder_ids"),  # of older versions
+    "generation_kwargs": Harmless("older versions keep others there"),
 }
 """Fields of a configuration, for a model that continues prompts."""
 
@@ -123,6 +131,17 @@ ARGUMENTS: Mapping[str, Decision] = {
     "use_model_defaults": Harmless("the model's own configuration is applied"),  # of older versions
 }
 """Arguments of `generate` beside the fields."""
+
+
+SEARCHES = {
+    "num_beam_groups": "_group_beam_search",
+    "diversity_penalty": "_group_beam_search",
+    "force_words_ids": "_constrained_beam_search",
+}
+"""Settings of searches that older versions of transformers make themselves: what they answer is explained there."""
+
+USUAL = {"gpt2": [[38, 38, 38, 38, 38]], "bart": [[3, 3]]}
+"""What the models answer of which the tables are true: older versions draw other weights from the same seed."""
 
 
 def models() -> dict[str, Explainer]:
@@ -198,7 +217,8 @@ def same(family: str, name: str, decision: Any, way: str, monkeypatch: Any) -> N
     if name not in SAMPLING and way == "argument":  # a batch has padding, which no setting may take for text
         together = [row for text in TEXTS for row in own_answer(family, text, settings)]
         assert explained_answer(family, list(TEXTS), settings) == together
-    assert (expected != usual) == isinstance(decision, Applied), "what is decided of it does not hold"
+    if usual_answer(family, ()) == USUAL[family]:
+        assert (expected != usual) == isinstance(decision, Applied), "what is decided of it does not hold"
 
 
 SAMPLING = {name for name, decision in FIELDS.items() if getattr(decision, "beside", None) == SAMPLES} | {"do_sample"}
@@ -217,11 +237,16 @@ def test_every_setting_is_decided() -> None:
 @each_way
 @pytest.mark.parametrize("name", known(tried(FIELDS, Applied)))
 def test_prompts_are_continued_as_the_model_does(name, way, monkeypatch) -> None:
+    lengths = "lengths of the model's configuration that count the prompt"
+    if name == "max_length" and way == "configuration of the model" and lengths in LACKING:
+        pytest.skip(f"this version of transformers lacks {lengths}")
     same("gpt2", name, FIELDS[name], way, monkeypatch)
 
 
 @pytest.mark.parametrize("name", known(tried(FIELDS, Harmless)))
 def test_other_settings_change_nothing(name, monkeypatch) -> None:
+    if name == "prefill_chunk_size" and "prefilling in chunks" in LACKING:
+        pytest.skip("this version of transformers lacks prefilling in chunks")
     same("gpt2", name, FIELDS[name], "argument", monkeypatch)
 
 
@@ -241,6 +266,10 @@ def test_arguments_of_generate_go_to_the_model(name, monkeypatch) -> None:
 @pytest.mark.parametrize("name", known(tried(FIELDS, Refused)) + tried(ARGUMENTS, Refused))
 def test_what_the_model_refuses_is_an_error_of_one_line(name) -> None:
     decision = {**FIELDS, **ARGUMENTS}[name]
+    if hasattr(GenerationMixin, SEARCHES.get(name, "")):
+        settings = settings_of(name, decision)
+        assert explained_answer("gpt2", TEXTS[0], settings) == own_answer("gpt2", TEXTS[0], settings)
+        return
     with pytest.raises(InputError, match=decision.named) as refusal:
         explained_answer("gpt2", TEXTS[0], settings_of(name, decision))
     assert "\n" not in str(refusal.value)

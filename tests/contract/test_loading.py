@@ -239,6 +239,7 @@ def write_gguf(file):
     gguf = pytest.importorskip("gguf")
     letters = ["<s>", "</s>", "\u0120", "at", *"abcdefghijklmnopqrstuvwxyz"]
     writer = gguf.GGUFWriter(str(file), "llama")
+    writer.add_name("tiny")  # which older versions of transformers read
     settings = {"context_length": 64, "embedding_length": 32, "block_count": 1, "feed_forward_length": 32}
     settings |= {"head_count": 4, "head_count_kv": 4, "rope_dimension_count": 8, "layer_norm_rms_eps": 1e-6}
     settings |= {"vocab_size": len(letters), "tokenizer_model": "gpt2", "tokenizer_pre": "default"}

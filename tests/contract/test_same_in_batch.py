@@ -102,8 +102,7 @@ def test_prompts_generated_together_are_explained_as_each_alone(family):
 def test_eager_equals_sdpa(family, kind, method):
     results = []
     for attention in ("eager", "sdpa"):
-        model = tiny.model(family, kind)
-        model.set_attn_implementation(attention)
+        model = tiny.model(family, kind, attn_implementation=attention)
         options = {"method": method, "layers": ALL if method == "normxlogit" else None}
         results.append(outcome_of(partial(Explainer(model, tiny.tokenizer_for(family)), tiny.TEXTS, **options)))
     if isinstance(results[0], type):

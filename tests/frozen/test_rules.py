@@ -65,6 +65,16 @@ def test_the_signal_takes_all(function, held):
     torch.testing.assert_close(slope, wanted, atol=1e-5, rtol=1e-4)
 
 
+def test_a_slice_of_all_is_the_tensor_itself():
+    """Up to torch 2.6 `x[:, None]` has such a node, as in Mamba."""
+    products = [
+        lambda x, view=view: (lambda y: (y @ B) * view(y))(F.silu(x @ A))
+        for view in (torch.clone, lambda y: torch.ops.aten.slice(y, 1, 0, 4))
+    ]
+    alike, sliced = (slope_of(product, X) for product in products)
+    torch.testing.assert_close(sliced, alike)
+
+
 SEEN = torch.tensor([[1, 0, 1, 1, 0], [1, 1, 0, 0, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
 
 

@@ -165,12 +165,17 @@ def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
 
 def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
     """Return the edge of the operation that computed a factor, before reshaping and constant factors."""
-    while (name := stem(edge[0])) in _RESHAPING or name in ("Mul", "Div", "Neg"):
+    while stem(edge[0]) in _RESHAPING | {"Mul", "Div", "Neg"} or _is_whole_slice(edge, input_edges):
         edges = input_edges[edge[0]]
         if len(edges) != 1 or stem(edges[0][0]) == LEAF:
             break
         edge = edges[0]
     return edge
+
+
+def _is_whole_slice(edge: Edge, input_edges: InputEdges) -> bool:
+    """Return whether a slice is all of its tensor, as some versions of torch record them for `x[:, None]`."""
+    return stem(edge[0]) == "Slice" and all(_shape_of(whole) == _shape_of(edge) for whole in input_edges[edge[0]])
 
 
 def _shape_of(edge: Edge) -> tuple[int, ...]:

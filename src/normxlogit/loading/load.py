@@ -263,7 +263,7 @@ def _missing_package_or_permission(error: Exception) -> str | None:
 
 def _cause_of_tokenizer(error: Exception, source: str) -> str | None:
     """Return why a tokenizer is not loaded if it has no file, or needs a package; None for other errors."""
-    if lacks_tokenizer_file(error):
+    if Path(source).is_dir() and lacks_tokenizer_file(error):
         return NO_TOKENIZER.format(source)
     remedy = sentencepiece_remedy(error, source)
     return None if remedy is None else f"{TOKENIZER} cannot be read: {remedy}"
