@@ -12,8 +12,8 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
 from ..tasks import Task
-from ..tasks.task_outputs import Problem
 from ..tasks.classification import configured_labels
+from ..tasks.task_outputs import Problem
 
 PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-label"}
 """Problem types by the function that turns outputs into probabilities; "none" keeps the logits."""

@@ -7,9 +7,9 @@ import torch
 
 from normxlogit.copies.clone import override_forward
 from normxlogit.inputs.encoding import EncodedSignal, Encoding
-from normxlogit.tasks.task_outputs import Outputs
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.signals import ReadsSignals
+from normxlogit.tasks.task_outputs import Outputs
 from normxlogit_series import GRADES, SERIES
 from normxlogit_series.medium import SeriesScores
 
@@ -32,7 +32,6 @@ class SeriesClassification(ReadsSignals, Classification):
     name = SERIES.name
     models = SERIES.models
     result_kind = "series"
-    main_input_name = "series"
 
     def adapt(self, module):
         """Bring series to modules that read (B, 1, T), as convolutions do."""
