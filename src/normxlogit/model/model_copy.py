@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answer_form import AnswerForm
+from ..copies.answer_form import IDS, AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import out_of_memory
@@ -49,6 +49,7 @@ class ModelCopy:
         self.form = AnswerForm()
         self.notes: tuple[str, ...] = ()  # for all results on it, and on proofs that could not be run
         self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
+        self.main_input = IDS  # the name of the input that holds what is explained
         self.decoder_limit: float | None = None  # the most tokens of a decoder beside an encoder, inf for any number
         self.pool = Pool(self.module)
         self.recording_pool = Pool(self.module)  # for passes with all layers: transformers' hooks for them slow others

@@ -279,8 +279,7 @@ class TaskModel:
     def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
         """Find the parts of the model with the first text of a batch."""
         sample, unverified = sample_of(batch, self.task), None
-        name = self.task.main_input_name
-        main_input = MainInput(name, self.filler, tuple(batch.inputs[name].shape[2:]))
+        main_input = MainInput(copy.main_input, self.filler, tuple(batch.inputs[copy.main_input].shape[2:]))
         with input_errors(copy.module, batch.inputs), without_autocast(sample):
             if copy.is_adapted:
                 first_inputs = first_alone(batch)

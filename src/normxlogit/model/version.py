@@ -1,6 +1,6 @@
 """Read the caller's model as it is at one moment: its copies, its task and its encoder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -81,8 +81,10 @@ def _adapt_copy(
     of_owner = classifies and not type(unwrapped_model).__module__.startswith(("transformers.", "normxlogit."))
     if not (is_plain or other_task or of_owner or settings.describes_forward or settings.extra_inputs):
         return task
+    probes = task.probes(module)
+    main_input = next(iter(probes[0]))
     try:
-        form, logits = _form_of_answer(private_clone(module), task, settings)
+        form, logits = _form_of_answer(private_clone(module), task, probes, settings)
     except NormXLogitError:
         if is_plain or settings.describes_forward:
             raise
@@ -90,21 +92,24 @@ def _adapt_copy(
     adds_logits = form.normaliser is not None or form.keys not in (("logits",), ("start_logits", "end_logits"))
     if is_plain or settings.describes_forward or settings.extra_inputs or adds_logits:
         for model in {id(model): model for model in (module, copy.unmodified, unwrapped(copy.wrapped))}.values():
-            adapt_forward(model, form, arguments_of(model, settings, task.main_input_name))
+            adapt_forward(model, form, arguments_of(model, settings, main_input))
     copy.form, copy.notes = form, form.note
     if is_plain:
-        copy.outputs = logits.shape[-1]
+        copy.outputs, copy.main_input = logits.shape[-1], main_input
     task.outputs = task.outputs.of_answer(form, logits if is_plain else None, name)
     if is_plain or other_task:
         check_answer(task, logits, name)
     return task
 
 
-def _form_of_answer(module: nn.Module, task: Task, settings: ForwardSettings) -> tuple[AnswerForm, Tensor]:
+def _form_of_answer(
+    module: nn.Module, task: Task, probes: Sequence[Mapping[str, Tensor]], settings: ForwardSettings
+) -> tuple[AnswerForm, Tensor]:
     """Return what a module returns for a few short inputs, and the logits for the first."""
     name, device = type(module).__name__, next((parameter.device for parameter in module.parameters()), None)
-    described = "token ids" if task.main_input_name == IDS else task.main_input_name
-    probes, arguments = task.probes(module), arguments_of(module, settings, task.main_input_name)
+    main_input = next(iter(probes[0]))
+    described = "token ids" if main_input == IDS else main_input
+    arguments = arguments_of(module, settings, main_input)
 
     def run_probe(number: int) -> Any:
         inputs = {name: value.to(device) for name, value in {**probes[number], **settings.extra_inputs}.items()}
@@ -115,7 +120,7 @@ def _form_of_answer(module: nn.Module, task: Task, settings: ForwardSettings) ->
             raise
         except Exception as error:
             reraise_out_of_memory(error)
-            shape = tuple(inputs[task.main_input_name].shape)
+            shape = tuple(inputs[main_input].shape)
             raise UnsupportedModelError(
                 f"{name} cannot read {described} of shape {shape}: {type(error).__name__}: {reason_of(error)}"
             ) from error

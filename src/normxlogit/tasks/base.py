@@ -15,6 +15,7 @@ from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Batch, Encoding
+from ..inputs.label_names import label_names
 from ..parts.headpiece import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
@@ -57,7 +58,7 @@ class Task:
         labels: Names of the outputs instead of those in the model's configuration.
 
     Raises:
-        InputError: If `check_reader` or `outputs_of` refuses them.
+        InputError: If the tokenizer does not read what the model does, or the outputs have no names to change.
 
     Attributes:
         name: Its name in transformers' terms.
@@ -65,9 +66,8 @@ class Task:
         reads: Whether an input is one text (or a pair), several texts whose answers are compared, or a signal: patches
             or frames, and not tokens of a vocabulary.
         result_kind: The kind of rows that results are in a corpus: "text", or the kind of a medium of an extension.
-        main_input_name: The input that holds what is explained, which the first free argument of a plain module takes.
-        outputs: What the model answers with: as a class declares it, otherwise what `outputs_of` returns.
-        position: Where the answer is read: as a class declares it, otherwise what `position_of` returns.
+        outputs: What the model answers with. A class that extends another declares its own in its place.
+        position: Where the answer is read, likewise.
         processor: What reads the inputs, as it was given.
         tokenizer: The tokenizer in it.
     """
@@ -76,68 +76,38 @@ class Task:
     models: ClassVar[ModelClasses] = ModelClasses()
     reads: ClassVar[Literal["text", "texts", "signal"]] = "text"
     result_kind: ClassVar[str] = "text"
-    main_input_name: ClassVar[str] = "input_ids"
 
-    outputs: Outputs
-    position: AnswerPosition
+    outputs: Outputs = Outputs()
+    position: AnswerPosition = AnswerPosition()
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         self.processor = tokenizer
         self.tokenizer = self.tokenizer_of(tokenizer)
-        self.check_reader(model)
-        if not hasattr(type(self), "outputs"):
-            self.outputs = self.outputs_of(model, labels)
-        else:
-            self.refuse_labels(model, labels)
-        if not hasattr(type(self), "position"):
-            self.position = self.position_of()
-
-    def __repr__(self) -> str:
-        return summary(self.name, self.outputs.labels)
-
-    def check_reader(self, model: Any) -> None:
-        """Refuse to go without a tokenizer; a task whose inputs need no reader overrides it.
-
-        Args:
-            model: The caller's model.
-
-        Raises:
-            InputError: If the caller gave no tokenizer, or something else.
-        """
-        check_loaded(self.processor)
-        if not hasattr(self.tokenizer, "pad_token_id"):
-            given = type(self.processor).__name__
-            raise InputError(f"{type(model).__name__} reads texts, and was given a {given}; pass its tokenizer")
-
-    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
-        """Return what a model answers with, where the class of the task does not declare it.
-
-        Args:
-            model: The caller's model.
-            labels: Names of the outputs that the caller gave; None for none.
-
-        Raises:
-            InputError: If there are labels, and outputs without names that could be changed.
-        """
-        self.refuse_labels(model, labels)
-        return Outputs()
-
-    def refuse_labels(self, model: Any, labels: Sequence[str] | None) -> None:
-        """Refuse labels that a caller gave for outputs that they do not name."""
-        if labels is not None:
+        self._model, self._labels = model, labels
+        names = self.outputs.labels
+        if labels is not None and names != label_names(labels):
             raise InputError(
                 f"labels= names the outputs of a classifier, and {type(model).__name__} is a model for {self.name}: "
                 "leave out labels="
             )
 
-    def position_of(self) -> AnswerPosition:
-        """Return where the answer is read, where the class of the task does not declare it."""
-        return AnswerPosition()
+    def __repr__(self) -> str:
+        return summary(self.name, self.outputs.labels)
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
-        """Return the tokenizer: that of a processor, or the reader itself."""
-        return getattr(reader, "tokenizer", reader)
+        """Return the tokenizer: that of a processor, or the reader itself; a task whose inputs need none overrides it.
+
+        Args:
+            reader: What the caller gave to read the inputs; None for nothing.
+
+        Raises:
+            InputError: If it does not read what the models of the task do.
+        """
+        tokenizer = getattr(loaded(reader), "tokenizer", reader)
+        if not hasattr(tokenizer, "pad_token_id"):
+            raise InputError(f"{cls.name} reads texts, and was given a {type(reader).__name__}; pass the tokenizer")
+        return tokenizer
 
     # How the model is called
 
@@ -164,7 +134,8 @@ class Task:
             module: The module that reads them.
 
         Returns:
-            The inputs of each by their names, (1, T).
+            The inputs of each by their names, (1, T, ...). The first input holds what is explained: where the forward
+            has no argument of its name, its first one takes it.
         """
         texts = [torch.tensor([ids]) for ids in PROBES]  # (1, 3) each
         return [{"input_ids": ids, "attention_mask": torch.ones_like(ids)} for ids in texts]
@@ -236,14 +207,15 @@ class Task:
         return units_of_tokens(encoding), ()
 
 
-def check_loaded(reader: Any) -> None:
-    """Refuse to go without a tokenizer or processor, or with a name or a class in its place."""
+def loaded(reader: Any) -> Any:
+    """Return a tokenizer or processor; refuse none, and a name or a class in its place."""
     if reader is None:
         raise InputError("the model needs its tokenizer (processor, feature extractor): Explainer(model, tokenizer)")
     if isinstance(reader, type) or not callable(reader):
         raise InputError(
             "the tokenizer must be one that was loaded; Explainer.from_pretrained loads both by a name or folder"
         )
+    return reader
 
 
 def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -75,9 +76,10 @@ class Classification(Task):
         plain=True,
     )
 
-    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
-        """Return the labels of a model, by the names that the caller gave or its configuration."""
-        return Labels.of(model, labels)
+    @cached_property
+    def outputs(self) -> Outputs:  # type: ignore[override]  # that a class may declare in its place
+        """The labels of the model, by the names that the caller gave or its configuration."""
+        return Labels.of(self._model, self._labels)
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -89,9 +89,9 @@ class AtLastToken(AnswerPosition):
 class OverVocabulary(Task):
     """Tasks whose outputs are the tokens of a vocabulary."""
 
-    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
-        """Return the vocabulary of the tokenizer."""
-        self.refuse_labels(model, labels)
+    @cached_property
+    def outputs(self) -> Outputs:  # type: ignore[override]
+        """The vocabulary of the tokenizer."""
         return Vocabulary(self.tokenizer)
 
 
@@ -147,8 +147,9 @@ class MaskedLM(OverVocabulary):
     name = "masked-lm"
     models = ModelClasses(mapping="MODEL_FOR_MASKED_LM_MAPPING_NAMES", auto_class="AutoModelForMaskedLM", plain=True)
 
-    def position_of(self) -> AnswerPosition:
-        """Return the mask."""
+    @cached_property
+    def position(self) -> AnswerPosition:  # type: ignore[override]
+        """The mask."""
         return AtMask(self.tokenizer)
 
     def example_input(self, model: "TaskModel") -> Any:

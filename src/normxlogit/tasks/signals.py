@@ -1,12 +1,12 @@
 """Inputs that are not texts, such as pictures, sounds and series of numbers: their parts are tokens without a text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.media import Medium, medium_class
@@ -23,7 +23,7 @@ class ReadsSignals(Task):
     The parts of an input (patches, frames, steps) are its tokens, and its encoding has an `EncodedSignal`. Inputs are
     never padded: a batch holds inputs of one shape. `result_kind` is the kind of its medium, whose class an extension
     names in `Extension.media`. A subclass has `encode` and `medium_of`, and for modules that are not of transformers
-    `main_input_name` and `probes`.
+    `probes`.
     """
 
     reads = "signal"
@@ -38,15 +38,8 @@ class ReadsSignals(Task):
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
-        """Return the reader itself: there is no tokenizer."""
+        """Return any reader, or none: there is no tokenizer."""
         return reader
-
-    def check_reader(self, model: Any) -> None:
-        """Accept any reader, or none."""
-
-    def probes(self, module: nn.Module) -> Sequence[Mapping[str, Tensor]]:
-        """Return a few inputs, which show what a module that is not of transformers returns; see `Task.probes`."""
-        raise NotImplementedError
 
     def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
         """Return no limits: what reads an input brings it to the size that the model reads."""

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -35,12 +36,14 @@ class TokenClassification(Classification):
         plain=True,
     )
 
-    def outputs_of(self, model: Any, labels: Sequence[str] | None) -> Outputs:
-        """Return the labels, of which each token has one."""
-        return Labels.of(model, labels, problem="single-label")
+    @cached_property
+    def outputs(self) -> Outputs:  # type: ignore[override]
+        """The labels, of which each token has one."""
+        return Labels.of(self._model, self._labels, problem="single-label")
 
-    def position_of(self) -> AnswerPosition:
-        """Return the token that is explained, by the labels as they are when a text is read."""
+    @cached_property
+    def position(self) -> AnswerPosition:  # type: ignore[override]
+        """The token that is explained, by the labels as they are when a text is read."""
         return AtTaggedToken(lambda: outside_labels(self.outputs.labels))
 
 

@@ -32,7 +32,6 @@ class SeriesClassification(ReadsSignals, Classification):
     name = SERIES.name
     models = SERIES.models
     result_kind = "series"
-    main_input_name = "series"
 
     def adapt(self, module):
         """Bring series to modules that read (B, 1, T), as convolutions do."""

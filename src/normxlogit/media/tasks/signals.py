@@ -24,7 +24,7 @@ from ...parts.layer_outputs import LayerOutput
 from ...parts.proofs import proof
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...results.units.media import Medium
-from ...tasks.base import check_loaded
+from ...tasks.base import loaded
 from ...tasks.classification import Classification
 from ...tasks.signals import ReadsSignals
 from ..inputs.items import media_items
@@ -127,12 +127,15 @@ class SignalTask(ReadsSignals, Classification):
         self._templates: dict[tuple[tuple[int, ...], ...], tuple[Encoding, PatchGrid]] = {}
         self._patches: LayerOutput | None = None
 
-    def check_reader(self, model: Any) -> None:
-        """Refuse to go without a processor, or with a tokenizer."""
-        check_loaded(self.processor)
-        if hasattr(self.processor, "pad_token_id"):
-            name, given = type(model).__name__, type(self.processor).__name__
-            raise InputError(f"{name} reads {self.result_kind}s, and was given a {given}; pass its {self.reader_name}")
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return the processor; refuse to go without one, or with a tokenizer."""
+        if hasattr(loaded(reader), "pad_token_id"):
+            given = type(reader).__name__
+            raise InputError(
+                f"{cls.name} reads {cls.result_kind}s, and was given a {given}; pass the {cls.reader_name}"
+            )
+        return reader
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:

@@ -13,7 +13,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
 from ...results.targets import Prediction
-from ...tasks.base import Generates, Task, TaskName, check_loaded
+from ...tasks.base import Generates, Task, TaskName, loaded
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import AnswerPosition, Outputs
@@ -34,18 +34,14 @@ class SpeechTask(Generates, Task):
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
-        """Return the tokenizer of a processor; None without one."""
-        return getattr(reader, "tokenizer", None)
-
-    def check_reader(self, model: Any) -> None:
-        """Refuse to go without a processor that reads sounds and writes texts."""
-        check_loaded(self.processor)
-        if not hasattr(self.tokenizer, "pad_token_id") or not hasattr(self.processor, "feature_extractor"):
-            given = type(self.processor).__name__
+        """Return the tokenizer of a processor that reads sounds and writes texts."""
+        tokenizer = getattr(loaded(reader), "tokenizer", None)
+        if not hasattr(tokenizer, "pad_token_id") or not hasattr(reader, "feature_extractor"):
             raise InputError(
-                f"{type(model).__name__} reads sounds and writes texts, and was given a {given}; "
-                "pass its processor, as AutoProcessor.from_pretrained(...) loads it"
+                f"{cls.name} reads sounds and writes texts, and was given a {type(reader).__name__}; pass the model's "
+                "processor, as AutoProcessor.from_pretrained(...) loads it"
             )
+        return tokenizer
 
     @property
     def rate(self) -> int | None:

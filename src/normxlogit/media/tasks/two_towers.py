@@ -12,7 +12,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...model.task_model import TaskModel
-from ...tasks.base import Task, check_loaded
+from ...tasks.base import Task, loaded
 from ...tasks.task_outputs import Outputs
 from ..extension import TWO_TOWERS
 from ..inputs.items import columns_of_media
@@ -90,9 +90,10 @@ class TwoTowers(Task):
     reads = "signal"
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
 
-    def check_reader(self, model: Any) -> None:
-        """Refuse to go without a processor."""
-        check_loaded(self.processor)
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return the tokenizer of the processor."""
+        return getattr(loaded(reader), "tokenizer", reader)
 
     def check_explains_inputs(self, model: TaskModel) -> None:
         """Refuse to explain a vector by itself."""

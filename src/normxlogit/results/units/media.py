@@ -204,21 +204,9 @@ def media_places(
 
     A whole medium has no places. With `has_text` a pair of whole numbers is a span of characters of the text.
     """
-    items = sources.items() if isinstance(sources, Mapping) else ()
-    named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}
-    if not has_text and len(named) < len(items):
-        name, item = next((name, item) for name, item in items if str(name) not in named)
-        forms = ", ".join(f"of a {kind} {medium.region_form}" for kind, medium in registered("media").items())
-        raise InputError(f"source {name!r}: {item} is not a region: {forms}")
-    regions: dict[str, tuple[int, Place]] = {}
-    for kind, class_of_kind in registered("media").items() if named else ():
-        indices = [index for index, medium in enumerate(media) if medium.kind == kind]
-        of_kind = {name: item for name, item in named.items() if class_of_kind.is_region(item, has_text=has_text)}
-        of_media = class_of_kind.regions([media[index] for index in indices], of_kind)
-        regions |= {name: (indices[number], place) for name, (number, place) in of_media.items()}
-    for (first, (index, place)), (second, (second_index, second_place)) in combinations(regions.items(), 2):
-        if index == second_index and overlap(place, second_place):
-            raise InputError(f"the sources {first!r} and {second!r} overlap")
+    named = _named_regions(sources if isinstance(sources, Mapping) else {}, has_text=has_text)
+    regions = _placed_regions(media, named, has_text=has_text)
+    _check_apart(regions)
     for index, medium in enumerate(media):
         places = {name: place for name, (of_medium, place) in regions.items() if of_medium == index}
         for name, place in places.items():
@@ -227,6 +215,34 @@ def media_places(
             yield index, medium.name, "medium", []
         elif rest := _outside(list(places.values()), medium.extent):
             yield index, f"the rest of {medium.name}", "medium", rest
+
+
+def _named_regions(sources: Mapping[Any, Any], *, has_text: bool) -> dict[str, Any]:
+    """Return the sources that are regions by their names; InputError for another one of an input without a text."""
+    named = {str(name): item for name, item in sources.items() if is_region(item, has_text=has_text)}
+    for name, item in sources.items():
+        if not has_text and str(name) not in named:
+            forms = ", ".join(f"of a {kind} {medium.region_form}" for kind, medium in registered("media").items())
+            raise InputError(f"source {name!r}: {item} is not a region: {forms}")
+    return named
+
+
+def _placed_regions(media: Sequence[Any], named: Mapping[str, Any], *, has_text: bool) -> dict[str, tuple[int, Place]]:
+    """Return for each named region the index of its medium and its place there."""
+    regions: dict[str, tuple[int, Place]] = {}
+    for kind, class_of_kind in registered("media").items() if named else ():
+        indices = [index for index, medium in enumerate(media) if medium.kind == kind]
+        of_kind = {name: item for name, item in named.items() if class_of_kind.is_region(item, has_text=has_text)}
+        of_media = class_of_kind.regions([media[index] for index in indices], of_kind)
+        regions |= {name: (indices[number], place) for name, (number, place) in of_media.items()}
+    return regions
+
+
+def _check_apart(regions: Mapping[str, tuple[int, Place]]) -> None:
+    """Refuse regions of a medium that overlap."""
+    for (first, (index, place)), (second, (second_index, second_place)) in combinations(regions.items(), 2):
+        if index == second_index and overlap(place, second_place):
+            raise InputError(f"the sources {first!r} and {second!r} overlap")
 
 
 def overlap(first: Place, second: Place) -> bool:
