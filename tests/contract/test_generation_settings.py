@@ -141,7 +141,8 @@ SEARCHES = {
 """Settings of searches that older versions of transformers make themselves: what they answer is explained there."""
 
 USUAL = {"gpt2": [[38, 38, 38, 38, 38]], "bart": [[3, 3]]}
-"""What the models answer of which the tables are true: older versions draw other weights from the same seed."""
+SAMPLED = [[58, 10, 40, 59, 1]]
+"""What the models answer of which the tables are true: older versions draw other numbers from the same seed."""
 
 
 def models() -> dict[str, Explainer]:
@@ -217,7 +218,7 @@ def same(family: str, name: str, decision: Any, way: str, monkeypatch: Any) -> N
     if name not in SAMPLING and way == "argument":  # a batch has padding, which no setting may take for text
         together = [row for text in TEXTS for row in own_answer(family, text, settings)]
         assert explained_answer(family, list(TEXTS), settings) == together
-    if usual_answer(family, ()) == USUAL[family]:
+    if usual_answer(family, ()) == USUAL[family] and (decision.beside != SAMPLES or usual == SAMPLED):
         assert (expected != usual) == isinstance(decision, Applied), "what is decided of it does not hold"
 
 
