@@ -65,13 +65,43 @@ def test_the_architecture_page_shows_the_rooms_as_they_import_each_other():
     assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/architecture.py"
 
 
-def test_what_an_extension_may_import_is_there():
-    table = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition("## What you may import")[2]
-    for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE):
+def importable_rows():
+    """The rows of the tables of what an extension may import: the modules of each, and the names that it lists."""
+    tables = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition("## What you may import")[2]
+    for cell, names in re.findall(r"^\| (`.*?) \| (.*) \|$", tables, re.MULTILINE):
         first, *others = re.findall(r"`(.*?)`", cell)
-        for name in others:
-            importlib.import_module((first if first.endswith(".tasks") else first.rpartition(".")[0]) + name)
-        importlib.import_module(first)
+        package = first if first.endswith(".tasks") else first.rpartition(".")[0]
+        yield [first, *(package + name for name in others)], re.findall(r"`(\w+)`", names)
+
+
+def test_what_an_extension_may_import_is_there():
+    for modules, names in importable_rows():
+        imported = [importlib.import_module(module) for module in modules]
+        assert [name for name in names if not any(hasattr(module, name) for module in imported)] == []
+
+
+def imports_of_the_core(wing):
+    """The names that the files of a wing import from elsewhere in the package, with their modules."""
+    package = ROOT / "src/normxlogit"
+    for path in (package / wing).rglob("*.py"):
+        home = ("normxlogit", *path.relative_to(package).parts[:-1])
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                module = ".".join([*home[: len(home) + 1 - node.level], *filter(None, [node.module])])
+                for alias in () if module.startswith(f"normxlogit.{wing}") else node.names:
+                    is_module = (package.parent / module.replace(".", "/") / f"{alias.name}.py").exists()
+                    yield (f"{module}.{alias.name}", None) if is_module else (module, alias.name)
+
+
+def test_media_use_what_the_page_says_that_an_extension_may_use():
+    pytest.importorskip("normxlogit.media", reason="the wing is not there")
+    said = {module: names for modules, names in importable_rows() for module in modules}
+    used = sorted(set(imports_of_the_core("media")), key=str)
+    assert len(used) > 50
+    for module, name in used:
+        assert module in said, f"{module}.{name} is not on the page"
+        in_words = not said[module] or module == "normxlogit.errors"  # which the page does not list one by one
+        assert name is None or in_words or name in said[module], f"{module}.{name} is not on the page"
 
 
 # What stands in for the models that a page names: of the same kind, with random weights.
