@@ -12,8 +12,8 @@ from ..pipeline.keywords import ByMethod, OfReasoning
 from ..pipeline.options import Options
 from ..pipeline.progress import progress_bar
 from .checkers import checker_of
-from .citations.answers import read_answered
 from .citations.cite import cite_answered
+from .citations.cited_answer import read_answered
 from .citations.ranked import with_ranking
 from .result import Citations
 
