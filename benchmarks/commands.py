@@ -571,16 +571,11 @@ def labels_of_others(
         Path, typer.Option(help="JSON lines of what was measured; by default of SmolLM2-135M.")
     ] = real_grounding.MEASURED,
     questions: Annotated[int, typer.Option(min=1, help="How many of HaluEval's questions are ranked.")] = 24,
-    calibration: Annotated[
-        Path | None, typer.Option(help="Also fit a calibration of --model to AttributionBench, and write it here.")
-    ] = None,
     threads: Threads = None,
 ) -> None:
     """Measure how well an answer's sentences are ordered, and unsupported words marked, by labels of others."""
     if model is not None and data is None:
         raise InputError("--model measures the sentences of --data")
-    if model is None and calibration is not None:
-        raise InputError("--calibration is of a model: name it with --model")
     with quiet():
         _use(threads)
         if model is not None and data is not None:
@@ -590,9 +585,6 @@ def labels_of_others(
             with progress(2) as step:
                 real_grounding.measure(explainer, ranked, measured, real_grounding.measure_case, step)
                 real_grounding.measure(explainer, cases, verdicts, real_grounding.judge_case, step)
-            if calibration is not None:
-                reader = gguf_file or Path(model).name
-                real_grounding.write_calibration(explainer.language_model, measured, reader, calibration)
         report = real_grounding.report(measured, data)
     write(report)
 

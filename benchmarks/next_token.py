@@ -14,11 +14,11 @@ from normxlogit.evaluation.frontier import Cost, measure_cost
 from normxlogit.evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
 from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, with_progress
 from normxlogit.explainer import Explainer
-from normxlogit.grounding.citations.removals import leave_one_out
-from normxlogit.methods import Method, method_named
+from normxlogit.methods import Method, Occlusion, method_named
 from normxlogit.methods.registry import default_methods
 from normxlogit.pipeline.completions.completed_prompts import Completed, read_completion
 from normxlogit.pipeline.completions.leave_out import Ablations, Array
+from normxlogit.pipeline.completions.sources import score_sources
 from normxlogit.results.units.spans import NamedSpan
 
 TOP = (1, 3)
@@ -190,7 +190,7 @@ def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence
     """Return the next token's loss without each token, (S,), and the loss as a function of the removed tokens."""
     pieces = [NamedSpan(f"{i}", 0, 0, (i,)) for i in players]
     measure, weights = Ablations(explainer.language_model, completed, pieces), np.ones((1, 1))
-    (removed,) = leave_one_out(measure, weights)  # (S,)
+    (removed,), _, _ = score_sources(Occlusion(), measure, weights)  # (S,)
 
     def drop(out: Sequence[int]) -> float:
         is_present = np.ones((2, len(pieces)), bool)

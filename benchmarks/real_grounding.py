@@ -27,7 +27,6 @@ from normxlogit.evaluation.evidence import auroc
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
-from normxlogit.grounding.calibration import fit
 from normxlogit.grounding.citations.cited_answer import read_answered
 from normxlogit.grounding.citations.ranked import rank_sentences
 from normxlogit.grounding.citations.reading import AnswerReading
@@ -37,8 +36,7 @@ from normxlogit.grounding.ranking import missing_names, share_of_words, support
 from normxlogit.grounding.verdicts import GOOD, Judgement
 from normxlogit.long_runs.model_identity import identity_of
 from normxlogit.model.task_model import TaskModel
-from normxlogit.results.storage.files import write_json, write_text
-from normxlogit.results.storage.schema import plain
+from normxlogit.results.storage.files import write_text
 from normxlogit.text.boundaries import sentence_spans
 
 from .marked_phrases import in_phrases
@@ -318,21 +316,6 @@ def verdict_table(judged: Sequence[JudgedCase]) -> str:
 
 ACCUSING: tuple[Judgement, ...] = ("partly", "not in the sources", "contradicts")
 """The verdicts against a sentence."""
-
-
-def write_calibration(model: TaskModel, measured: Path, reader: str, file: Path) -> None:
-    """Fit a model's calibration to AttributionBench, and write it to a file.
-
-    Args:
-        model: The model that measured the sentences.
-        measured: The file of what was measured.
-        reader: The model's name, for people.
-        file: The JSON file.
-    """
-    cases = [case for case in load_measured(measured, MeasuredCase) if case.dataset == "AttributionBench"]
-    supports = np.array([support(case.shared_in_one, case.passage_gain, case.missing) for case in cases])  # (n,)
-    labels = np.array([case.is_supported for case in cases])  # (n,)
-    write_json(plain(fit(model, supports, labels, "AttributionBench")._replace(reader=reader)), file)
 
 
 def _subsets(count: int) -> list[list[int]]:

@@ -5,6 +5,7 @@ differs and a score could be wrong, a proof of `parts/proofs.py` decides, not an
 """
 
 import inspect
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -73,6 +74,21 @@ def encoder_of(model: Any) -> Any:
 def decoder_of(model: Any) -> Any:
     """Return the decoder of a model with encoder and decoder, see `encoder_of`."""
     return getattr(model, "base_model", model).get_decoder()
+
+
+def stretching_length(config: Any) -> float:
+    """Return the length from which a model's rotary embeddings depend on the length of a text; infinity if they do not.
+
+    The settings are `rope_parameters` in 5.0 and later, maybe for each type of layer, and `rope_scaling` before.
+
+    Args:
+        config: The configuration of a model, or None.
+    """
+    settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    if "longrope" in str(settings):
+        name = "original_max_position_embeddings"
+        return float(getattr(config, name, None) or settings.get(name, 0))  # 0 where types of layers have their own
+    return float(config.max_position_embeddings) if "dynamic" in str(settings) else math.inf
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

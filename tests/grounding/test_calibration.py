@@ -7,7 +7,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
-from normxlogit.grounding import calibration
 from normxlogit.grounding.calibration import calibration_for, curve, fit, load, platt, save
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
 from tests import tiny
@@ -55,13 +54,19 @@ def test_the_saved_calibration_is_found_for_its_model_alone(cache):
     assert calibration_for(changed) is None
 
 
-def test_a_model_that_was_trained_on_after_the_calibration_has_none():
-    model = tiny_model()
-    save(fit(model, SUPPORTS, LABELS, "labels"))
+def test_a_calibration_is_lost_where_the_numbers_change_and_kept_where_other_settings_do():
+    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer()
+    save(fit(Explainer(model, tokenizer).language_model, SUPPORTS, LABELS, "labels"))
+    model.config.id2label = {0: "no", 1: "yes"}
+    tokenizer.truncation_side = "left"
+    tokenizer.model_max_length = 39
+    assert calibration_for(Explainer(model, tokenizer).language_model) is not None
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
+    assert calibration_for(Explainer(model, tokenizer).language_model) is None
+    tokenizer.chat_template = None
     with torch.no_grad():
-        model.caller_model.lm_head.weight.add_(0.1)
-    model.refresh()
-    assert calibration_for(model) is None
+        model.lm_head.weight.mul_(1.1)
+    assert calibration_for(Explainer(model, tokenizer).language_model) is None
 
 
 def test_a_file_that_is_no_calibration_is_named(cache):
@@ -76,12 +81,6 @@ def test_a_ranking_that_tells_nothing_has_no_calibration():
         fit(tiny_model(), -SUPPORTS, LABELS, "labels")
     with pytest.raises(DataError, match="20 of each"):
         fit(tiny_model(), SUPPORTS[:30], LABELS[:30], "labels")
-
-
-def test_the_packages_calibration_rises_and_names_its_reader():
-    of_package = load(calibration.OF_PACKAGE)
-    assert of_package.probability(0.0) < of_package.probability(1.0) < 1
-    assert of_package.reader == "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def test_the_table_counts_every_sentence_once():

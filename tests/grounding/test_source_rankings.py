@@ -76,12 +76,12 @@ def test_what_is_measured_on_a_prompt(explainer):
 
 @pytest.mark.parametrize("best", [1.9, 2.0])
 def test_a_source_must_be_worth_two_nats(explainer, monkeypatch, best):
-    def of_this_worth(measure, weights):
-        removed = left_out(measure, weights)  # (K, S)
-        return np.where(removed == removed.max(), best, -5.0)
+    def of_this_worth(*arguments):
+        removed, *others = left_out(*arguments)  # (K, S)
+        return np.where(removed == removed.max(), best, -5.0), *others
 
-    left_out = generation.leave_one_out
-    monkeypatch.setattr(generation, "leave_one_out", of_this_worth)
+    left_out = generation.score_sources
+    monkeypatch.setattr(generation, "score_sources", of_this_worth)
     monkeypatch.setattr(generation, "MATTERS", WORTH)
     questions = [Question("is this good?", {"text": DOCUMENT})]
     with nullcontext() if best >= 2 else pytest.raises(DataError, match="on any of 1 prompts"):

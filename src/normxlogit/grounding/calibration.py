@@ -1,59 +1,64 @@
-"""From the number that ranks a sentence to a probability, where somebody has labelled sentences for this reader.
+"""From the number that ranks a sentence to a probability, where the user has labelled sentences for this reader.
 
 Platt's curve (Platt, 1999): p = 1 / (1 + exp(-(slope * support + intercept))), fitted to sentences that are known to be
-supported by their documents or not. A calibration belongs to the model whose readings it was fitted to, and is applied
-to no other; without one there is no probability. `normxlogit calibrate` fits one for the user's model.
+supported by their documents or not. It holds for the reader that measured them, and for sentences like them: so the
+package has none, and `normxlogit calibrate` fits one to the user's own.
+
+A reader is known by what it measures of a fixed text. So a calibration is kept whatever settings change that measure
+nothing here (labels, limits, how answers are generated), and lost where the numbers change (weights, adapters,
+quantisation, tokenizer, chat template).
 """
 
-from collections.abc import Iterator
+import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..errors import DataError
 from ..loading.model_files import FOLDER_VARIABLE, cache_folder
-from ..long_runs.identity import Identity
-from ..long_runs.model_identity import identity_of
 from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_json
 from ..results.storage.schema import Index, Number, check, plain
+from .citations.passages import token_gains
+from .measured import RankedSentence
 
 Array = npt.NDArray[np.float64]
 
 LEAST_OF_EACH = 20
 """Least supported and least unsupported sentences that a curve is fitted to."""
 
+FIXED = "The old movie was good.", "That old movie was never bad, and its plot was very good."
+"""A sentence and a passage, by whose gains a reader is known."""
 
-OF_PACKAGE = Path(__file__).with_name("calibration.json")
-"""The package's calibration, of one reader."""
+TOLERANCE = 1e-2
+"""Most nats by which one reader's gains differ between devices."""
 
 
 class Calibration(NamedTuple):
-    """A curve from support to probability, and the model whose readings it was fitted to."""
+    """A curve from support to probability, and the reader whose measurements it was fitted to."""
 
     slope: Number
     intercept: Number
-    reader: str  # the model's name, for people
     data: str  # what the sentences are from, for people
     sentences: Index  # how many
-    parameters: Index  # of the model, by which others are refused without reading their weights
-    identity: Identity
+    reader: tuple[Number, ...]  # what it gains of `FIXED`, in nats
 
-    def probability(self, support: float) -> float:
-        """Return the probability that the documents support a sentence."""
-        return float(curve(np.array(support), self.slope, self.intercept))
+    def applied(self, ranked: RankedSentence) -> RankedSentence:
+        """Return a sentence with the probability that the documents support it."""
+        probability = float(curve(np.array(ranked.support), self.slope, self.intercept))
+        return ranked._replace(probability=probability, calibrated_on=self.data)
 
-    def is_of(self, model: TaskModel) -> bool:
-        """Return whether it was fitted to the readings of a model as it is now."""
-        return self.parameters == parameter_count(model) and self.identity.is_same(identity_of(model))
+    def is_of(self, reader: tuple[float, ...]) -> bool:
+        """Return whether it was fitted to the measurements of a reader, see `reader_of`."""
+        return len(self.reader) == len(reader) and np.allclose(self.reader, reader, rtol=0, atol=TOLERANCE)
 
 
 def curve(supports: Array, slope: float, intercept: float) -> Array:
     """Return the probability of each support, of any shape."""
-    logits = np.clip(slope * supports + intercept, -500, 500)  # beyond these a float is 0 or 1
-    probabilities: Array = 1 / (1 + np.exp(-logits))
+    probabilities: Array = torch.as_tensor(slope * supports + intercept).sigmoid().numpy()
     return probabilities
 
 
@@ -76,8 +81,7 @@ def fit(model: TaskModel, supports: Array, is_supported: npt.NDArray[np.bool_], 
     slope, intercept = platt(supports, is_supported)
     if slope <= 0:
         raise DataError("this model's support is not higher where the labels say supported: there is no calibration")
-    identity, name = identity_of(model), model.name or "the model"
-    return Calibration(slope, intercept, name, data, len(supports), parameter_count(model), identity)
+    return Calibration(slope, intercept, data, len(supports), reader_of(model))
 
 
 def platt(supports: Array, is_supported: npt.NDArray[np.bool_]) -> tuple[float, float]:
@@ -100,14 +104,18 @@ def platt(supports: Array, is_supported: npt.NDArray[np.bool_]) -> tuple[float, 
     return float(regression.coef_[0, 0]), float(regression.intercept_[0])
 
 
-def parameter_count(model: TaskModel) -> int:
-    """Return the number of a model's parameters."""
-    return sum(parameter.numel() for parameter in model.caller_model.parameters())
+def reader_of(model: TaskModel) -> tuple[float, ...]:
+    """Return what a model, as it is now, measures of a fixed text, by which it is known."""
+    sentence, passage = FIXED
+    (gains,) = token_gains(model, [sentence], [passage])
+    return tuple(gains.tolist())
 
 
 def calibration_for(model: TaskModel) -> Calibration | None:
-    """Return the calibration that was fitted to a model's readings, the user's before the package's; None without."""
-    return next((calibration for calibration in _kept() if calibration.is_of(model)), None)
+    """Return the calibration that was fitted to a model's measurements; None without one."""
+    calibrations = list(_kept().values())
+    reader = reader_of(model) if calibrations else ()
+    return next((calibration for calibration in calibrations if calibration.is_of(reader)), None)
 
 
 def save(calibration: Calibration) -> Path:
@@ -116,7 +124,8 @@ def save(calibration: Calibration) -> Path:
     if folder is None:
         raise DataError(f"{FOLDER_VARIABLE} is empty, so that nothing is kept: set it to a folder, or unset it")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{calibration.identity.digest}.json"
+    new = folder / f"{hashlib.sha256(str(calibration.reader).encode()).hexdigest()[:16]}.json"
+    path = next((path for path, earlier in _kept().items() if earlier.is_of(calibration.reader)), new)
     write_json(plain(calibration), path)
     return path
 
@@ -139,9 +148,7 @@ def _folder() -> Path | None:
     return None if root is None else root / "calibrations"
 
 
-def _kept() -> Iterator[Calibration]:
-    """Yield the user's calibrations, then the package's."""
+def _kept() -> dict[Path, Calibration]:
+    """Return the user's calibrations by their files."""
     folder = _folder()
-    for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        yield load(path)
-    yield load(OF_PACKAGE)
+    return {path: load(path) for path in sorted(folder.glob("*.json"))} if folder is not None else {}

@@ -4,11 +4,17 @@ from typing import Annotated, Any, TypedDict
 
 from typing_extensions import Unpack
 
+from ..errors import InputError
 from ..explainer import Explainer
 from ..leave_out.picking import Verify
 from ..methods.registry import named_or_default
 from ..pipeline.keywords import ByMethod, OfReasoning
-from .citations.cite import cite as cite_documents
+from ..pipeline.options import Options
+from ..pipeline.progress import progress_bar
+from .checkers import checker_of
+from .citations.cite import cite_answered
+from .citations.cited_answer import read_answered
+from .citations.ranked import with_ranking
 from .result import Citations
 
 
@@ -39,6 +45,10 @@ class Cite(TypedDict, total=False):
     method: ByMethod
 
 
+ASKED = ("messages", "turn", "answer", "reasoning", "system")
+"""The keywords that say whose answer is cited."""
+
+
 def cite(
     explainer: Explainer,
     question: str | None = None,
@@ -61,10 +71,10 @@ def cite(
             conversation.
         max_new_tokens: Most tokens of the model's own answer.
         verify: Measure for this many of the first sources what each sentence loses without them, one at a time;
-            "auto" measures sources until the others can no longer come first, and the first one of each sentence
-            while that takes at most six times the tokens of the prompt; "sentence" measures each, "paragraph" and
-            "message" each paragraph and each document or message, 0 none; a list names sources, documents or
-            messages. What each sentence gains from all sources is measured in any case, and the verdicts follow.
+            "auto" measures sources until the others can no longer come first, and the first one of each sentence, eight
+            at most; "sentence" measures each, "paragraph" and "message" each paragraph and each document or message, 0
+            none; a list names sources, documents or messages. What each sentence gains from all sources is measured in
+            any case, and the verdicts follow.
         **options: Whose answer is cited and how, see `Cite`.
 
     Raises:
@@ -72,7 +82,16 @@ def cite(
         MethodError: If the method does not exist or does not score sources.
         UnsupportedModelError: If the model is not a language model, or the method does not work on it.
     """
-    chosen_method = named_or_default(options.get("method"), "completions")
-    cite_options: dict[str, Any] = {**options, "method": chosen_method}
-    cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
-    return cite_documents(explainer.language_model, question, documents, **cite_options)
+    checker, rank, model = options.get("checker"), options.get("rank", False), explainer.language_model
+    settings = Options(method=named_or_default(options.get("method"), "completions"), verify=verify)
+    checker = None if checker is None else checker_of(checker)
+    with progress_bar(None, options.get("progress"), "answering") as update:
+        asked: dict[str, Any] = {name: value for name, value in options.items() if name in ASKED}
+        answered = read_answered(model, question, documents, max_new_tokens=max_new_tokens, **asked)
+        if rank and answered.completed.encoding.media:
+            raise InputError("rank= orders sentences by the words of their sources, and pictures and sounds have none")
+        cited = cite_answered(model, answered, settings, checker, update)
+        if rank:
+            update(description="ordering the sentences")
+            cited = with_ranking(model, cited)
+    return cited

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..errors import InputError
 from ..inputs.chat import has_chat_template
 from ..tasks.base import Generates
@@ -19,6 +21,7 @@ from .verdicts import Opinion
 
 if TYPE_CHECKING:
     from ..results.attribution import Attribution
+    from ..results.targets import Prediction
     from ..results.units.units import UnitScore
 
 COMPARED = 3
@@ -27,20 +30,17 @@ COMPARED = 3
 WORDS = 3
 """Most words of either text that are named as those that decided."""
 
+TINY = 1e-30
+"""Least sum of the probabilities of labels by which one's share is taken."""
+
 FIELDS = {"source", "sentence", "question"}
 """What a template may hold."""
 
-PREFIXES: tuple[tuple[str, Opinion], ...] = (
-    ("entail", "entails"),
-    ("support", "entails"),
-    ("consistent", "entails"),
-    ("contradict", "contradicts"),
-    ("contradiction", "contradicts"),
-    ("not ", "unsupported"),
-    ("unsupport", "unsupported"),
-    ("inconsistent", "unsupported"),
-    ("hallucinat", "unsupported"),
-)
+OPINIONS: dict[Opinion, tuple[str, ...]] = {
+    "entails": ("entail", "support", "consistent"),
+    "contradicts": ("contradict",),
+    "unsupported": ("not ", "unsupport", "inconsistent", "hallucinat"),
+}
 """How the names of labels begin that say what they mean."""
 
 
@@ -64,13 +64,6 @@ class _Written(NamedTuple):
     text: Any  # a text, or a tuple of two
     source: Span  # where the source is in it; of two texts in the first one
     sentence: Span  # where the sentence is; of two texts in the second one
-
-
-class _Predicted(NamedTuple):
-    """A label with its probability."""
-
-    label: str
-    probability: float
 
 
 class Checker:
@@ -134,10 +127,10 @@ class Checker:
             A check of each sentence, whose source is the place of the pair.
         """
         written = [[self._write(pair) for pair in group] for group in pairs]
-        predicted = iter(self._predict([one for group in written for one in group]))
+        predictions = iter(self._predict([each.text for group in written for each in group]))
         checks = []
         for group in written:
-            candidates = [self._check(place, next(predicted)) for place in range(len(group))]
+            candidates = [next(predictions)._replace(source=place) for place in range(len(group))]
             decisive = max(candidates, key=Check.weight, default=Check())
             checks.append(self._explained(decisive, group[decisive.source]) if group else decisive)
         return checks
@@ -155,12 +148,11 @@ class Checker:
         """
         answer = " ".join(sentences)
         prompt = source if self.template is None else self._filled(Pair(question, source, ""))[0]
-        marked = self.explainer((prompt, answer), position=ALL, method="random")
-        words = self._marked_words(marked, answer)
+        checks_of_words = self._checks_of_words(self.explainer((prompt, answer), position=ALL, method="random"), answer)
         checks, start = [], 0
         for sentence in sentences:
             end = start + len(sentence)
-            checks.append(self._check_of_words([word for word in words if start <= word.start < end]))
+            checks.append(_check_of_words([check for place, check in checks_of_words if start <= place < end]))
             start = end + 1
         return checks
 
@@ -182,32 +174,38 @@ class Checker:
                 text += value
         return text, spans
 
-    def _predict(self, written: Sequence[_Written]) -> list[_Predicted]:
+    def _predict(self, texts: Sequence[Any]) -> list[Check]:
         """Return the label of each text, from one forward pass."""
-        texts = [one.text for one in written]
         if not texts:
             return []
         if self._generates:
             return self._predict_written_labels(texts)
         results = self.explainer(texts, method="random", **self._options())
-        return [_Predicted(r.prediction.label, float(r.prediction.probability or 0.0)) for r in results]
+        return [self._check(result.prediction) for result in results]
+
+    def _check(self, prediction: "Prediction") -> Check:
+        """Return what a prediction says."""
+        opinion = self.labels.get(prediction.label, "")
+        return Check(label=prediction.label, probability=float(prediction.probability or 0.0), opinion=opinion)
 
     def _options(self) -> dict[str, Any]:
         return {} if self.position is None else {"position": self.position}
 
-    def _predict_written_labels(self, texts: Sequence[str]) -> list[_Predicted]:
+    def _predict_written_labels(self, texts: Sequence[str]) -> list[Check]:
         """Return the label of each text whose first token is the likeliest to be written, among the labels."""
-        chances: list[dict[str, float]] = [{} for _ in texts]
-        for label in self.labels:
-            completions = [[self._first_token(label)]] * len(texts)
-            results = self.explainer.explain_completion(self._prompts(texts), completions, method="random")
-            for chance, result in zip(chances, results, strict=True):
-                chance[label] = float(result.generated[0].probability or 0.0)
-        predicted = []
-        for chance in chances:
-            label = max(chance, key=lambda name: chance[name])
-            predicted.append(_Predicted(label, chance[label] / (sum(chance.values()) or 1.0)))
-        return predicted
+        chances = np.array([self._chances(texts, label) for label in self.labels])  # (L, n)
+        labels, totals = list(self.labels), np.maximum(chances.sum(0), TINY)
+        predicted = [
+            (labels[place], float(chance))
+            for place, chance in zip(chances.argmax(0), chances.max(0) / totals, strict=True)
+        ]
+        return [Check(label=label, probability=chance, opinion=self.labels[label]) for label, chance in predicted]
+
+    def _chances(self, texts: Sequence[str], label: str) -> list[float]:
+        """Return the probability that the first token of a label follows each text."""
+        completions = [[self._first_token(label)]] * len(texts)
+        results = self.explainer.explain_completion(self._prompts(texts), completions, method="random")
+        return [float(result.generated[0].probability or 0.0) for result in results]
 
     def _prompts(self, texts: Sequence[str]) -> list[Any]:
         """Return texts as the model is asked: as messages of a user, if it has a chat template."""
@@ -218,10 +216,6 @@ class Checker:
     def _first_token(self, label: str) -> int:
         ids: list[int] = self.explainer.tokenizer(label, add_special_tokens=False)["input_ids"]
         return ids[0]
-
-    def _check(self, place: int, predicted: _Predicted) -> Check:
-        opinion = self.labels.get(predicted.label, "")
-        return Check(place, predicted.label, predicted.probability, opinion=opinion)
 
     def _explained(self, check: Check, written: _Written) -> Check:
         """Return a comparison with the words of both texts that speak most for what it predicts."""
@@ -235,41 +229,24 @@ class Checker:
         source_words, words = _deciding_words(explained, written)
         return check._replace(source_words=source_words, words=words)
 
-    def _marked_words(self, marked: "Attribution", answer: str) -> list["_MarkedWord"]:
-        """Return the words of the answer with the label of each."""
-        words = []
+    def _checks_of_words(self, marked: "Attribution", answer: str) -> list[tuple[int, Check]]:
+        """Return the first character of each word of the answer, and what its label says of it."""
+        words = marked.words(sequence=1)
+        checks = []
         for target, prediction in zip(marked.targets, marked.predictions, strict=True):
-            token = target.position
-            if token is None or marked.units.sequence[token] != 1 or marked.offsets is None:
-                continue
-            word = next(unit for unit in marked.words(sequence=1) if token in unit.tokens)
-            predicted = _Predicted(prediction.label, float(prediction.probability or 0.0))
-            words.append(_MarkedWord(answer[word.start : word.end], word.start, predicted))
-        return words
-
-    def _check_of_words(self, words: Sequence["_MarkedWord"]) -> Check:
-        """Return what the marks on the words of a sentence say of it."""
-        marked = [word for word in words if self.labels.get(word.predicted.label) in ("unsupported", "contradicts")]
-        surest = max(marked or words, key=lambda word: word.predicted.probability, default=None)
-        if surest is None:
-            return Check()
-        label, probability = surest.predicted
-        if not marked:  # a sentence is as sure as its least sure word
-            probability = min(word.predicted.probability for word in words)
-        return Check(
-            label=label,
-            probability=probability,
-            words=tuple(word.text for word in marked),
-            opinion=self.labels.get(label, ""),
-        )
+            word = next((word for word in words if target.position in word.tokens), None)
+            if word is not None:
+                checks.append((word.start, self._check(prediction)._replace(words=(answer[word.start : word.end],))))
+        return checks
 
 
-class _MarkedWord(NamedTuple):
-    """A word of an answer with its label."""
-
-    text: str
-    start: int
-    predicted: _Predicted
+def _check_of_words(words: Sequence[Check]) -> Check:
+    """Return what the checks of a sentence's words say of it: the surest mark, or the least sure word without one."""
+    marked = [word for word in words if word.opinion in ("unsupported", "contradicts")]
+    if not marked:
+        return min(words, key=lambda word: word.probability, default=Check())._replace(words=())
+    surest = max(marked, key=lambda word: word.probability)
+    return surest._replace(words=tuple(text for word in marked for text in word.words))
 
 
 def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict[str, Opinion]:
@@ -290,8 +267,8 @@ def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict
 
 def _opinion_by_name(name: str) -> Opinion:
     spelled = comparable(name).text.replace("_", " ")
-    for prefix, opinion in PREFIXES:
-        if spelled.startswith(prefix):
+    for opinion, beginnings in OPINIONS.items():
+        if spelled.startswith(beginnings):
             return opinion
     return ""
 
@@ -308,11 +285,10 @@ def _check_template(template: str) -> None:
 
 def _deciding_words(explained: "Attribution", written: _Written) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words of the source, and those of the sentence, that speak most for what is explained."""
-    if isinstance(written.text, tuple):
-        return _strongest(explained.words(sequence=0)), _strongest(explained.words(sequence=1))
-    shift = (explained.text or "").find(written.text)  # a chat template writes more around it
-    words = explained.words(sequence=0)
-    return _strongest(_inside(words, written.source, shift)), _strongest(_inside(words, written.sentence, shift))
+    is_pair = isinstance(written.text, tuple)
+    shift = 0 if is_pair else (explained.text or "").find(written.text)  # a chat template writes more around it
+    source_words, words = explained.words(sequence=0), explained.words(sequence=int(is_pair))
+    return _strongest(_inside(source_words, written.source, shift)), _strongest(_inside(words, written.sentence, shift))
 
 
 def _inside(words: Sequence["UnitScore"], span: Span, shift: int) -> list["UnitScore"]:

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from ..errors import DataError, InputError
 from ..inputs.texts import decoded, is_existing_path
 from ..results.units.characters import one_line
 from .documents.documents import READERS, files_in, read_file
+
+if TYPE_CHECKING:
+    from .result import Citations
 
 MORE = "Further options"
 """A panel of the help."""
@@ -95,31 +98,42 @@ def cite(
     With --messages: which messages, tool results and sentences the last answer of a conversation rests on.
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
-    verified_sources, kind = options.verified_units(verify), output_format or format_for(output)
+    kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
-    texts = None
-    if messages is not None:
-        if documents or question or system is not None:
-            raise InputError("--messages is a whole conversation; leave out DOCUMENTS, --question and --system")
-        from .documents.conversations import read_conversation
-
-        check_output(output, messages)
-        read_conversation(messages)  # its mistakes are found before the model is loaded
-    else:
+    keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method, "rank": rank}
+    keywords |= {"max_new_tokens": max_new_tokens, "verify": options.verified_units(verify)}
+    if messages is None:
         options.required(question or "", "give a question with --question, or a conversation with --messages")
         if answer == "-" and "-" in (documents or ["-"]):
             raise InputError("standard input can be the documents or the answer; give a file for the other")
-        texts = _documents(documents or ["-"], output)
-    keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method, "rank": rank}
-    keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources, "answer": _written_answer(answer)}
+        keywords["documents"] = _documents(documents or ["-"], output)
+    elif documents or question or system is not None:
+        raise InputError("--messages is a whole conversation; leave out DOCUMENTS, --question and --system")
+    else:
+        _check_conversation(messages, output)
+    keywords["answer"] = _written_answer(answer)
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
-        cited = explainer.cite(question, texts, progress=True, **keywords)
+        cited = explainer.cite(question, progress=True, **keywords)
     deliver_result(cited, kind, output)
-    if verbose and (output is not None or kind not in ("html", "json")):
-        write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support) + "\n")
+    if verbose:
+        _write_reasons(cited, output, kind)
+
+
+def _check_conversation(messages: Path, output: Path | None) -> None:
+    """Find the mistakes in a conversation before the model is loaded."""
+    from .documents.conversations import read_conversation
+
+    check_output(output, messages)
+    read_conversation(messages)
+
+
+def _write_reasons(cited: "Citations", output: Path | None, kind: str | None) -> None:
+    """Print the figures behind the verdicts, where a page or JSON is not printed already."""
+    if output is not None or kind not in ("html", "json"):
+        write("\n" + "\n".join(f"{one_line(sentence.text)}: {sentence.reason}" for sentence in cited.support) + "\n")
 
 
 def _written_answer(text_or_file: str | None) -> str | None:

@@ -22,19 +22,17 @@ COLUMNS: Mapping[str, Any] = {
     "sentence_verdicts": Strings,
     "sentence_missing": tuple[Strings, ...],
     "sentence_gains": tuple[Number, ...],
-    "sentence_nats": tuple[Number, ...],
     "sentence_losses": FloatArray,
     "source_losses": FloatArray,
     "sentence_messages": tuple[Strings, ...],
     "message_shares": FloatArray,
-    "message_losses": FloatArray,
 }
 """The columns with their types."""
 
-CONVERSATION = ("message_spans", "sentence_messages", "message_shares", "message_losses")
+CONVERSATION = ("message_spans", "sentence_messages", "message_shares")
 """The columns of conversations alone."""
 
-TESTED = ("sentence_nats", "sentence_losses", "source_losses", "message_losses")
+TESTED = ("sentence_losses", "source_losses")
 """The columns of answers that were tested."""
 
 
@@ -58,7 +56,8 @@ def citation_row(result: "Citations") -> dict[str, Any]:
     if result.messages:
         row |= _message_columns(result)
     if result.tested is not None:
-        row |= _tested_columns(result)
+        row["sentence_losses"] = _null_for_nan(result.sentence_losses)
+        row["source_losses"] = _null_for_nan(result.source_losses.ravel())
     return row
 
 
@@ -68,25 +67,6 @@ def _message_columns(result: "Citations") -> dict[str, Any]:
     np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
     messages = [list(dict.fromkeys(sentence.messages)) for sentence in result.support]  # each once
     return {"message_spans": plain(result.messages), "message_shares": shares, "sentence_messages": messages}
-
-
-def _tested_columns(result: "Citations") -> dict[str, Any]:
-    """Return the columns of answers whose sources were left out."""
-    tested = result.tested
-    assert tested is not None  # noqa: S101  # the caller has checked
-    row: dict[str, Any] = {
-        "sentence_nats": tested.original.values,
-        "sentence_losses": _null_for_nan(result.sentence_losses),
-        "source_losses": _null_for_nan(result.source_losses.ravel()),
-    }
-    if result.messages:
-        message_losses = np.full(len(result.messages), np.nan, np.float32)  # (M,)
-        message_of = dict(zip(result.sources, result.message_indices, strict=True))
-        for removal in tested.single:
-            most = np.subtract(tested.original.values, removal.values).max()
-            np.fmax.at(message_losses, [message_of[unit] for unit in removal.tokens], most)
-        row["message_losses"] = _null_for_nan(message_losses)
-    return row
 
 
 def _null_for_nan(values: FloatArray) -> list[float | None]:

@@ -84,18 +84,11 @@ def stating_sources(facts: Facts, count: int, first: int | None = None) -> tuple
     stating, adding = [base], _adding_sources(facts, base)
     for word in stated:
         if not set(word.sources) & set(stating):
-            stating.append(_first_having(word, adding))
-    return None if ABSENT in stating else tuple(stating)
-
-
-ABSENT = -1
-"""The place of a source that is not there."""
-
-
-def _first_having(word: StatedWord, adding: set[int]) -> int:
-    """Return the first source that has a name, or a number beside another word of the sentence; `ABSENT` if none."""
-    having = [source for source in word.sources if word.kind == "name" or source in adding]
-    return having[0] if having else ABSENT
+            having = [source for source in word.sources if word.kind == "name" or source in adding]
+            if not having:
+                return None
+            stating.append(having[0])
+    return tuple(stating)
 
 
 def _base_source(facts: Facts, numbers: Sequence[StatedWord], count: int, first: int | None) -> int | None:

@@ -1,5 +1,6 @@
 """The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..render.describe import removals_table
 from ..render.reasoning import ways_of
 from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
+from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
 from .comparing import Places
 from .result import MEDIA, Citations
@@ -79,17 +81,20 @@ def _comparison_table(cited: Citations) -> list[Table]:
 
 def _ranking_table(cited: Citations) -> list[Table]:
     """Return the sentences in the order of their doubt, with what orders them; none if they were not ranked."""
+    if not cited.ranking:
+        return []
+    missing = f"numbers and names in {_nowhere(cited)}"
+    names = ["sentence", "words in one source", "makes a passage, per token", missing]
+    if calibrated_on := cited.ranking[0].calibrated_on:
+        names.append(f"supported among those like it in {calibrated_on}")
     rows = []
     for sentence in cited.most_doubtful:
         ranked = cited.ranking[sentence]
         figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain), str(ranked.missing)]
         figures += [] if ranked.probability is None else [f"{ranked.probability:.0%}"]
-        rows.append([cell(cited.sentences[sentence]), *map(cell, figures)])
-    missing = f"numbers and names in {_nowhere(cited)}"
-    names = ["sentence", "words in one source", "makes a passage, per token", missing]
-    names += ["probability of support"] if cited.ranking and cited.ranking[0].probability is not None else []
+        rows.append([cell(text) for text in (cited.sentences[sentence], *figures)])
     caption = "The most doubtful sentence first: the one with the least support"
-    return [Table([Column(name) for name in names], rows, caption, stacked=True)] if rows else []
+    return [Table([Column(name) for name in names], rows, caption, stacked=True)]
 
 
 def _marked_words(text: str, span: tuple[int, int], marked: Places) -> tuple[Piece, ...]:
@@ -149,24 +154,31 @@ def _marked_answer(cited: Citations) -> list[Piece]:
 
 def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     """Return a conversation and the answer with its marks; long messages that it does not rest on are folded."""
-    sentences = np.nan_to_num(cited.sentence_shares)  # (K, S)
-    numbers: dict[int, tuple[int, ...]] = {source.source: (k,) for k, source in enumerate(cited.citations(), 1)}
-    shares, indices = np.nan_to_num(cited.shares), cited.message_indices  # (S,)
-    sources = [
-        (*span, Piece("", name=name, number=f"{shares[s]:.0%}", source=s, cited=numbers.get(s, ())))
-        for s, (span, name) in enumerate(zip(cited.spans, cited.names, strict=True))
-    ]
+    sources_of: dict[int, list[Source]] = defaultdict(list)
+    by_place = sorted(cited.top(len(cited.sources)), key=lambda source: source.source)
+    for source, index in zip(by_place, cited.message_indices, strict=True):
+        sources_of[index].append(source)
     question = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
+    most = np.nan_to_num(cited.sentence_shares).max(0)  # (S,): of any sentence
     turns = []
     for index, message in enumerate(cited.messages):
-        inside = [s for s, of in enumerate(indices) if of == index]
-        if message.role in MEDIA:  # whose placeholder says nothing
-            pieces = [sources[s][-1]._replace(text=f"[{message.role}]") for s in inside]
-        else:
-            pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)
-        share = float(np.clip(shares[inside].sum(), 0.0, 1.0)) if inside else None  # None of the question
-        length = message.end - message.start
-        matters = index == question or any(s in numbers or sentences[:, s].max() >= MATTERS for s in inside)
-        folded = f"{length:,} characters" if length > LONG and not matters else ""
-        turns.append(Turn(message.role, message.name, share, pieces, folded))
+        sources, length = sources_of[index], message.end - message.start
+        matters = any(source.number is not None or most[source.source] >= MATTERS for source in sources)
+        is_folded = length > LONG and not matters and index != question
+        total = np.nan_to_num([source.share for source in sources]).sum()
+        share = float(np.clip(total, 0.0, 1.0)) if sources else None  # None of the question
+        folded = f"{length:,} characters" if is_folded else ""
+        turns.append(Turn(message.role, message.name, share, _message_pieces(cited, message, sources), folded))
     return Chat(turns, Turn("answer", "answer", None, answer))
+
+
+def _message_pieces(cited: Citations, message: MessageSpan, sources: Sequence[Source]) -> list[Piece]:
+    """Return a message in pieces, its sources with their shares and numbers; a picture or a sound by its kind."""
+    placed = []
+    for source in sources:
+        share, number = f"{np.nan_to_num(source.share):.0%}", source.number
+        piece = Piece("", name=source.name, number=share, source=source.source, cited=(number,) if number else ())
+        placed.append((*cited.spans[source.source], piece))
+    if message.role in MEDIA:  # whose placeholder says nothing
+        return [piece._replace(text=f"[{message.role}]") for *_, piece in placed]
+    return cut(cited.text, placed, message.start, message.end)

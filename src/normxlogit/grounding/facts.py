@@ -40,11 +40,6 @@ class StatedWord(NamedTuple):
     sources: tuple[Index, ...]  # the places of the sources in which it stands
     elsewhere: bool  # whether it stands in another part of the prompt, such as the question
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether it stands nowhere in the prompt."""
-        return not self.sources and not self.elsewhere
-
 
 class Facts(NamedTuple):
     """What a sentence has in common with its sources."""
@@ -55,7 +50,7 @@ class Facts(NamedTuple):
     @property
     def missing(self) -> tuple[StatedWord, ...]:
         """The words that stand nowhere in the prompt."""
-        return tuple(word for word in self.words if word.is_missing)
+        return tuple(word for word in self.words if not word.sources and not word.elsewhere)
 
 
 class ComparedText:

@@ -76,13 +76,16 @@ class RankedSentence(NamedTuple):
         shared: The share of its words that stand in one sentence of the sources.
         passage_gain: How much likelier it makes the passage of the sources that has most of its words, in nats a token.
         missing: How many of its numbers and names stand nowhere in the prompt.
-        probability: That the sources support it, where the model was calibrated; None otherwise.
+        probability: Of the user's labelled sentences with this support, how many are supported; None where the user
+            has not calibrated the model.
+        calibrated_on: The file of these sentences.
     """
 
     shared: Number
     passage_gain: Number
     missing: Index
     probability: Number | None = None
+    calibrated_on: str = ""
 
     @property
     def support(self) -> float:

@@ -96,9 +96,8 @@ class Citations(Record):
     @property
     def tested(self) -> Verification | None:
         """The losses without each source and without all; None if not measured."""
-        removed = () if self.verified is None else {unit for r in self.verified.single for unit in r.tokens}
-        are_thoughts = any(self.attribution.units.kind[unit] == "answer" for unit in removed)
-        return None if are_thoughts else self.verified
+        removed = () if self.verified is None else [unit for r in self.verified.single for unit in r.tokens]
+        return None if "answer" in map(self.attribution.units.kind.__getitem__, removed) else self.verified
 
     @property
     def concluding(self) -> list[int]:
@@ -174,10 +173,10 @@ class Citations(Record):
         """The scores that rank what each sentence takes from the sources itself, for the reasoning's sentences, too."""
         if self.weighted_scores is None:
             return self.attribution
-        scores = self.attribution.scores.copy()  # (K, U)
-        for row, weighted in zip(scores, self.weighted_scores, strict=True):
-            if weighted[self.sources].any():
-                row[self.sources] = weighted[self.sources]
+        scores, weighted = self.attribution.scores.copy(), self.weighted_scores  # (K, U) each
+        sources = np.array(self.sources)
+        places = np.ix_(weighted[:, sources].any(1), sources)
+        scores[places] = weighted[places]
         return replace(self.attribution, scores=scores, bias=None, sink=None)
 
     def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> Attribution:
@@ -190,11 +189,12 @@ class Citations(Record):
             spans: As there.
         """
         weighted, units = self.direct_evidence.scores.copy(), self.attribution.units  # (K, U)
-        for unit, (kind, sequence) in enumerate(zip(units.kind, units.sequence, strict=True)):
-            if kind in APART and sequence is None:  # neither a source nor a sentence of the answer
-                weighted[:, unit] = 0
-            elif kind == "answer" and self.weighted_scores is not None:
-                weighted[:, unit] = self.weighted_scores[:, unit]
+        is_unit = np.array([sequence is not None for sequence in units.sequence])  # a source or a part of the answer
+        kinds = np.array(units.kind)  # (U,)
+        weighted[:, np.isin(kinds, APART) & ~is_unit] = 0
+        if self.weighted_scores is not None:
+            of_answer = (kinds == "answer") & is_unit
+            weighted[:, of_answer] = self.weighted_scores[:, of_answer]
         return passed_through(self.attribution, spans, weighted)
 
     @property
@@ -302,44 +302,39 @@ class Citations(Record):
 
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
-        a, sources, sentences = self.attribution, self.sources, len(self.concluding)
+        a = self.attribution
         a._validate()  # noqa: SLF001  # a result that holds another
-        require(a.completion is not None and a.text is not None, "attribution: not of an answer")
-        require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
-        require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
-        require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
-        fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(a.units))
-        require(fits, "weighted_scores: not one for each sentence and unit")
-        require(sentences > 0, "attribution: an answer that is all reasoning")
-        require(len(self.support) == len(self.facts) == sentences, "support: not one for each sentence")
-        require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
-        require(len(self.ranking) in (0, sentences), "ranking: not one for each sentence")
-        fits = all(self._fits(support, len(sources)) for support in self.support)
-        require(fits, "support: a source that is not there")
-        spans = [(word.start, word.end) for reading in self.readings for word in reading.words]
-        spans += [(word.start, word.end) for facts in self.facts for word in facts.words]
-        inside = all(start <= end <= len(self.text) for start, end in spans)
-        require(inside, "readings: a word outside the text")
-        if (tested := self.tested) is not None:
-            for removal in (tested.original, *tested.single, tested.together):
-                require(len(removal.values) == sentences, "verified: not one value for each sentence")
-            fits = all(removal.tokens and set(removal.tokens) <= set(sources) for removal in tested.single)
-            require(fits, "verified: a removal of no source")
-        place, limit = 0, len(self.text) - len(self.answer)
-        for message in self.messages:
-            is_shown = message.role in MEDIA  # its placeholder may have no characters that are known
-            in_order = place <= message.start < message.end + is_shown <= limit + is_shown
-            require(in_order, "messages: not one after the other in the prompt")
-            place = message.end
-        for index, (start, end) in zip(self.message_indices, self.spans, strict=True) if self.messages else ():
-            inside = index >= 0 and start <= end <= self.messages[index].end
-            require(inside, "messages: a source that is not in one of them")
+        is_answer = a.completion is not None and a.text is not None
+        is_answer &= a.has_target_axis and a.layers is None and all(target.span for target in a.targets)
+        require(is_answer, "attribution: not of the sentences of an answer")
+        require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
+        is_whole = self.weighted_scores is None or self.weighted_scores.shape == a.scores.shape
+        require(is_whole, "weighted_scores: not one for each sentence and unit")
+        self._check_sentences(len(self.concluding))
+        if self.messages:
+            self._check_messages()
 
-    def _fits(self, support: Support, count: int) -> bool:
-        """Return whether the support of a sentence names no source beyond a count."""
-        named = [*support.sources, -1 if support.check is None else support.check.source]
-        named += [] if support.compared is None else [support.compared.source]
-        return all(place < count for place in named) and len(support.sources) == len(support.citations)
+    def _check_sentences(self, count: int) -> None:
+        """Raise ValueError if not each sentence has what is said of it."""
+        require(count > 0, "attribution: an answer that is all reasoning")
+        lengths = {len(self.support), len(self.facts), len(self.readings) or count, len(self.ranking) or count}
+        require(lengths == {count}, "support, facts, readings, ranking: not one for each sentence")
+        for sentence in self.support:
+            beside = [each.source for each in (sentence.check, sentence.compared) if each is not None]
+            is_there = max([*sentence.sources, *beside], default=0) < len(self.sources)
+            require(is_there and len(sentence.sources) == len(sentence.citations), "support: not of the sources")
+        if (tested := self.tested) is not None:
+            removals = (tested.original, *tested.single, tested.together)
+            is_whole = all(len(r.values) == count and {*r.tokens} <= {*self.sources} for r in removals)
+            require(is_whole, "verified: not one value for each sentence, without sources")
+
+    def _check_messages(self) -> None:
+        """Raise ValueError if the messages are not in the order of the prompt, or a source is in none of them."""
+        edges = [edge for message in self.messages for edge in (message.start, message.end)]
+        edges = [0, *edges, len(self.text) - len(self.answer)]
+        require(edges == sorted(edges), "messages: not one after the other in the prompt")
+        for index, (_, end) in zip(self.message_indices, self.spans, strict=True):
+            require(index >= 0 and end <= self.messages[index].end, "messages: a source that is not in one of them")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, with derived values such as the verdicts first.

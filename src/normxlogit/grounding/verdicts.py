@@ -15,7 +15,7 @@ that other people labelled, see docs/grounding.md.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from .facts import Facts, StatedWord
@@ -84,7 +84,7 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
         facts: The facts of the sentence.
         reading: How likely the model finds it.
     """
-    standing = share_standing(facts, lambda word: bool(word.sources))
+    standing = share_standing([bool(word.sources) for word in facts.words])
     return len(facts.words) >= LEAST_WORDS and standing < FEW and reading.coefficient < NO_LIKELIER
 
 
@@ -99,7 +99,7 @@ def is_supported(facts: Facts, reading: Reading, stating: Collection[int] | None
     if stating is None or not reading.coefficient >= LIKELIER:  # NaN where nothing of the prompt is left without them
         return False
     says_more = any(word.sources and not word.elsewhere for word in facts.words)
-    return says_more and share_standing(facts, lambda word: _stands(word, stating)) >= HALF
+    return says_more and share_standing([_stands(word, stating) for word in facts.words]) >= HALF
 
 
 def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:
@@ -113,15 +113,13 @@ def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:
     return [word for word in missing if reading.gain_of(word) <= LESS_LIKELY]
 
 
-def share_standing(facts: Facts, stands: Callable[[StatedWord], bool]) -> float:
-    """Return the share of a sentence's numbers, names and long words of which something holds; 1 if it has none.
+def share_standing(stands: Sequence[bool]) -> float:
+    """Return the share of a sentence's numbers, names and long words that stand somewhere; 1 if it has none.
 
     Args:
-        facts: The facts of the sentence.
-        stands: What holds of a word.
+        stands: Whether each stands there.
     """
-    words = facts.words
-    return sum(map(stands, words)) / len(words) if words else 1.0
+    return sum(stands) / len(stands) if stands else 1.0
 
 
 def summary_line(judgements: Iterable[Judgement], origin: Origin) -> str:

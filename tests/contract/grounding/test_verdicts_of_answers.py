@@ -12,6 +12,8 @@ from normxlogit.grounding import Citations
 from normxlogit.leave_out.picking import Verify
 from tests import tiny
 from tests.contract.compare import comes_back, nats, refused
+from tests.contract.test_lengths_and_batches import MODELS, STRETCHED
+from tests.contract.test_lengths_and_batches import tokenizer as tokenizer_of_stretched
 from tests.contract.texts import chat
 
 DOCUMENTS = {
@@ -92,6 +94,28 @@ def test_readings_and_losses_are_those_of_the_callers_own_model(family: str) -> 
             assert answer.source_losses[k, source] == pytest.approx(own[0] - alone, abs=1e-3)
         largest = int(answer.source_losses[k].argmax())
         assert answer.support[k].largest_loss.name == answer.names[largest]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_text_that_is_cut_below_the_length_from_which_positions_stretch_is_read_anew(kind: str) -> None:
+    model, tokenizer = MODELS[kind](), tokenizer_of_stretched()
+    explainer = Explainer(model, tokenizer)
+    document = "the movie is good . the plot was never bad ."
+    cited = explainer.cite("a cat ?", [document], answer="a great cat", verify="sentence")
+    first, (answer,), (reading,) = cited.attribution.targets[0].span[0], cited.sentences, cited.readings
+    texts = {"": cited.text[:first], "all": without_sources(cited, first)}
+    texts |= {name: without_sources(cited, first, (name,)) for name in cited.names}
+    ids = {name: tokenizer(text + answer)["input_ids"] for name, text in texts.items()}
+    lengths = list(map(len, ids.values()))
+    assert min(lengths) <= STRETCHED < max(lengths)
+
+    def own_nats(row: list[int]) -> float:
+        logits = tiny.logits_of(model, row[:-1]).log_softmax(-1)  # from what is read before the last token
+        return sum(float(logits[place - 1, row[place]]) for place in range(len(row) - len(answer.split()), len(row)))
+
+    expected = {name: own_nats(row) for name, row in ids.items()}
+    assert (reading.nats, reading.nats_without) == pytest.approx((expected[""], expected["all"]), abs=1e-5)
+    assert cited.losses == pytest.approx({name: expected[""] - expected[name] for name in cited.names}, abs=1e-5)
 
 
 def test_tokens_count_in_the_evidence_by_what_they_gain_from_the_sources(explainer) -> None:
@@ -196,8 +220,9 @@ def test_the_prompt_is_read_a_few_times_whatever_the_number_of_sentences() -> No
     documents = {f"{d}.txt": " ".join(sentences) for d, sentences in enumerate(lines)}
     answer = " ".join(f"On {day} May." for day in range(1, 11))
 
-    def cite(verify: Verify) -> tuple[Citations, float]:
-        cited, tokens = counted(explainer, lambda: explainer.cite("When?", documents, answer=answer, verify=verify))
+    def cite(verify: Verify, *, rank: bool = False) -> tuple[Citations, float]:
+        asked = {"documents": documents, "answer": answer, "verify": verify, "rank": rank}
+        cited, tokens = counted(explainer, lambda: explainer.cite("When?", **asked))
         prompt = len(explainer.tokenizer(cited.text[: -len(cited.answer)], add_special_tokens=False)["input_ids"])
         return cited, tokens / prompt
 
@@ -205,7 +230,9 @@ def test_the_prompt_is_read_a_few_times_whatever_the_number_of_sentences() -> No
     assert len(cited.sentences) == 10
     assert cited.losses
     assert prompts < 4  # once for scores and measurements alike, and two sources from their places on
-    assert cite(0)[1] < 1.5
+    prompts = cite(0)[1]
+    assert prompts < 1.5
+    assert cite(0, rank=True)[1] - prompts < 5  # ten sentences with a passage each, and the passages
     cited, prompts = cite(10)
     assert len(cited.losses) == 10
     assert prompts < 10

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from ...compat import cache_argument
+from ...compat import cache_argument, stretching_length
 from ...copies.memory import reraise_out_of_memory
 from ...leave_out.outcomes import Progress, no_progress
 from ...methods import FrozenGradient
@@ -63,7 +63,8 @@ class KeptStates(DynamicCache):
 class CachedText:
     """A prompt with its answer, with the keys and values of its tokens.
 
-    Where a model has no such cache, or one that cannot be cut, every text is read from its beginning.
+    Where a model has no such cache, or one that cannot be cut, every text is read from its beginning; so is a text for
+    whose length the model stretches its rotary embeddings, since they are others for a shorter one.
 
     Args:
         model: A language model.
@@ -76,7 +77,9 @@ class CachedText:
         self.count = len(completed.encoding) - completed.prompt_tokens  # of the answer's tokens, G
         self._cache_name = cache_argument(model.unmodified)
         self._cache: Any = None
-        self.run = None if options is None else self._pass_of_method(options)
+        self.run: ForwardPass | None = None  # of the frozen gradient over the answer, whose keys and values are kept
+        if options is not None and isinstance(options.method, FrozenGradient):
+            self.run = self._filling_cache(partial(answer_pass, model, completed, options))
 
     @cached_property
     def answer_nats(self) -> Array:
@@ -116,23 +119,16 @@ class CachedText:
         assert states is not None  # noqa: S101  # an attempt succeeds, or raises
         return states
 
-    def _pass_of_method(self, options: Options) -> ForwardPass | None:
-        """Return the pass over the answer by the frozen gradient, which keeps keys and values; None if it keeps none.
-
-        Args:
-            options: The method.
-        """
-        if not isinstance(options.method, FrozenGradient):
-            return None
-        return self._filling_cache(partial(answer_pass, self.model, self.completed, options))
-
     def _filling_cache(self, read: Callable[[Mapping[str, Any]], Pass | None]) -> Pass | None:
         """Return a pass over the text, whose keys and values are kept; None if the model keeps none.
 
         Args:
             read: Runs the pass, with further arguments of the model.
         """
-        if self.completed.encoding.source is not None or self.completed.encoding.media:
+        encoding = self.completed.encoding
+        config: Any = getattr(self.model.unmodified, "config", None)
+        config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        if encoding.source is not None or encoding.media or len(encoding) > stretching_length(config):
             return None
         kept = KeptStates()
         result = _or_none(lambda: read(self._cached(kept)))
@@ -213,11 +209,6 @@ class CachedAblations(Ablations):
                 yield from super().measured([present])
             else:
                 yield present, nats
-
-    def cost(self, source: int) -> int:
-        """Return how many tokens the model reads to measure the answer without a source, by its place."""
-        removed = self.sources[source].tokens
-        return len(self.completed.encoding) - min(removed, default=0) - len(removed)
 
     def _cached(self, present: tuple[bool, ...]) -> Array | None:
         absent = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]

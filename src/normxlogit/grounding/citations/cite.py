@@ -1,28 +1,24 @@
 """Find the sources of each sentence of an answer, and say what is known of it."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from ...errors import InputError
 from ...leave_out.picking import Together, Verify
-from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
-from ...pipeline.progress import progress_bar
 from ...results.attribution import Attribution
-from ..checkers import Checker, checker_of
+from ..checkers import Checker
 from ..result import Citations, of_targets
-from .cited_answer import Answered, read_answered
+from .cited_answer import Answered
 from .reading import AnswerReading, answer_sentences
-from .removals import VERIFIED_AT_ONCE, tested
-from .supporting import SourceTexts, with_support
+from .removals import MOST_OF_AUTO, tested
+from .supporting import with_support
 from .windows import read_in_windows
 
 Update = Callable[..., None]
@@ -32,46 +28,6 @@ UNTESTED_MEDIA = (
     "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
 )
 """The note of citations with pictures or sounds that were not tested; measured in docs/results-pointing.md."""
-
-
-def cite(
-    model: TaskModel,
-    question: str | None,
-    documents: Any,
-    *,
-    method: Method,
-    verify: Verify = 0,
-    checker: Any = None,
-    rank: bool = False,
-    progress: bool | None = None,
-    **arguments: Any,
-) -> Citations:
-    """Find the sources of each sentence of an answer.
-
-    Args:
-        model: A language model.
-        question: The question.
-        documents: The documents.
-        method: What scores the sources.
-        verify: Which sources are left out.
-        checker: A second opinion.
-        rank: Whether to order the sentences, the most doubtful first.
-        progress: Whether to show it, see `progress_bar`.
-        **arguments: Other arguments of `Explainer.cite`.
-    """
-    checking = None if checker is None else checker_of(checker)
-    options = Options(method=method, verify=verify)
-    with progress_bar(None, progress, "answering") as update:
-        answered = read_answered(model, question, documents, **arguments)
-        if rank and answered.completed.encoding.media:
-            raise InputError("rank= orders sentences by the words of their sources, and pictures and sounds have none")
-        cited = cite_answered(model, answered, options, checking, update)
-        if not rank:
-            return cited
-        from .ranked import with_ranking  # a calibration is known by the model's identity, which `long_runs` has
-
-        update(description="ordering the sentences")
-        return with_ranking(model, cited)
 
 
 def cite_answered(
@@ -104,7 +60,7 @@ def cite_answered(
     if is_read and not completed.encoding.media:  # a picture's share of a sentence says little, see docs/grounding.md
         cited = replace(cited, readings=reading.readings())
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
-    return with_support(cited, SourceTexts(answered), answer_sentences(concluded), checker)
+    return with_support(cited, answered, answer_sentences(concluded), checker)
 
 
 def _fitting(model: TaskModel, answered: Answered, options: Options) -> Completed:
@@ -146,29 +102,19 @@ def _verified(
     if verify == "reasoning":
         return with_completion_verification(model, completed, attribution, "reasoning")
     if verify is not None:
-        most = _most_removals(verify, len(cited.sources), len(cited.concluding))
-        update(completed=READING / (READING + most), description=f"leaving out at most {most} sources")
-        progress = partial(_removals, most, update, itertools.count(1))
-        return replace(attribution, verified=tested(reading, cited.evidence, cited.documents, verify, progress))
+        most = MOST_OF_AUTO if verify == "auto" else verify if isinstance(verify, int) else len(cited.sources)
+        most = min(most, len(cited.sources))
+        update(completed=READING / (READING + most), description=f"leaving out {most} sources at most")
+        numbers = itertools.count(1)
+
+        def show(steps: float) -> None:
+            update(advance=steps / (READING + most), description=f"left out {next(numbers)} sources of at most {most}")
+
+        measured = tested(reading, cited.evidence, cited.documents, verify, lambda _: nullcontext(show))
+        return replace(attribution, verified=measured)
     if completed.encoding.media:
         return replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return attribution
-
-
-def _most_removals(verify: Verify, sources: int, sentences: int) -> int:
-    """Return how many sources are left out one at a time at most."""
-    most = sentences + VERIFIED_AT_ONCE if verify == "auto" else verify if isinstance(verify, int) else sources
-    return min(most, sources)
-
-
-@contextmanager
-def _removals(most: int, update: Update, numbers: Iterator[int], _: int) -> Iterator[Callable[[float], None]]:
-    """Yield a function that shows that another source was left out."""
-
-    def left_out(steps: float) -> None:
-        update(advance=steps / (READING + most), description=f"left out {next(numbers)} of at most {most} sources")
-
-    yield left_out
 
 
 READING = 3

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import InputError
@@ -13,6 +13,7 @@ from ...pipeline.completions.completed_prompts import opens_reasoning, reasoning
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
+from ...text.characters import Span
 from ..documents.conversations import UNREAD, Conversation, Message
 from .prompts import SourcedPrompt, SourceSpans
 from .rendering import render
@@ -22,6 +23,9 @@ QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 
 CLOSING = "\"'”’»)]"
 """Characters that may follow the punctuation at the end of a sentence."""
+
+LOST = "{} is not in the prompt as the chat template writes it, so it is not among the sources"
+"""The note of a message that is not found in a prompt."""
 
 JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(:?)')
 """A text or another scalar in JSON, and whether it is a key."""
@@ -34,77 +38,92 @@ def conversation_prompt(
 
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
     """
-    thoughts, task = list[str](), generating_task(model)
+    thoughts: Sequence[str] = ()
     if answer is None:
-        conversation, message = conversation.until(turn)
-        answer = None if message is None else message.text
-        while message is not None and conversation.messages and conversation.messages[-1].kind == "reasoning":
-            thoughts.insert(0, conversation.messages[-1].text)
-            conversation = replace(conversation, messages=conversation.messages[:-1])
+        conversation, answer, thoughts = conversation.until(turn)
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    has_template, notes = has_chat_template(model.reader), [*conversation.notes]
-    messages = tuple(m for m in conversation.messages if m.part is None or (has_template and task.reads_medium(m.kind)))
-    notes += [UNREAD.format(m.number, m.part["type"]) for m in conversation.messages if m not in messages]
+    conversation = _readable(model, conversation)
+    messages, (prompt, starts) = conversation.messages, render(model, conversation)
+    names = list(numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages))
+    placed = {
+        index: MessageSpan(m.kind, starts[index], starts[index] + len(m.text), names[index], m.name)
+        for index, m in enumerate(messages)
+        if index in starts
+    }
+    question, asked = _question_of(messages, starts)
+    spans = _source_spans(messages, placed)
+    said = {name: span for name, span in spans.items() if span not in asked}
+    lost = [names[index] for index, m in enumerate(messages) if m.part is None and index not in starts]
+    notes = [*conversation.notes, *prompt.notes, *map(LOST.format, lost)]
+    contents = tuple(Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
+    prompt = replace(
+        prompt, contents=contents if has_chat_template(model.reader) else None, notes=tuple(dict.fromkeys(notes))
+    )
+    answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
+    return SourcedPrompt(
+        prompt,
+        spans=said if said or prompt.media else spans,
+        question=question,
+        messages=tuple(placed.values()),
+        answer=answer,
+        reasoning=reasoning,
+    )
+
+
+def _readable(model: TaskModel, conversation: Conversation) -> Conversation:
+    """Return a conversation without the pictures and sounds that a model does not read, with a note for each."""
+    reads_medium = generating_task(model).reads_medium if has_chat_template(model.reader) else lambda _: False
+    unread = [m for m in conversation.messages if m.part is not None and not reads_medium(m.kind)]
+    messages = tuple(m for m in conversation.messages if m not in unread)
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
-    prompt, starts = render(model, replace(conversation, messages=messages))
-    notes += prompt.notes
-    question, question_spans = _question_of(messages)
-    message_spans, contents = list[MessageSpan](), list[Content]()
-    pieces: list[tuple[str, tuple[int, int], bool]] = []  # name, span, whether it is of the question
-    called = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
-    for index, (message, name) in enumerate(zip(messages, called, strict=True)):
-        if message.part is not None:
-            continue
-        if (start := starts.get(index)) is None:
-            notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
-            continue
-        end = start + len(message.text)
-        contents.append(Content(message.role, start, end, index))
-        message_spans.append(MessageSpan(message.kind, start, end, name, message.name))
-        pieces += [
-            (f"{name}:{source}", (start + first, start + last), (index, first, last) in question_spans)
-            for source, first, last in pieces_of(message)
-        ]
-    names = numbered(name for name, *_ in pieces)
-    spans: SourceSpans = {name: span for name, (_, span, asked) in zip(names, pieces, strict=True) if not asked}
-    known_contents = tuple(contents) if has_template else None
-    prompt = replace(prompt, contents=known_contents, notes=tuple(dict.fromkeys(notes)))
-    if not spans and not prompt.media:  # which are sources themselves
-        spans = {name: span for name, (_, span, _) in zip(names, pieces, strict=True)}
-    answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
-    by_start = tuple(sorted(message_spans, key=lambda span: span.start))
-    return SourcedPrompt(prompt, spans, question, by_start, answer, reasoning)
+    notes = [UNREAD.format(m.number, m.part["type"]) for m in unread]
+    return replace(conversation, messages=messages, notes=(*conversation.notes, *notes))
+
+
+def _source_spans(messages: Sequence[Message], placed: Mapping[int, MessageSpan]) -> SourceSpans:
+    """Return the sources of messages by name, from where the messages stand in a prompt."""
+    names, spans = list[str](), list[Span]()
+    for index, message in placed.items():
+        for name, start, end in pieces_of(messages[index]):
+            names.append(f"{message.name}:{name}")
+            spans.append((message.start + start, message.start + end))
+    return dict(zip(numbered(names), spans, strict=True))
 
 
 def _with_reasoning(
     model: TaskModel, prompt: str, answer: str | None, thoughts: Sequence[str]
 ) -> tuple[str | None, tuple[tuple[int, int], ...]]:
     """Return an answer with its reasoning before it, in the marks of the chat template, and the reasoning's spans."""
-    if answer is None or not thoughts:
+    if not thoughts:
         return answer, ()
     opening, ending = reasoning_marks(model.reader)
     before, reasoning = "" if opens_reasoning(prompt, opening) else f"{opening}\n", "\n".join(thoughts)
     return f"{before}{reasoning}\n{ending}\n\n{answer}", ((len(before), len(before) + len(reasoning)),)
 
 
-def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
-    """Return what the user's last message says, and its sentences that are questions: (message, start, end).
+def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tuple[str, set[Span]]:
+    """Return what the user's last message says, and its sentences that are questions, as spans of the prompt.
 
     These are not sources of the answer: the sentences that end with a question mark, or the only sentence of a message.
     Punctuation cannot tell an instruction from a fact that the answer rests on, so every other sentence is a source.
+
+    Args:
+        messages: The messages, of which one holds several texts between pictures.
+        starts: Where each begins in the prompt, by its place.
     """
     number = max((message.number for message in messages if message.kind == "user"), default=None)
-    texts = {i: m.text for i, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
-    question, spans, first = "\n\n".join(texts.values()), set(), 0
-    sentences = sentence_spans(question)
-    marked = [(a, b) for a, b in sentences if question[a:b].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))]
-    for place, text in texts.items():  # several texts stand between pictures
-        for start, end in marked or (sentences if len(sentences) == 1 else []):
-            spans |= {(place, start - first, end - first)} if first <= start < first + len(text) else set()
-        first += len(text) + 2
-    return question, spans
+    texts = {place: m.text for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
+    sentences = {
+        (starts[place] + start, starts[place] + end): text[start:end]
+        for place, text in texts.items()
+        if place in starts
+        for start, end in sentence_spans(text)
+    }
+    marks = tuple(QUESTION_MARKS)
+    marked = {span for span, sentence in sentences.items() if sentence.rstrip(CLOSING).endswith(marks)}
+    return "\n\n".join(texts.values()), marked or (set(sentences) if len(sentences) == 1 else set())
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:

@@ -105,11 +105,25 @@ def passage_gains(model: TaskModel, sentences: Sequence[str], sources: Sequence[
         return [0.0] * len(sentences)
     texts = [ComparedText(passage) for passage in passages]
     shares = [[share_of_words(sentence, text) for text in texts] for sentence in sentences]
-    chosen = [passages[int(np.argmax(row))] for row in shares]
-    before = _readings(model, [Task(WITHOUT, passage) for passage in chosen])
-    pairs = zip(sentences, chosen, strict=True)
+    nearest = [passages[int(np.argmax(row))] for row in shares]
+    return [_largest_gain(gains) for gains in token_gains(model, sentences, nearest)]
+
+
+def token_gains(model: TaskModel, sentences: Sequence[str], passages: Sequence[str]) -> list[Array]:
+    """Measure how much likelier sentences make each token of passages.
+
+    Args:
+        model: A language model.
+        sentences: Sentences, n.
+        passages: A passage for each sentence; one that several have is read once without them.
+
+    Returns:
+        For each sentence the gain of each token of its passage, (P,), in nats.
+    """
+    before = _readings(model, [Task(WITHOUT, passage) for passage in passages])
+    pairs = zip(sentences, passages, strict=True)
     after = _readings(model, [Task(WITH.format(sentence=sentence.strip()), passage) for sentence, passage in pairs])
-    return [_largest_gain(nats_after - nats) for nats_after, nats in zip(after, before, strict=True)]
+    return [nats_after - nats for nats_after, nats in zip(after, before, strict=True)]
 
 
 class Task(NamedTuple):

@@ -1,5 +1,6 @@
 """A question and its documents as a prompt whose sources are the documents' sentences."""
 
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import InputError
@@ -20,7 +21,7 @@ class SourcedPrompt(NamedTuple):
     prompt: ReadPrompt  # all before the answer, as one text
     spans: SourceSpans  # of the sources; those of the question of a conversation only where nothing else was said
     question: str  # of a conversation the last message of the user
-    messages: tuple[MessageSpan, ...] = ()  # of a conversation, those that the prompt holds, in its order
+    messages: tuple[MessageSpan, ...] = ()  # of a conversation, those that the prompt holds
     answer: str | None = None  # in a conversation, with its reasoning; None if the model has to write it
     reasoning: tuple[tuple[int, int], ...] = ()  # spans of the reasoning in the answer
 
@@ -30,35 +31,47 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
 
     Pictures among the documents stand before the text.
     """
-    for name, text in {"question": question, "system message": system}.items():
-        if not isinstance(text, str | None):
-            raise InputError(f"a {name} is a text, not {type(text).__name__}: call cite for each of several")
+    for name, given in {"question": question, "system message": system}.items():
+        if not isinstance(given, str | None):
+            raise InputError(f"a {name} is a text, not {type(given).__name__}: call cite for each of several")
     if question is None or not question.strip():
         raise InputError("the question is empty")
     named, pictures = read_documents(documents)
-    chat = has_chat_template(model.reader)
-    if pictures and not chat:
-        raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
-    text = "" if chat else model.pipeline.prefix + (f"{system.strip()}\n\n" if system else "")
-    spans: SourceSpans = {}
+    text, spans = _with_documents(named)
+    if not spans and not pictures:
+        raise InputError("the documents hold no sentence")
+    text += f"Question: {question.strip()}"
+    if not has_chat_template(model.reader):
+        if pictures:
+            raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
+        before = model.pipeline.prefix + (f"{system.strip()}\n\n" if system else "")
+        prompt, shift = ReadPrompt(f"{before}{text}\nAnswer:", None), len(before)
+    else:
+        prompt, shift = _as_chat(model, text, pictures.values(), system)
+    placed = {name: (shift + start, shift + end) for name, (start, end) in spans.items()}
+    return SourcedPrompt(prompt, placed, question)
+
+
+def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:
+    """Return documents as one text, each under its name if there are several, and where their sentences are in it."""
+    text, spans = "", SourceSpans()
     for name, document in named.items():
         text += f"{name}:\n" if len(named) > 1 else ""
         for number, (start, end) in enumerate(sentence_spans(document), start=1):
             spans[f"{name}:{number}"] = len(text) + start, len(text) + end
         text += document.rstrip() + "\n\n"
-    if not spans and not pictures:
-        raise InputError("the documents hold no sentence")
-    text += f"Question: {question.strip()}"
-    if not chat:
-        return SourcedPrompt(ReadPrompt(f"{text}\nAnswer:", None), spans, question)
-    parts = [*({"type": "image", "image": picture} for picture in pictures.values()), {"type": "text", "text": text}]
+    return text, spans
+
+
+def _as_chat(model: TaskModel, text: str, pictures: Collection[Any], system: str | None) -> tuple[ReadPrompt, int]:
+    """Render a text as a message of the user, and return the prompt and where the text begins in it."""
+    parts = [*({"type": "image", "image": picture} for picture in pictures), {"type": "text", "text": text}]
     message: dict[str, Any] = {"role": "user", "content": parts if pictures else text}
     messages = [{"role": "system", "content": system}, message] if system else [message]
     prompt = read_prompt(model.reader, messages, model.pipeline.chat)
     for medium in prompt.media:
         generating_task(model).check_reads(model, medium.kind)
-    content = next((c for c in prompt.contents or () if c.message == len(messages) - 1), None)
-    if content is None:
+    contents = [content for content in prompt.contents or () if content.message == len(messages) - 1]
+    if not contents:
         raise InputError("the chat template does not write the message with the documents once and as it is")
-    spans = {name: (content.place_of(start), content.place_of(end)) for name, (start, end) in spans.items()}
-    return SourcedPrompt(prompt, spans, question)
+    return prompt, contents[0].place_of(0)

@@ -30,14 +30,9 @@ def rank_sentences(
         calibration: The model's, see `calibration_for`; None for no probabilities.
     """
     source_sentences = [ComparedText(text[start:end]) for text in sources for start, end in sentence_spans(text)]
-    ranked = list[RankedSentence]()
-    gains = passage_gains(model, sentences, sources)
-    for sentence, gain, count in zip(sentences, gains, missing, strict=True):
-        measured = RankedSentence(share_in_one(sentence, source_sentences), gain, count)
-        if calibration is not None:
-            measured = measured._replace(probability=calibration.probability(measured.support))
-        ranked.append(measured)
-    return tuple(ranked)
+    measured = zip(sentences, passage_gains(model, sentences, sources), missing, strict=True)
+    ranked = [RankedSentence(share_in_one(each, source_sentences), gain, count) for each, gain, count in measured]
+    return tuple(ranked if calibration is None else map(calibration.applied, ranked))
 
 
 def with_ranking(model: TaskModel, cited: Citations) -> Citations:

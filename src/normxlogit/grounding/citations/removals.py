@@ -1,6 +1,6 @@
 """What an answer loses without some of its sources."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -25,8 +25,8 @@ MARGIN = 2.0
 VERIFIED_AT_ONCE = 2
 """Sources that are left out before it is decided whether others could come first."""
 
-PROMPTS_READ = 6
-"""The first sources of sentences are left out for at most this many times the tokens of the prompt."""
+MOST_OF_AUTO = 8
+"""Most sources that are left out one at a time where the caller does not say which: each costs a prompt at most."""
 
 
 @enough_memory("measure what the answer loses without a source")
@@ -69,49 +69,22 @@ def _one_by_one(units: Removable, tested_units: Sequence[UnitScore]) -> Removabl
     return units._replace(all_together=units.one_by_one)
 
 
-def first_sources(ablations: CachedAblations, weights: Array, evidence: Attribution) -> list[int]:
-    """Return the sources to be left out: those that may come first of the answer, and the first ones of sentences.
-
-    The cheapest of the latter come first, those near the end of the prompt, until `PROMPTS_READ` is reached.
+def first_sources(ablations: Ablations, weights: Array, evidence: Attribution) -> list[int]:
+    """Return the sources to be left out: those that may come first of the answer, and the first one of each sentence.
 
     Args:
         ablations: Measures the answer without sources.
         weights: Which tokens are of which sentence, (K, G).
         evidence: The scores of the sources for each sentence.
     """
-    scores = evidence.scores[:, evidence.units.sources]  # (K, S)
-    room = PROMPTS_READ * ablations.completed.prompt_tokens
-
-    def is_spent(measured: Collection[int]) -> bool:
-        return sum(map(ablations.cost, measured)) >= room
-
-    whole_scores = evidence.whole().scores[evidence.units.sources].astype(np.float64)  # (S,)
-    first = list(verified(ablations, weights.sum(0), whole_scores, is_spent))
-    room -= sum(map(ablations.cost, first))
-    for source in sorted(set(scores.argmax(1).tolist()) - set(first), key=ablations.cost):
-        room -= ablations.cost(source)
-        first += [source] if room >= 0 else []
-    return first
+    sources = evidence.units.sources
+    whole_scores = evidence.whole().scores[sources].astype(np.float64)  # (S,)
+    of_answer = verified(ablations, weights.sum(0), whole_scores, MOST_OF_AUTO)
+    of_sentences = evidence.scores[:, sources].argmax(1).tolist()
+    return list(dict.fromkeys([*of_answer, *of_sentences]))[:MOST_OF_AUTO]
 
 
-def leave_one_out(ablations: Ablations, weights: Array) -> Array:
-    """Return the loss of each part of the answer without each source, in nats, (K, S).
-
-    d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all.
-
-    Args:
-        ablations: Measures the answer without sources.
-        weights: Which tokens are of which part, (K, G).
-    """
-    count = len(ablations.sources)
-    values = ablations(np.vstack([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])) @ weights.T  # (S + 1, K)
-    losses: Array = (values[:1] - values[1:]).T
-    return losses
-
-
-def verified(
-    ablations: Ablations, weights: Array, scores: Array, is_spent: Callable[[Collection[int]], bool] = lambda _: False
-) -> dict[int, float]:
+def verified(ablations: Ablations, weights: Array, scores: Array, most: int | None = None) -> dict[int, float]:
     """Measure an answer's loss without its first sources, in nats by place, until no other source can rank first.
 
     The sources are left out one at a time in the order of their scores. A source that was not measured yet is taken to
@@ -122,16 +95,16 @@ def verified(
         ablations: Measures the answer without sources.
         weights: Which tokens of the answer count, (G,).
         scores: The scores of the sources, (S,).
-        is_spent: Whether no more than the sources that were left out are affordable.
+        most: Most sources that are left out; None for all.
     """
-    order, lost = np.argsort(-scores, kind="stable").tolist(), dict[int, float]()
-    present, without = np.ones((1, len(order)), bool), ~np.eye(len(order), dtype=bool)  # (1, S), (S, S)
-    while len(lost) < len(order) and not is_spent(lost):
-        part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
+    order, lost = np.argsort(-scores, kind="stable").tolist()[:most], dict[int, float]()
+    present, without = np.ones((1, len(scores)), bool), ~np.eye(len(scores), dtype=bool)  # (1, S), (S, S)
+    while following := order[len(lost) :]:
+        most_left = max(float(scores[following[0]]), 0.0)
+        rates = [max(loss, 0.0) / scores[source] for source, loss in lost.items() if scores[source] > 0]
+        if lost and MARGIN * max(rates, default=0.0) * most_left <= max(lost.values()):
+            break
+        part = following[:VERIFIED_AT_ONCE]
         with_all, *nats = (ablations(np.vstack([present, without[part]])) @ weights).tolist()
         lost |= {source: with_all - left for source, left in zip(part, nats, strict=True)}
-        rates = [max(loss, 0.0) / scores[source] for source, loss in lost.items() if scores[source] > 0]
-        following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
-        if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):
-            break
     return lost

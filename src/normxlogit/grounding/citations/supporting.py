@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..result import Citations
 from ..support import Loss, Support
 from ..verdicts import Judgement, accused_words, judgement_of
 from .cited_answer import Answered
+from .conversation_prompts import json_fields
 from .reading import AnswerSentence
 
 LEAST = 0.2
@@ -30,47 +31,41 @@ MOST = 3
 """Most sources that a sentence cites by its shares and losses."""
 
 
-class SourceTexts:
-    """The texts of an answer's sources, and the rest of what the model was asked, to be compared with sentences.
+def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[ComparedText], ComparedText]:
+    """Return sources as texts to be compared with sentences, and all else that the model was asked as one text.
 
     Args:
         answered: The question with its sources and the answer, longer than the model reads or not.
+        names: The names of the sources that the model read with the answer; the others are part of all else.
     """
+    text = answered.completed.sequenced().text
+    sources = {name: text[start:end] for name, (start, end) in answered.completed.named_sources.items()}
+    others = answered.question
+    for source in sources.values():
+        others = others.replace(source, "")
+    of_json = [m.name for m in answered.messages if m.role.startswith("tool") and json_fields(text[m.start : m.end])]
+    prefixes = tuple(f"{name}:" for name in of_json)
+    sources = {name: _unescaped(source) if name.startswith(prefixes) else source for name, source in sources.items()}
+    unread = [source for name, source in sources.items() if name not in names]
+    titles = [] if answered.messages else _titles(sources)
+    all_else = "\n".join([others, answered.instructions, *titles, *unread])
+    return [ComparedText(sources.get(name, "")) for name in names], ComparedText(all_else)
 
-    def __init__(self, answered: Answered) -> None:
-        text = answered.completed.sequenced().text
-        self._texts = {name: text[start:end] for name, (start, end) in answered.completed.named_sources.items()}
-        asked = answered.question
-        for source in self._texts.values():
-            asked = asked.replace(source, "")
-        names = {name.rpartition(":")[0] for name in self._texts} if not answered.messages else set[str]()
-        titles = [name for name in names if not _NUMBERED.fullmatch(name)]
-        self._others = "\n".join([asked, answered.instructions, *titles])
-        for message in answered.messages:
-            if message.role in ("tool call", "tool result") and _is_json(text[message.start : message.end]):
-                self._read_values(message.name)
 
-    def compared(self, names: Sequence[str]) -> tuple[list[ComparedText], ComparedText]:
-        """Return the sources of some names, and all else, with the sources that were not read together.
+def _titles(names: Iterable[str]) -> list[str]:
+    """Return the names of the documents that sources are of, but "document 2" and the like."""
+    documents = dict.fromkeys(name.rpartition(":")[0] for name in names)
+    return [document for document in documents if not _NUMBERED.fullmatch(document)]
 
-        Args:
-            names: The names of the sources that the model read with the answer.
-        """
-        unread = [text for name, text in self._texts.items() if name not in names]
-        return [ComparedText(self._texts.get(name, "")) for name in names], ComparedText(
-            "\n".join([self._others, *unread])
-        )
 
-    def _read_values(self, message: str) -> None:
-        """Replace the escapes of JSON in the sources of a message by what they stand for."""
-        for name, text in self._texts.items():
-            if name.startswith(f"{message}:"):
-                self._texts[name] = _ESCAPES.sub(lambda match: json.loads(f'"{match.group()}"'), text)
+def _unescaped(text: str) -> str:
+    """Return a text of JSON with its escapes as what they stand for."""
+    return _ESCAPES.sub(lambda match: str(json.loads(f'"{match.group()}"')), text)
 
 
 def with_support(
     cited: Citations,
-    texts: SourceTexts,
+    answered: Answered,
     sentences: Sequence[AnswerSentence],
     checker: Checker | None = None,
 ) -> Citations:
@@ -78,11 +73,11 @@ def with_support(
 
     Args:
         cited: The answer with its attribution, measurements and losses.
-        texts: The texts of its sources.
+        answered: The question with its sources.
         sentences: Where its sentences are in its text.
         checker: A second opinion.
     """
-    sources, others = texts.compared(cited.names)
+    sources, others = compared_texts(answered, cited.names)
     spans = [(sentence.start, sentence.end) for sentence in sentences]
     facts = tuple(facts_of(cited.text, span, sources, others) for span in spans)
     reasoned = len(cited.concluding) < len(cited.attribution.targets)
@@ -132,10 +127,9 @@ def _texts(words: Sequence[StatedWord]) -> tuple[str, ...]:
 
 def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | None) -> int | None:
     """Return the source that a sentence is compared with; None of a quotation, and where no source has its words."""
-    if judgement == "quoted":
-        return None
-    is_cited = judgement in ("supported", "contradicts") or nearest is None
-    return sources[0] if is_cited and sources else nearest
+    if judgement in ("supported", "contradicts") and sources:
+        return sources[0]
+    return None if judgement == "quoted" else nearest
 
 
 def _judgement(
@@ -231,9 +225,9 @@ def _share_of_sources(cited: Citations, k: int) -> float:
     a = cited.conclusion
     if a.bias is None:
         return 0.0
-    kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])  # (U,)
-    parts = [float(a.scores[k][kinds == kind].sum(dtype=np.float64)) for kind in ("source", *APART)]
-    return parts[0] / (sum(map(abs, parts)) or 1.0)
+    scores, kinds = a.scores[k].astype(np.float64), np.array(a.units.kind)  # (U,) each
+    parts = [scores[a.units.sources].sum(), *(scores[kinds == kind].sum() for kind in APART)]
+    return float(parts[0] / (np.abs(parts).sum() or 1.0))
 
 
 def _largest_loss(cited: Citations, k: int) -> Loss | None:
@@ -243,14 +237,6 @@ def _largest_loss(cited: Citations, k: int) -> Loss | None:
         return None
     source = int(np.nanargmax(losses))
     return Loss(cited.names[source], float(losses[source]))
-
-
-def _is_json(text: str) -> bool:
-    """Return whether a text is an object or an array in JSON."""
-    try:
-        return isinstance(json.loads(text), dict | list)
-    except (ValueError, RecursionError):
-        return False
 
 
 _ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')

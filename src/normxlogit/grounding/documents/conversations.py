@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
-from ...inputs.texts import whole_number
 from ...pipeline.completions.completed_prompts import NAMES
 from ...results.storage.files import read_json
 
@@ -54,22 +53,36 @@ class Conversation:
     tools: list[Any] | None = field(default=None, compare=False)  # their definitions, for a chat template
     notes: tuple[str, ...] = ()  # what of the conversation is not read
 
-    def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
-        """Return the conversation before an answer, and the answer; None if the assistant has not said anything."""
+    def until(self, turn: int | None = None) -> "UpToAnswer":
+        """Return the conversation before an answer, and the answer with the assistant's thoughts right before it.
+
+        Args:
+            turn: Which of the assistant's texts is the answer, counted from 0; None for the last one, if there is any.
+        """
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
         if turn is None and not answers:
-            return self, None
-        number = whole_number(-1 if turn is None else turn)
-        if number is None:
-            raise InputError(f"turn= is a number, not {turn!r}")
-        if not -len(answers) <= number < len(answers):
-            raise InputError(f"no turn {number}: the assistant has {len(answers)} texts, counted from 0")
-        place, notes = answers[number], self.notes
+            return UpToAnswer(self)
+        try:
+            place, notes = answers[-1 if turn is None else turn], self.notes
+        except (IndexError, TypeError):
+            raise InputError(f"no turn {turn!r}: the assistant has {len(answers)} texts, counted from 0") from None
         if not place:
             raise InputError("the answer is the first message; a conversation has messages before the answer")
         if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
             notes = (*notes, f"messages after the answer are not read ({after})")
-        return Conversation(self.messages[:place], self.tools, notes), self.messages[place]
+        first = place
+        while first and self.messages[first - 1].kind == "reasoning":
+            first -= 1
+        thoughts = tuple(message.text for message in self.messages[first:place])
+        return UpToAnswer(Conversation(self.messages[:first], self.tools, notes), self.messages[place].text, thoughts)
+
+
+class UpToAnswer(NamedTuple):
+    """A conversation up to one of the assistant's texts."""
+
+    conversation: Conversation  # what was said before
+    answer: str | None = None  # None if the assistant has not said anything
+    thoughts: tuple[str, ...] = ()  # what the assistant thought right before
 
 
 def read_conversation(value: Any) -> Conversation:
@@ -92,62 +105,102 @@ def read_conversation(value: Any) -> Conversation:
     messages = messages_of(value)
     if not isinstance(messages, list) or not messages:
         raise InputError(f"expected {EXPECTED}; got {_described(value)}")
-    conversation_fields = value if isinstance(value, Mapping) and "messages" in value else {}
-    tools, tool_names = conversation_fields.get("tools"), dict[str, str]()
-    steps, notes = list[Message](), list[str]()
+    beside = value if isinstance(value, Mapping) and "messages" in value else {}
     for number, message in enumerate(messages):
-        if not is_message(message) or message["role"] not in KINDS:
-            problem = f"has the role {message['role']!r}" if is_message(message) else f"is {_described(message)}"
-            raise InputError(f"expected {EXPECTED}; message {number} {problem}")
-        if message.get("images") or conversation_fields.get("images"):
-            raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
-        steps += _joined(_steps(message, number, tool_names, notes))
+        _check_message(message, number)
+    if any(holder.get("images") for holder in (beside, *messages)):
+        raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
+    steps, tools = _steps(messages), beside.get("tools")
     if not steps:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
+    return Conversation(
+        messages=tuple(steps),
+        tools=list(tools) if isinstance(tools, Sequence) else None,
+        notes=tuple(dict.fromkeys(_notes(messages))),
+    )
+
+
+def _steps(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """Return the steps of messages, with the names of tools at what they returned."""
+    calls = [list(_calls(message, number)) for number, message in enumerate(messages)]
+    tool_names = {call.call: call.name for of_message in calls for call in of_message if call.call}
+    steps = list[Message]()
+    for number, (message, own_calls) in enumerate(zip(messages, calls, strict=True)):
+        steps += _joined([*_said(message, number, tool_names), *own_calls])
     for step in steps:
         if re.search("[\ud800-\udfff]", step.text + step.name):
             raise InputError(f"message {step.number} holds half a character (a lone surrogate)")
-    return Conversation(tuple(steps), list(tools) if isinstance(tools, Sequence) else None, tuple(dict.fromkeys(notes)))
+    return steps
 
 
-def _steps(message: Mapping[str, Any], number: int, tool_names: dict[str, str], notes: list[str]) -> Iterator[Message]:
-    """Yield the steps of a message: its reasoning, its content, and its calls of tools.
+def _check_message(message: Any, number: int) -> None:
+    """Refuse what is no message, or one of an unknown role."""
+    if not is_message(message) or message["role"] not in KINDS:
+        problem = f"has the role {message['role']!r}" if is_message(message) else f"is {_described(message)}"
+        raise InputError(f"expected {EXPECTED}; message {number} {problem}")
 
-    What a tool shows is shown by the user, behind what it returned, as few templates have it in results. The message's
-    calls are added to the names of tools by the ids of their calls, and what is not read of it to the notes.
+
+def _said(message: Mapping[str, Any], number: int, tool_names: Mapping[str, str]) -> Iterator[Message]:
+    """Yield the steps of a message but its calls of tools: its reasoning and its content.
+
+    What a tool shows is shown by the user, behind what it returned, as few templates have it in results.
+
+    Args:
+        message: The message.
+        number: Its place in the conversation.
+        tool_names: Names of tools by the ids of their calls.
     """
-    kind, parts, name, call_id = KINDS[message["role"]], _parts(message), "", ""
-    role = "tool" if kind == "tool result" else kind
-
-    def thought(text: str) -> Message:
-        return Message("reasoning", text, "assistant", number)
-
-    yield thought(next(filter(None, (_text_under(message, key) for key in NAMES)), ""))
+    kind, parts = KINDS[message["role"]], _parts(message)
+    said = Message(kind, "", kind, number)
     if kind == "tool result":
         call_id = _text_under(message, "tool_call_id")
         name = tool_names.get(call_id) or _text_under(message, "name")
+        said = Message(kind, "", "tool", number, name, call_id)
         parts = sorted(parts, key=lambda part: text_of_part(part) is None)
+    thoughts = (_text_under(message, key) for key in NAMES)
+    yield _thought(next(filter(None, thoughts), ""), number)
     for part in parts:
-        if (text := text_of_part(part)) is not None:
-            match = THINKING.fullmatch(text) if kind == "assistant" else None
-            yield thought(match[1] if match else "")
-            yield Message(kind, match[2] if match else text, role, number, name, call_id)
-        elif (type_ := part_type(part)) is not None:
-            part = {**(part if isinstance(part, Mapping) else {type_: part}), "type": type_}
-            yield Message(KINDS_OF_PARTS.get(type_, type_), "", "user" if role == "tool" else role, number, part=part)
-        elif thinking := _text_under(part, "thinking"):
-            yield thought(thinking)
-        else:
-            notes.append(UNREAD.format(number, part.get("type") if isinstance(part, Mapping) else part))
+        yield from _steps_of_part(part, said)
+
+
+def _steps_of_part(part: Any, said: Message) -> Iterator[Message]:
+    """Yield what a part of a content says, and what was thought before, in steps of a kind."""
+    type_, text = part_type(part), text_of_part(part)
+    if text is not None:
+        match = THINKING.fullmatch(text) if said.kind == "assistant" else None
+        yield _thought(match[1] if match else "", said.number)
+        yield replace(said, text=match[2] if match else text)
+    elif type_ is not None:
+        typed = {**(part if isinstance(part, Mapping) else {type_: part}), "type": type_}
+        role = "user" if said.role == "tool" else said.role
+        yield Message(KINDS_OF_PARTS.get(type_, type_), "", role, said.number, part=typed)
+    else:
+        yield _thought(_text_under(part, "thinking"), said.number)
+
+
+def _thought(text: str, number: int) -> Message:
+    return Message("reasoning", text, "assistant", number)
+
+
+def _calls(message: Mapping[str, Any], number: int) -> Iterator[Message]:
+    """Yield a message's calls of tools."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list | tuple) else ():
         function = call.get("function", call) if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
             raise InputError(f"message {number} holds a call of a tool that is {_described(call)}")
-        name, call_id = _text_under(function, "name") or "tool", _text_under(call, "id")
-        tool_names |= {call_id: name} if call_id else {}
         arguments = _as_text(parsed_arguments(function.get("arguments") or {}))
-        yield Message("tool call", arguments, "assistant", number, name, call_id)
+        name = _text_under(function, "name") or "tool"
+        yield Message("tool call", arguments, "assistant", number, name, _text_under(call, "id"))
+
+
+def _notes(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a note for each part of the messages that is not read."""
+    for number, message in enumerate(messages):
+        for part in _parts(message):
+            is_read = text_of_part(part) is not None or part_type(part) is not None or _text_under(part, "thinking")
+            if not is_read:
+                yield UNREAD.format(number, part.get("type") if isinstance(part, Mapping) else part)
 
 
 def _joined(steps: Iterable[Message]) -> list[Message]:

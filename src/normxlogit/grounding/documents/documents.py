@@ -79,42 +79,58 @@ def _told_apart(named: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
 
 def _named(documents: Any) -> list[tuple[str, Any]]:
     """Return documents with their names: those of a mapping, or of files; "" for others."""
-    several = isinstance(documents, list)
-    if not several and (isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents)):
+    if _is_one_document(documents):
         documents = [documents]
-    pairs = documents if several else ()
-    is_map = bool(pairs) and all(
-        isinstance(p, tuple | list) and [*map(type, p)] == [str, str] for p in pairs
-    )  # of Arrow
-    if is_map or isinstance(documents, Mapping):
-        named = [(str(name), document) for name, document in (documents if is_map else dict(documents).items())]
-        if len(dict(named)) < len(named):
-            raise InputError("two documents have the same name; give them different ones")
-        return named
-    documents, items = collected(documents), list[Any]()
+    if isinstance(documents, Mapping) or _is_arrow_map(documents):
+        pairs = list(documents.items()) if isinstance(documents, Mapping) else documents
+        return _told_by_name(pairs)
+    documents = collected(documents)
     if (columns := named_columns(documents)) is not None:
         rows = zip(*columns.values(), strict=True)
         documents = [dict(zip(columns, map(plain_cell, row), strict=True)) for row in rows]
     if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
         raise InputError(f"expected documents: texts by name, or a list of texts, got {type(documents).__name__}")
-    for document in documents:
-        is_folder = isinstance(document, PathLike) and Path(document).is_dir()
-        items += files_in(Path(document)) if is_folder else [document]
+    items = [item for document in documents for item in _files_of(document)]
     names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
     return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
+
+
+def _is_one_document(value: Any) -> bool:
+    """Return whether a value is a text, a file, a picture or a text with metadata, not a collection of documents."""
+    if isinstance(value, list):
+        return False
+    return isinstance(value, str | PathLike) or _is_picture(value) or _has_metadata(value)
+
+
+def _is_arrow_map(value: Any) -> bool:
+    """Return whether a value is texts by name as Arrow has them: a list of pairs."""
+    is_pairs = isinstance(value, list) and all(isinstance(pair, tuple | list) for pair in value)
+    return is_pairs and bool(value) and all([*map(type, pair)] == [str, str] for pair in value)
+
+
+def _told_by_name(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[str, Any]]:
+    """Return documents with their names, and refuse those of one name."""
+    by_name = {str(name): document for name, document in pairs}
+    if len(by_name) < len(pairs):
+        raise InputError("two documents have the same name; give them different ones")
+    return list(by_name.items())
+
+
+def _files_of(document: Any) -> Sequence[Any]:
+    """Return the files in a folder; any other document unchanged."""
+    is_folder = isinstance(document, PathLike) and Path(document).is_dir()
+    return files_in(Path(document)) if is_folder else [document]
 
 
 def _is_picture(document: Any) -> bool:
     """Return whether a value is a picture, or the path of one, which the wing of pictures reads, if it is there."""
     if isinstance(document, PathLike):
+        parts = [reader.of_file(str(document)) for reader in part_readers()]
         is_text = Path(document).suffix.lower() in READERS
-        parts = [] if is_text else [reader.of_file(str(document)) for reader in part_readers()]
-        return any(part is not None and part["type"] == "image" for part in parts)
-    if isinstance(document, str):
-        return False
+        return not is_text and any(part is not None and part["type"] == "image" for part in parts)
     has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
-    is_read = getattr(document, "kind", "") == "picture"  # a `ReadPart`
-    return is_read or (part_type(document) == "image" and not has_text)
+    is_part = not isinstance(document, str) and not has_text and part_type(document) == "image"
+    return is_part or getattr(document, "kind", "") == "picture"  # a `ReadPart`
 
 
 def _fields(document: Any) -> dict[str, Any]:
@@ -125,8 +141,8 @@ def _fields(document: Any) -> dict[str, Any]:
     return {key: getattr(document, key) for key in keys if hasattr(document, key)}
 
 
-def _is_document(value: Any) -> bool:
-    """Return whether a value is one document with metadata, not a collection of documents."""
+def _has_metadata(value: Any) -> bool:
+    """Return whether a value is a text with metadata."""
     fields = _fields(value)
     has_metadata = any(isinstance(fields.get(key), Mapping) for key in METADATA_KEYS)
     return has_metadata and any(isinstance(fields.get(key), str) for key in TEXT_KEYS)

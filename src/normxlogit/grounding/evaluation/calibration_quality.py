@@ -1,7 +1,6 @@
 """How well calibrated probabilities agree with labels, on sentences that the curve was not fitted to."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,9 @@ Array = npt.NDArray[np.float64]
 EDGES = (0.3, 0.5, 0.7)
 """The probabilities at which the table's rows end."""
 
+ROWS = ("below 30%", "30% to 50%", "50% to 70%", "70% and more")
+"""The names of the rows."""
+
 
 def calibration_table(supports: Array, is_supported: npt.NDArray[np.bool_], parts: Sequence[str]) -> str:
     """Return a Markdown table of how many of the sentences of each probability are supported.
@@ -27,13 +29,8 @@ def calibration_table(supports: Array, is_supported: npt.NDArray[np.bool_], part
     """
     probabilities = _of_other_parts(supports, is_supported, np.array(parts))  # (n,)
     row_of = np.digitize(probabilities, EDGES)  # (n,)
-    names = [
-        f"below {EDGES[0]:.0%}",
-        *(f"{low:.0%} to {high:.0%}" for low, high in pairwise(EDGES)),
-        f"{EDGES[-1]:.0%} and more",
-    ]
     rows = []
-    for row, name in enumerate(names):
+    for row, name in enumerate(ROWS):
         labels = is_supported[row_of == row].astype(np.float64)
         rows.append([name, str(len(labels)), interval_text(mean_interval(labels)) if len(labels) else ""])
     rate = is_supported.mean()

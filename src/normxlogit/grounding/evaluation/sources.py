@@ -17,7 +17,7 @@ from ...evaluation.ranking import FigureColumn, RankingResult, agreement, rankin
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...evaluation.statistics import rank_correlation
 from ...explainer import Explainer
-from ...methods import Method, list_methods, method_named
+from ...methods import Method, Occlusion, list_methods, method_named
 from ...methods.perturbation import Perturbation, random_subsets
 from ...methods.registry import default_methods
 from ...model.task_model import TaskModel
@@ -25,7 +25,7 @@ from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
 from ..citations.cited_answer import read_answered
-from ..citations.removals import leave_one_out, verified
+from ..citations.removals import verified
 from ..documents.documents import read_documents
 
 TOP = (1, 3, 5)
@@ -78,7 +78,7 @@ def evaluate_sources(
     *,
     max_new_tokens: int = 40,
     ablations: int = 32,
-    rankings: Mapping[str, Callable[["AnsweredPrompt"], Scored]] | None = None,
+    rankings: "Rankings | None" = None,
     seed: int = 0,
     folder: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -93,25 +93,18 @@ def evaluate_sources(
     stored = ResultCache[Mapping[str, Any]](folder, model, [max_new_tokens, ablations, seed], Mapping[str, Any])
 
     def measure(question: Question, prompt_seed: int) -> dict[str, Any]:
-        """Return the figures of all rankings on a prompt, by name; empty if no source matters."""
         prompt = AnsweredPrompt(model, question, max_new_tokens, ablations, prompt_seed)
-        if not prompt.matters:
-            return {}
-        scored = dict(prompt.reference_scores)
-        for method in method_list:
-            scored |= prompt.scored(method)
-        scored |= {name: rank(prompt) for name, rank in rankings.items()}
-        return {name: prompt.figures(*ranking) for name, ranking in scored.items()}
+        return prompt.all_figures(method_list, rankings) if prompt.matters else {}
 
     prompts = []
     for number, question in with_progress("prompts", questions, on_progress):
         request = (question.question, dict(question.documents), specs, list(rankings))
-        figures = stored.cached(partial(measure, question, seed + number), f"prompt-{number}", *request)
-        prompts += [figures] if figures else []
+        prompts.append(stored.cached(partial(measure, question, seed + number), f"prompt-{number}", *request))
+    prompts = [figures for figures in prompts if figures]
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
     results = []
-    for name in (name for name in prompts[0] if all(name in rows for rows in prompts)):
+    for name in prompts[0]:
         passes = float(np.mean([rows[name]["passes"] for rows in prompts]))
         results.append(summarise_ranking(name, [rows[name]["figures"] for rows in prompts], passes, seed))
     return results, len(prompts)
@@ -127,7 +120,8 @@ class AnsweredPrompt:
         self.sources, parts = sources_and_parts(self.completed, self.completed.named_sources, None)
         self.weights = part_weights(self.completed, parts)  # (1, G)
         self.measure = Ablations(model, self.completed, self.sources)
-        self.drops = leave_one_out(self.measure, self.weights)[0]  # (S,): nats lost without each source
+        scores, _, _ = score_sources(Occlusion(), self.measure, self.weights)  # (1, S)
+        self.drops = scores[0]  # (S,): nats lost without each source
         lengths = np.array([len(source.tokens) for source in self.sources], np.float64)  # (S,)
         self.reference_scores: dict[str, Scored] = {
             "occlusion": Scored(self.drops, len(self.sources) + 1.0),
@@ -145,6 +139,14 @@ class AnsweredPrompt:
         """Random ablations, (N, S), and the log-probability of the answer with them, (N,)."""
         subsets = random_subsets(len(self.sources), self.ablations, self.seed + 1_000_003)
         return subsets, self.measure(subsets) @ self.weights[0]  # ranked as the logit of the probability is
+
+    def all_figures(self, methods: Sequence[Method], rankings: "Rankings") -> dict[str, Any]:
+        """Return the figures of methods, of further rankings and of those to compare with, by name."""
+        scored = dict(self.reference_scores)
+        for method in methods:
+            scored |= self.scored(method)
+        scored |= {name: rank(self) for name, rank in rankings.items()}
+        return {name: self.figures(*ranking) for name, ranking in scored.items()}
 
     def scored(self, method: Method) -> dict[str, Scored]:
         """Return the scores of a method by its name, and its ranking after its first sources were measured."""
@@ -182,6 +184,10 @@ class AnsweredPrompt:
         cost = explained.diagnostics
         passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
         return Scored(explained.scores[0, : len(self.sources)].astype(np.float64), passes)
+
+
+Rankings = Mapping[str, Callable[[AnsweredPrompt], Scored]]
+"""Further rankings of a prompt's sources by name."""
 
 
 def sources_table(results: Sequence[RankingResult]) -> str:
