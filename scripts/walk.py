@@ -1,24 +1,40 @@
-"""Count the files that a second call enters, and how often a room calls one above it.
+"""Print the way of a call through the rooms, and where a room calls one above it.
 
 Usage: python scripts/walk.py [--list]
+
+The way goes down through the rooms, in the order that import-linter holds. A room enters one above it by a callback
+alone, a function that it was given: those of the calls below have names, and another one is marked.
 """
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import tomllib
 
-from normxlogit import Explainer
+from normxlogit import Explainer, attribute
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "normxlogit"
 sys.path.insert(0, str(ROOT))  # for the tiny language model of the tests
 TEXT = "The movie is mediocre, maybe even bad."
 QUESTION, DOCUMENTS = "Is it good?", ["The movie was good in 1974. The plot was bad.", "It was never awful."]
+
+CALLBACKS = {
+    "copies/run.py": "hooks of a forward pass",
+    "leave_out/outcomes.py": "the function that measures removals, and what shows progress",
+    "leave_out/search.py": "the function that measures removals",
+    "parts/headpiece.py": "a function that runs the head under hooks",
+    "parts/main_input.py": "a function that runs a module under hooks",
+    "pipeline/arguments.py": "the function whose arguments are checked",
+    "pipeline/by_halves.py": "the function that is tried again with half of its inputs",
+}
+"""Files that call a room above them, each with the function that it was given and calls."""
 
 
 def heights() -> dict[str, int]:
@@ -45,7 +61,9 @@ def walk(call: Callable[[], Any]) -> tuple[list[str], list[tuple[str, str]]]:
         name = str(Path(file).relative_to(PACKAGE))
         entered.setdefault(name, None)
         caller = frame.f_back
-        if caller is None or not caller.f_code.co_filename.startswith(str(PACKAGE)):
+        while caller is not None and not caller.f_code.co_filename.startswith(str(PACKAGE)):
+            caller = caller.f_back  # through torch, such as to a hook
+        if caller is None:
             return
         source = str(Path(caller.f_code.co_filename).relative_to(PACKAGE))
         low, high = (order.get(Path(path).parts[0].removesuffix(".py"), -1) for path in (source, name))
@@ -60,26 +78,49 @@ def walk(call: Callable[[], Any]) -> tuple[list[str], list[tuple[str, str]]]:
     return list(entered), list(upwards)
 
 
-def main() -> None:
-    """Print the numbers of four calls, each after one of its kind."""
+def room_of(file: str) -> str:
+    """Return the room of a file."""
+    return Path(file).parts[0].removesuffix(".py")
+
+
+def print_way(name: str, call: Callable[[], Any], listed: bool) -> None:
+    """Print the rooms that a call enters, in their order, and the callbacks of rooms above them."""
+    files, upwards = walk(call)
+    rooms = dict.fromkeys(map(room_of, files))
+    print(f"{name}: {len(files)} files, {len(upwards)} times upwards")
+    print(f"  {' > '.join(rooms)}")
+    for low, high in upwards:
+        print(f"  up: {low} -> {high}: {CALLBACKS.get(low, 'NOT NAMED')}")
+    if listed:
+        print(*(f"    {file}" for file in files), sep="\n")
+
+
+def calls_to_walk(folder: Path) -> dict[str, Callable[[], Any]]:
+    """Return the calls whose ways are printed; a corpus is written into another folder each time."""
     from tests import tiny
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--list", action="store_true", help="name the files, in the order in which they are entered")
-    listed = parser.parse_args().list
-    explainer, reader = Explainer.from_pretrained(), tiny.writer()
-    calls: dict[str, Callable[[], Any]] = {
+    explainer, reader, numbers = Explainer.from_pretrained(), tiny.writer(), count()
+    rows = [{"text": TEXT}]
+    return {
         "explainer(text, method='normxlogit')": lambda: explainer(TEXT, method="normxlogit"),
         "explainer(text)": lambda: explainer(TEXT),
         "explainer(text, verify=5)": lambda: explainer(TEXT, verify=5),
         "explainer.cite(question, documents)": lambda: reader.cite(QUESTION, DOCUMENTS, answer="It was good in 1980."),
+        "attribute(explainer, rows, folder)": lambda: attribute(
+            explainer, rows, folder / str(next(numbers)), progress=False
+        ),
     }
-    for name, call in calls.items():
-        call()
-        files, upwards = walk(call)
-        print(f"{name}: {len(files)} files, {len(upwards)} times upwards")
-        if listed:
-            print(*(f"  {file}" for file in files), *(f"  up: {low} -> {high}" for low, high in upwards), sep="\n")
+
+
+def main() -> None:
+    """Print the ways of five calls, each after one of its kind."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--list", action="store_true", help="name the files, in the order in which they are entered")
+    listed = parser.parse_args().list
+    with tempfile.TemporaryDirectory() as folder:
+        for name, call in calls_to_walk(Path(folder)).items():
+            call()
+            print_way(name, call, listed)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,15 @@ def test_media_use_what_the_page_says_that_an_extension_may_use():
         assert name is None or in_words or name in said[module], f"{module}.{name} is not on the page"
 
 
+def test_the_page_of_extensions_shows_the_packages_that_a_test_installs():
+    """Their code runs in tests/contract/test_extension_package.py; every file of Python is on the page."""
+    text, folder = (ROOT / "docs/extending.md").read_text(encoding="utf-8"), ROOT / "examples" / "extensions"
+    shown = dict(re.findall(r'^```(?:python|toml) title="([^"]+)"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL))
+    files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+    project = "distance/pyproject.toml"
+    assert shown == files | {project: (folder / project).read_text(encoding="utf-8")}
+
+
 # What stands in for the models that a page names: of the same kind, with random weights.
 STAND_INS = {
     "your-org/your-model": lambda: encoder("SequenceClassification"),
@@ -216,7 +225,6 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, few_examples):
         normxlogit.explainer, "load", lambda name, **o: STAND_INS[name]() if name in STAND_INS else load(name, **o)
     )
     monkeypatch.setattr("importlib.util.find_spec", installed)
-    monkeypatch.syspath_prepend(ROOT / "examples" / "extension")  # whose code docs/extending.md shows
     names = GIVEN.get(page, dict)()
     registered = dict(registry._METHODS)
     try:

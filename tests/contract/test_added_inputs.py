@@ -1,12 +1,5 @@
 """A package adds a kind of input for modules of one's own, read without a tokenizer, and outputs of a text task."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-PACKAGE = Path(__file__).parents[1] / "series"
-
 MODULES = """
 import sys
 import numpy as np
@@ -96,16 +89,15 @@ np.testing.assert_allclose(b.scores, a.scores, atol=1e-5)
 assert b.verified == a.verified
 """
 
-GRADES = """
+OUTPUTS = """
 torch.manual_seed(0)
-texts = plain.grown(plain.Transformer())
-reader = tiny.tokenizer_for("bert")
-explainer = Explainer(texts, reader, task="grading")
-a = explainer("a fine film")
-assert a.prediction.label.startswith("grade ")
-assert explainer("a fine film", target="B").target.name == "grade B"
+texts, reader = plain.grown(plain.Transformer(outputs=2)), tiny.tokenizer_for("bert")
+explainer = Explainer(texts, reader, task="form-urgency")
+form = {"title": "a fine film"}
+assert explainer(form).prediction.label in ("can wait", "urgent")
+assert explainer(form, target="urgent").target.name == "urgent"
 try:
-    Explainer(texts, reader, task="grading", labels=["x", "y", "z"])
+    Explainer(texts, reader, task="form-urgency", labels=["x", "y"])
 except InputError as error:
     assert "labels=" in str(error)
 else:
@@ -114,13 +106,13 @@ class Chances(plain.Transformer):
     def forward(self, input_ids, attention_mask=None):
         return super().forward(input_ids, attention_mask).sigmoid()
 try:
-    Explainer(plain.grown(Chances()), reader, task="grading")
+    Explainer(plain.grown(Chances(outputs=2)), reader, task="form-urgency")
 except UnsupportedModelError as error:
     assert "independent" in str(error)
 else:
     raise AssertionError("sigmoids were read as exclusive")
 try:
-    Explainer(texts, task="grading")
+    Explainer(texts, task="form-urgency")
 except InputError as error:
     assert "needs its tokenizer" in str(error)
 else:
@@ -128,17 +120,11 @@ else:
 """
 
 
-def run(program, *arguments):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), *filter(None, sys.path)])}
-    command = [sys.executable, "-W", "error::UserWarning:normxlogit", "-c", program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, env=environment, text=True)
+def test_series_of_numbers_are_explained_verified_drawn_and_saved_without_a_reader(extensions_installed, tmp_path):
+    code, _, error = extensions_installed("-c", MODULES + SERIES, tmp_path)
+    assert code == 0, error
 
 
-def test_series_of_numbers_are_explained_verified_drawn_and_saved_without_a_reader(tmp_path):
-    program = run(MODULES + SERIES, tmp_path)
-    assert program.returncode == 0, program.stderr
-
-
-def test_a_text_task_keeps_the_outputs_that_it_declares():
-    program = run(MODULES + GRADES)
-    assert program.returncode == 0, program.stderr
+def test_a_text_task_keeps_the_outputs_that_it_declares(extensions_installed):
+    code, _, error = extensions_installed("-c", MODULES + OUTPUTS)
+    assert code == 0, error

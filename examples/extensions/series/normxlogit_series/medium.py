@@ -1,7 +1,7 @@
-"""A series in results: its steps and their scores."""
+"""A series in results: the places and scores of its steps, and what it is drawn as."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from markupsafe import Markup
@@ -23,39 +23,40 @@ class SeriesScores(Medium):
     kind: Literal["series"] = "series"
 
     @property
-    def extent(self):
+    def extent(self) -> tuple[float, ...]:
         """How many steps it has."""
         return (float(self.places.max()),)
 
     @staticmethod
-    def place_name(place):
+    def place_name(place: Any) -> str:
         """Return the number of a step."""
         return f"{place[0]:.0f}"
 
-    def removed_together(self):
+    def removed_together(self) -> Any:
         """Leave out each step by itself."""
         return np.arange(len(self.places))
 
-    def block(self, *, signed, first=None, alone=True):
+    def block(self, *, signed: bool, first: Any = None, alone: bool = True) -> "StepsBlock":
         """Return its block."""
         largest = float(np.abs(self.scores).max()) or 1.0
-        scores = self.scores.tolist()
-        pieces = [Piece(name, score, score / largest) for name, score in zip(self.part_names, scores, strict=True)]
-        return StepsBlock(self, pieces)
+        names_and_scores = zip(self.part_names, self.scores.tolist(), strict=True)
+        return StepsBlock(self, [Piece(name, score, score / largest) for name, score in names_and_scores])
 
 
 @dataclass(frozen=True)
 class StepsBlock(MediumBlock):
     """The steps of a series, one after the other."""
 
-    def strongest(self, k):
+    def strongest(self, count: int) -> list[str]:
         """Return the numbers of the strongest steps."""
-        return [piece.text for piece in sorted(self.parts, key=lambda piece: -piece.strength)[:k]]
+        ranked = sorted(self.parts, key=lambda piece: -piece.strength)
+        return [piece.text for piece in ranked[:count]]
 
-    def html(self):
+    def html(self) -> Markup:
         """Return a paragraph."""
-        return Markup('<p class="steps">%s</p>') % " ".join(f"{p.text}:{p.strength:.2f}" for p in self.parts)
+        steps = " ".join(f"{piece.text}:{piece.strength:.2f}" for piece in self.parts)
+        return Markup('<p class="steps">%s</p>') % steps
 
-    def lines(self):
+    def lines(self) -> list[Text]:
         """Return a line."""
         return [Text(" ".join(f"{piece.text}:{piece.strength:.2f}" for piece in self.parts))]
