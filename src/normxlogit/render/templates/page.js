@@ -269,9 +269,11 @@
   }
 
   function open() {
-    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = location.hash ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
     const details = target && target.closest("article")?.querySelector("details.nxl-card");
     if (details) details.open = true;
+    for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    target?.scrollIntoView();
   }
 
   document.querySelectorAll("table.nxl-sort").forEach(sort);
