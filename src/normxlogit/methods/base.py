@@ -351,7 +351,7 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
         is_text = torch.tensor([not is_special for is_special in encoding.special], device=ids.device)  # (T,)
         ids[row, batch.mask[row].nonzero()[:, 0][is_text]] = filler
     positions = request.forward.positions
-    if model.task.position.is_mask and positions is not None:  # the question itself stays
+    if model.task.position.stays(masked=True) and positions is not None:
         rows = torch.arange(len(ids), device=ids.device)
         ids[rows, positions] = batch.inputs["input_ids"][rows, positions]
     with torch.no_grad():

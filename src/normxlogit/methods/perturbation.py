@@ -54,8 +54,7 @@ class TokenSubsets:
         positions = self._positions(row)
         if self.model.task.position.left_to_right:  # later tokens cannot have an effect
             return [index for index, special in enumerate(encoding.special) if not special and index <= positions[0]]
-        # The mask whose token is predicted stays; so does a token whose own label is explained, unless it is masked.
-        fixed = positions if self.model.task.position.is_mask or not masks(self.model) else []
+        fixed = positions if self.model.task.position.stays(masked=masks(self.model)) else []
         return [index for index, special in enumerate(encoding.special) if not special and index not in fixed]
 
     def _positions(self, row: int) -> list[int]:

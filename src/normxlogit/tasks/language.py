@@ -162,10 +162,13 @@ class AtMask(AnswerPosition):
 
     at = "token"
     can_choose = True
-    is_mask = True
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
+
+    def stays(self, *, masked: bool) -> bool:
+        """Return True: the mask is the question itself."""
+        return True
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the masks."""

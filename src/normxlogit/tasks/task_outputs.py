@@ -152,13 +152,11 @@ class AnswerPosition:
         at: Whether the head answers once for the text, (B, C), or at every token, (B, T, C), of which a token is
             explained, or the start and the end of a span.
         can_choose: Whether a caller can choose the token whose prediction is explained.
-        is_mask: Whether the token explained is a mask, which stays where others are perturbed.
         left_to_right: Whether an answer cannot depend on later tokens.
     """
 
     at: Literal["text", "token", "span"] = "text"
     can_choose: bool = False
-    is_mask: bool = False
     left_to_right: bool = False
 
     def ignoring(self, labels: Collection[int]) -> "AnswerPosition":
@@ -185,6 +183,14 @@ class AnswerPosition:
         """Return the tokens whose predictions `position=ALL` explains."""
         self.locate([encoding], 0)
         raise NotImplementedError
+
+    def stays(self, *, masked: bool) -> bool:
+        """Return whether the explained token stays where others are removed: one of the text may be masked.
+
+        Args:
+            masked: Whether removed tokens are replaced by a mask, or by another token, and not deleted.
+        """
+        return not masked
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the position explained, (B,), or start and end, (B, 2), by logits (B, T, C); None for the text."""
