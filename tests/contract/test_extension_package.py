@@ -94,7 +94,8 @@ numbers = np.sin(np.arange(12)).astype(np.float32)
 a = Explainer(module, task="series-classification", labels=["calm", "storm"])(numbers, verify=3)
 logits = module(torch.tensor(numbers)[None, :, None])[0]
 np.testing.assert_allclose(a.scores.sum() + a.bias, logits.max().item(), atol=1e-4)
-check_drawn_and_saved(a, "11:")
+check_drawn_and_saved(a)
+assert 'class="steps"' in a.to_html() and "series, strongest: " in str(a)
 assert (a.verified.unit, a.verified.removed_by) == ("step", "flattened")
 """,
     "a call": """
