@@ -118,3 +118,12 @@ def test_a_page_shows_the_ways_from_the_answer_through_its_reasoning_to_the_prom
         times = np.exp(a.verified.original.value - removal.value)
         if times > 1.05:
             assert f"the answer is {times:.1f} times less likely without it" in page
+
+
+def test_the_text_between_two_thoughts_is_a_part_of_its_own():
+    parts = ["It is.", *THOUGHTS[:1], "Now.", *THOUGHTS[1:], "So it was good"]
+    answer = " " + " ".join(parts)
+    spans = [(answer.index(thought), answer.index(thought) + len(thought)) for thought in THOUGHTS]
+    a = explainer().explain_completion(PROMPT, answer, parts="sentence", reasoning=spans)
+    assert found(a, answer) == THOUGHTS
+    assert [target.name.strip() for target in a.targets] == parts

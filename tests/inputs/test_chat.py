@@ -2,6 +2,7 @@ import pytest
 
 from normxlogit import InputError
 from normxlogit.inputs.chat import read_prompt
+from normxlogit.inputs.message_parts import typed_messages
 from tests import tiny
 
 PLAIN = (
@@ -68,3 +69,13 @@ def test_parts_are_one_text_for_a_template_that_would_write_them_as_code():
 def test_what_is_no_list_of_messages_is_refused(messages):
     with pytest.raises(InputError, match="a prompt is a string or a list of messages"):
         read(PLAIN, messages)
+
+
+def test_parts_of_messages_have_a_type_and_those_of_other_types_stay():
+    call = {"type": "tool_use", "name": "search"}
+    (message,), parts = typed_messages([{"role": "user", "content": ["a", {"text": "b"}, call]}], None, None)
+    assert message["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, call]
+    assert parts == ()
+    for unread in ({"name": "search"}, 3, {"type": "video"}):
+        with pytest.raises(InputError, match="message 0 holds a"):
+            typed_messages([{"role": "user", "content": [unread]}], None, None)

@@ -25,6 +25,8 @@ def test_the_parts_of_a_text_are_its_words_or_its_tokens():
     assert texts(parts) == list(TOKENS)
     assert [part.tokens for part in parts] == [(unit,) for unit in range(1, 11)]
     assert [part.score for part in parts] == pytest.approx(SCORES)
+    assert {part.sequence for part in parts} == {0}
+    assert removable(replace(a, units=replace(a.units, special=(True,) * 12))).parts == []
 
 
 def test_cells_of_a_strip_are_no_tokens():
@@ -68,3 +70,6 @@ def test_of_a_prompt_one_part_stays():
 
 def test_labels_and_layers_have_the_words_of_their_text():
     assert len(removable(labels_and_layers()["positive"].layer(2)).parts) == len(removable(make_attribution()).parts)
+
+
+

@@ -118,6 +118,7 @@ def test_what_a_checkpoint_says_of_its_head(copied):
     configure(copied, architectures=["OfSomeoneElse", "BertForSequenceClassification"])
     assert type(load(copied)[0]) is transformers.BertForSequenceClassification
     configure(copied, architectures=["BertForObjectDetection"])
+    configure(copied, architectures=["BertForObjectDetection", "OfSomeoneElse"])
     with pytest.raises(UnsupportedModelError, match="BertForObjectDetection has no head of a supported kind"):
         load(copied)
 
@@ -433,3 +434,6 @@ def test_a_converted_gguf_file_is_loaded_if_nothing_else_is_asked_for(folder, tm
         load(tmp_path, **more)
         _, options = passed.popitem()
         assert (options["source"], options["gguf_file"]) == (str(tmp_path), "a.gguf")
+
+
+

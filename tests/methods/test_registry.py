@@ -9,7 +9,7 @@ import torch
 from normxlogit import ALL, Explainer, MethodError, list_methods
 from normxlogit.methods import Method, method_named, registry
 from normxlogit.methods.other_names import OTHER_NAMES, letters, other_name
-from normxlogit.methods.registry import Setting, parse
+from normxlogit.methods.registry import Setting, alternatives, parse
 from normxlogit.results.storage.schema import setting_text
 from tests import tiny
 
@@ -129,3 +129,14 @@ def test_a_class_may_be_registered_again_by_its_own_name(fresh):
         registry.register("".join(["my", "-", "own"]), paper="", needs="")(own)
     with pytest.raises(MethodError, match="is registered already, as my-own"):
         registry.register("another", paper="", needs="")(own)
+
+
+def test_methods_are_told_apart_as_keys_of_a_table():
+    assert {info: info.name for info in list_methods()} == {info: info.name for info in list_methods()}
+
+
+def test_what_works_on_other_models_needs_only_what_they_have():
+    head, logits = {"normxlogit", "logat"}, {"occlusion", "lime", "kernel-shap"}
+    assert set(alternatives().split(" work on ")[0].split(", ")) == head | logits
+    assert set(alternatives(per_layer=True).split(" work on ")[0].split(", ")) == head
+    assert set(alternatives(head=False).split(" need ")[0].split(", ")) == logits

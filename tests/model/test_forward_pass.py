@@ -1,9 +1,10 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from normxlogit import UnsupportedModelError
+from normxlogit import NormXLogitError, UnsupportedModelError
 from tests import tiny
 
 
@@ -38,3 +39,22 @@ def test_the_precision_of_a_pass_is_that_of_its_states():
     for name in ("hidden", "embedded"):
         with pytest.raises(UnsupportedModelError, match="no states"):
             getattr(neither, name)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_not_finite_are_refused(value):
+    model, _, run = tiny.task_run("bert")
+    model.check_finite(np.array([[1.0, -np.inf]]), run.batch)  # an answer that is excluded
+    with pytest.raises(NormXLogitError):
+        model.check_finite(np.array([[1.0, value]]), run.batch)
+
+
+def test_the_parts_of_a_changed_model_are_known_with_its_next_batch():
+    explainer = tiny.explainer("bert")
+    model, encodings = explainer._model, explainer.encode(tiny.TEXTS[:1])
+    model.prepare(model.batch(encodings, [0]))
+    earlier = model.copy
+    model.caller_model.classifier.register_forward_hook(lambda *_: None)
+    model.batch(encodings, [0])
+    assert model.copy is not earlier
+    assert model.copy.parts is not None

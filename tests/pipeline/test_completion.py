@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer, TargetError
+from normxlogit import ALL, Explainer, TargetError
 from tests import tiny
 
 PROMPT = "once upon a time"
@@ -81,3 +81,11 @@ def test_words_of_a_prompt_are_left_out_by_their_number_or_their_names(prompt):
     (removal,) = a.verified.single
     assert [a.tokens[token] for token in removal.tokens] == ["cat"]
     assert len(explainer.explain_completion(prompt, "bad movie", verify=2).verified.single) == 2
+
+
+@pytest.mark.parametrize("prompt", ["the cat sat on the mat", "a great film with charm and wit"])
+def test_of_several_layers_the_last_one_says_which_words_are_left_out(prompt):
+    a = tiny.writer().explain_completion(prompt, "bad movie", method="logat", layers=ALL, verify=2)
+    scores = a.layer(a.layers[-1]).whole().scores[: a.prompt_tokens]
+    removed = [token for removal in a.verified.single for token in removal.tokens]
+    assert sorted(removed) == sorted(np.argsort(-scores)[:2])

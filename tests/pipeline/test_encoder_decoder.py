@@ -164,3 +164,11 @@ def test_what_is_explained_begins_with_the_token_that_generate_begins_with(way):
     logits = logits_of(explainer, source, decoder)[:-1]
     expected = logits.gather(1, torch.tensor(decoder[1:])[:, None])[:, 0] - logits.mean(-1)
     np.testing.assert_allclose(total(g), expected, atol=1e-3)
+
+
+def test_words_that_the_decoder_is_given_are_of_the_prompt():
+    given = torch.tensor([[tiny.VOCABULARY["[CLS]"], tiny.VOCABULARY["movie"]]])
+    g = shared("bart").generate(DOCUMENT, max_new_tokens=4, decoder_input_ids=given)
+    assert g.tokens[g.prompt_tokens - 2 : g.prompt_tokens] == ("[CLS]", "movie")
+    assert g.text == f"{DOCUMENT}\n{g.completion}"
+    assert len(g.completion.split()) == 4

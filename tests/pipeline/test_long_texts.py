@@ -162,3 +162,17 @@ def test_an_answer_comes_from_the_window_that_has_the_best_one():
     assert a.prediction.value == pytest.approx(best.value, rel=1e-4)
     assert a.target.position == a.prediction.id
     assert a.text_pair[a.offsets[a.prediction.id][0] :].startswith(best.label)
+
+
+def test_a_window_that_loses_all_its_text_has_no_say(explainer):
+    kept, _ = windows_of(explainer, LONG)
+    ids = explainer(LONG, method="normxlogit", long_text="window").token_ids
+    words = len(kept[0]) - 2
+    a = explainer(LONG, method="normxlogit", long_text="window", verify=[(0, len(" ".join(WORDS[:words])))])
+    model, logits = tiny.model("bert", num_labels=3), []
+    for places in kept[1:]:
+        row = torch.tensor([[ids[place] for place in places if place == 0 or place > words]])
+        with torch.inference_mode():
+            logits.append(model(row).logits[0])
+    expected = torch.stack(logits).mean(0).softmax(-1)[a.target.id]
+    assert a.verified.single[0].value == pytest.approx(float(expected), abs=1e-5)

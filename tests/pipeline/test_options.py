@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from normxlogit import InputError
+from normxlogit.pipeline.options import with_extra_inputs
 from tests import tiny
 from tests.tiny import explainer
 
@@ -16,3 +18,10 @@ def test_any_integer_is_an_index_or_a_layer(integer):
     several = e(tiny.TEXTS[0], target=[integer(2), integer(0)], layers=[integer(3), integer(1)])
     assert several == e(tiny.TEXTS[0], target=[2, 0], layers=[3, 1])
     assert e(tiny.TEXTS[:2], targets=[integer(2), integer(0)]) == e(tiny.TEXTS[:2], targets=[2, 0])
+
+
+@pytest.mark.parametrize(("declared", "said"), [(("a",), "it was made with a;"), ((), "it was made without any;")])
+def test_an_extra_input_that_the_explainer_was_not_made_with_is_refused(declared, said):
+    defaults = dict.fromkeys(declared, torch.zeros(1, 2))
+    with pytest.raises(InputError, match=f"no extra input 'b': {said}"):
+        with_extra_inputs([], {"b": [1.0]}, defaults, single=False)

@@ -36,3 +36,9 @@ def test_the_table_of_texts_says_what_its_numbers_are(probabilities, heading):
     page = results_page(Attributions(make_attribution(prediction=prediction) for prediction in predictions))
     headings = re.findall("<th[^>]*>.*?</th>", page, re.DOTALL)
     assert sum(heading in each for each in headings) == 1
+
+
+def test_the_table_of_texts_is_sorted_and_goes_into_a_narrow_page():
+    page = results_page(Attributions([make_attribution(), TWO]))
+    (classes,) = re.findall(r'<table[^>]*class="([^"]*)"[^>]*>(?:(?!</table>).)*>rests on<', page, re.DOTALL)
+    assert {"nxl-sort", "nxl-stacked"} <= set(classes.split())

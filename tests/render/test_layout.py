@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from normxlogit.render.charts import Grid, Legend
-from normxlogit.render.describe import header, method_of
-from normxlogit.render.layout import layout
+from normxlogit.render.describe import header, method_of, prediction_text
+from normxlogit.render.layout import ALONE, layout
 from normxlogit.render.terminal import tone
 from normxlogit.render.token_groups import overlapping_groups
-from normxlogit.results.targets import Target
+from normxlogit.results.targets import Prediction, Target
 from tests.factories import all_labels, all_layers, make_attribution, make_generation
 
 
@@ -97,3 +97,14 @@ def test_a_patch_is_between_grey_and_the_colour_of_its_sign():
     for strength, full in ((0.5, red), (-0.5, blue)):
         np.testing.assert_allclose(levels(strength), np.add(grey, full) / 2, atol=1)
     assert (levels(3.0), levels(-3.0)) == (red, blue)
+
+
+def test_what_the_head_says_of_a_token_alone_stands_beside_single_tokens():
+    a = make_attribution()
+    said = [Prediction("positive", 1, float(index), 0.5) for index in range(len(a.units))]
+    a = replace(a, token_predictions=tuple(said))
+    assert layout(a, words=False).facts[ALONE] == [prediction_text(prediction) for prediction in said]
+    of_words = dict(zip([word.text for word in a.words()], layout(a).facts[ALONE], strict=True))
+    assert of_words.pop("mediocre") == "", "which is two tokens"
+    assert all(of_words.values())
+    assert not any(layout(make_attribution()).facts[ALONE])

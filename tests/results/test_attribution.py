@@ -3,8 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from normxlogit import DataError
 from normxlogit.results.attribution import Attribution, last_visible, representative_layer
-from tests.factories import LABELS, labels_and_layers, make_attribution
+from tests.factories import LABELS, all_labels, labels_and_layers, make_attribution, make_generation
 
 
 def byte_level() -> Attribution:
@@ -103,3 +104,18 @@ def test_shares_are_of_the_positive_scores_and_special_tokens_have_none():
     nothing = make_attribution(scores=[-1.0] * 10)
     assert not nothing.shares.any()
     assert not any(word.share for word in nothing.words())
+
+
+def test_a_generated_token_without_a_text_is_a_result_of_its_own():
+    g = make_generation()
+    first = replace(g, text=None, completion=None)[0]
+    assert first.text is None
+    assert first.tokens == g.tokens[: g.prompt_tokens]
+
+
+def test_parts_of_an_answer_are_those_of_generated_tokens():
+    g = make_generation()
+    assert len(g.group_targets("word").targets) == 3
+    for result in (g.whole(), all_labels()):
+        with pytest.raises(DataError, match="this result explains none"):
+            result.group_targets("word")

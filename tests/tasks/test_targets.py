@@ -58,3 +58,10 @@ def test_the_pieces_of_a_word_are_those_in_a_text():
         for name in ("cats", "good movie", "films are"):
             assert outputs.ids_of(name) == tiny.tokenizer(specials=False)(name).input_ids
         assert outputs.ids_of("movie") == [tiny.VOCABULARY["movie"]]
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udbff", "\udfff!"])
+def test_half_a_character_is_no_target(name):
+    with pytest.raises(TargetError, match="half a character"):
+        WORDS.outputs.ids_of(name)
+    assert WORDS.outputs.ids_of("\uff01"), "which stands behind them"

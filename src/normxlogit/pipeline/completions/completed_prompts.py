@@ -281,7 +281,7 @@ def _completed(
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
         count = len(given) + (ids[: len(given)] != list(given)) if given else 1  # it may put its own before those
         encoding, ids = with_first_tokens(model.tokenizer, encoding, ids[:count]), ids[count:]
-        prompt = replace(prompt, prompt_tokens=len(encoding), prompt_characters=len(encoding.text or ""))
+        prompt = replace(prompt, prompt_tokens=len(encoding))
     sequence = generating_task(model).appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
 
