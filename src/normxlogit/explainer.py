@@ -28,7 +28,7 @@ from .pipeline.calls import add_calls
 from .pipeline.completions.prompts import explain_generated, explain_given
 from .pipeline.options import Options, compared_methods, forward_settings
 from .pipeline.streams import CHUNK, checked_stream, explained_stream, kept_stream
-from .pipeline.texts import explain_by_default, explain_inputs
+from .pipeline.texts import explain_inputs, try_defaults
 from .results.attribution import Attribution
 from .results.base import Record
 from .results.collection import Attributions
@@ -188,9 +188,11 @@ class Explainer(Calls):
             MethodError: If the method or a setting does not exist, or gives no scores for `layers`.
             UnsupportedModelError: If the method does not work on the model, or a proof fails (`HeadMismatchError`).
         """
-        method, inputs = options.get("method"), split_texts(inputs) if is_split_into_words else inputs
+        inputs = split_texts(inputs) if is_split_into_words else inputs
+        method = options.get("method")
         if method is None:
-            return explain_by_default(self._model, inputs, options)
+            results, _ = try_defaults(self._model, inputs, options)
+            return results
         return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
 
     def stream(

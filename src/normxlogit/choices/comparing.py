@@ -21,7 +21,7 @@ from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options, Results
 from ..pipeline.progress import progress_bar
-from ..pipeline.texts import explain_batch
+from ..pipeline.texts import attribute_pass
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
@@ -83,7 +83,7 @@ class Comparing(Task):
         values = self.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
         index = _chosen(names, values, options.target, options.contrast)
         options_of_pair = replace(options, target=self.output, contrast=self.subtracted, token_predictions=False)
-        (result,) = explain_batch(model, runs[index], options_of_pair)
+        (result,) = attribute_pass(model, runs[index], options_of_pair)
         prediction, *_ = self._answer(names, values, int(values.argmax()))
         target = result.target._replace(kind="label", name=names[index], id=index, position=None)
         result = replace(result, predictions=(prediction,), targets=(target,))

@@ -3,12 +3,13 @@
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..copies.arithmetic import full_float32
-from ..copies.memory import empty_cache, out_of_memory, result_or_none
+from ..copies.memory import empty_cache, out_of_memory
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import later_tokens_change_nothing, padding_changes_nothing
@@ -16,6 +17,8 @@ from .model_copy import ProvedLengths
 from .task_model import ForwardPass, TaskModel
 
 GROWS_AFTER = 16  # so many consecutive batches must fit into memory before a larger one is tried again
+PREFIX_TOKENS = 64  # most tokens of a prefix that is run again, unless states differ only for longer prefixes
+SHARED_LENGTH = 128  # up to this many tokens all lengths are proved together; beyond it each longer text costs one pass
 
 
 class BatchAttempt:
@@ -39,45 +42,65 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     """Yield batches of encodings, each to be used in a `with` block, see `forward_passes`.
 
     When memory runs out, smaller ones follow, and the model keeps the smaller `batch_tokens`, unless not even a single
-    text fits. Texts that the model cannot read together are read one by one, and so are prompts with media. The work
-    takes `memory_factor` times the memory of a plain pass.
+    text fits. Texts that the model cannot read together are read one by one, and so are prompts with media.
+
+    Args:
+        model: The model.
+        encodings: The texts.
+        memory_factor: How many times the memory of a plain pass the work in the block takes.
+
+    Raises:
+        InputError: If memory runs out with a single text.
     """
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
     tokens_before = model.batch_tokens
-
-    def split(indices: Sequence[int]) -> deque[list[int]]:
+    remaining = list(range(len(encodings)))  # indices of the texts that no block has read
+    while remaining:
         budget = 0 if never_batch else model.batch_tokens // memory_factor
-        groups = batches([encodings[index] for index in indices], budget, pad=may_pad)
-        return deque([indices[index] for index in group] for group in groups)
+        groups = batches([encodings[index] for index in remaining], budget, pad=may_pad)
+        queue = deque([remaining[place] for place in group] for group in groups)
+        remaining = []
+        while queue and not remaining:
+            indices = queue.popleft()
+            attempt = BatchAttempt(indices)
+            yield attempt
+            if attempt.unreadable:
+                queue.extendleft([index] for index in reversed(indices))
+            elif attempt.out_of_memory:
+                _take_fewer_tokens(model, [lengths[index] for index in indices], tokens_before)
+                remaining = [*indices, *itertools.chain(*queue)]
+            else:
+                _count_fitted(model)
 
-    remaining_batches = split(range(len(encodings)))
-    while remaining_batches:
-        indices = remaining_batches.popleft()
-        attempt = BatchAttempt(indices)
-        yield attempt
-        if attempt.unreadable:
-            remaining_batches.extendleft([index] for index in reversed(indices))
-        elif not attempt.out_of_memory:
-            model.batches_fitted += 1
-            if model.batches_fitted >= GROWS_AFTER:
-                model.batch_tokens, model.batches_fitted = min(2 * model.batch_tokens, model.most_tokens), 0
-        else:
-            empty_cache()
-            longest = max(lengths[index] for index in indices)
-            # It also bounds the work of a method on a single text.
-            tokens = model.batch_tokens if len(indices) == 1 else longest * len(indices)
-            fewer_tokens = max(min(model.batch_tokens, tokens) // 2, longest)
-            if fewer_tokens >= model.batch_tokens:
-                model.batch_tokens = tokens_before
-                raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-            model.batch_tokens, model.batches_fitted = fewer_tokens, 0
-            remaining_batches = split([index for group in (indices, *remaining_batches) for index in group])
+
+def _count_fitted(model: TaskModel) -> None:
+    """Let a model take larger batches again after many that fitted into memory."""
+    model.batches_fitted += 1
+    if model.batches_fitted >= GROWS_AFTER:
+        model.batch_tokens, model.batches_fitted = min(2 * model.batch_tokens, model.most_tokens), 0
+
+
+def _take_fewer_tokens(model: TaskModel, lengths: list[int], tokens_before: int) -> None:
+    """Let a model take smaller batches than one of texts of these lengths, for which there was too little memory."""
+    empty_cache()
+    longest = max(lengths)
+    # It also bounds the work of a method on a single text.
+    tokens = model.batch_tokens if len(lengths) == 1 else longest * len(lengths)
+    fewer_tokens = max(min(model.batch_tokens, tokens) // 2, longest)
+    if fewer_tokens >= model.batch_tokens:
+        model.batch_tokens = tokens_before
+        raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
+    model.batch_tokens, model.batches_fitted = fewer_tokens, 0
 
 
 def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
-    """Return the forward pass of each encoding, with the outputs of all layers if `layers`."""
+    """Return the forward pass of each encoding, with the outputs of all layers if `layers`.
+
+    Raises:
+        InputError: If memory runs out with a single text, or the model cannot read one.
+    """
     passes: dict[int, ForwardPass] = {}
     for attempt in batch_attempts(model, encodings):
         with attempt as indices:
@@ -97,12 +120,9 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
     if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
-    trial_texts = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
-    is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
-    if is_same:
-        proved.add(shortest, longest)
-    proved.refuted = is_same is False  # None without memory for two: there is one in a batch then
-    return bool(is_same)
+    by_length = dict(zip(lengths, encodings, strict=True))
+    trial_texts = [by_length[length] for length in (*lengths_to_try(lengths), longest)]
+    return proved.prove(shortest, longest, partial(_ignores_padding, model, trial_texts))
 
 
 def lengths_to_try(lengths: Iterable[int]) -> list[int]:
@@ -111,7 +131,7 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
     Whatever the length from which states are others, one of more than half of the tokens that it changes is among them.
     """
     *shorter, longest = sorted(set(lengths))
-    bounds = itertools.takewhile(lambda bound: bound < 2 * longest, (shorter[0] << n for n in itertools.count()))
+    bounds = _doubling_lengths(shorter[0], longest)
     return sorted({max(length for length in shorter if length <= bound) for bound in bounds})
 
 
@@ -121,8 +141,8 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     padded_batch = model.batch(encodings, list(range(len(encodings))))
     for index, encoding in enumerate(encodings[:-1]):
         batched = padded_batch.rows(slice(index, index + 1))
-        alone, padded = (_compared_states(model, batch) for batch in (model.batch([encoding], [0]), batched))
-        if not all(map(padding_changes_nothing, alone, padded)):
+        alone = _compared_states(model, model.batch([encoding], [0]))
+        if not all(map(padding_changes_nothing, alone, _compared_states(model, batched))):
             return False
     return True
 
@@ -130,24 +150,26 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 def _compared_states(model: TaskModel, batch: Batch) -> list[Tensor]:
     """Return the tensors that padding must not change: the states, (T, H), and, except for vocabularies, the logits."""
     with torch.inference_mode():
-        model.prepare(batch)
-        headless = model.parts.trunk is None
-        if model.task.outputs.vocabulary and not headless:
-            return [model.states(batch)[batch.mask]]
-        run = model.run(batch)
-    answer = run.logits if run.logits_by_position is None else run.logits_by_position[batch.mask]
-    return [answer] if headless else [run.hidden[batch.mask], answer]
-
-
-PREFIX_TOKENS = 64  # most tokens of a prefix that is run again, unless states differ only for longer prefixes
-SHARED_LENGTH = 128  # up to this many tokens all lengths are proved together; beyond it each longer text costs one pass
+        run = model.run(batch, predict=False)
+    states = [run.final[batch.mask]] if isinstance(run.final, Tensor) else []
+    if model.task.outputs.vocabulary and states:
+        return states
+    return [*states, run.logits if run.logits_by_position is None else run.logits_by_position[batch.mask]]
 
 
 @torch.inference_mode()
 def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
-    """Return whether states from the `shortest` prefix on depend neither on later tokens nor on the text's length.
+    """Return whether states of prefixes depend neither on later tokens nor on the text's length.
 
     Prefixes of the longest text are run by themselves: a rotary embedding that is rescaled gives other states.
+
+    Args:
+        model: A language model.
+        run: A pass over texts.
+        shortest: The number of tokens from which on prefixes are compared.
+
+    Raises:
+        UnsupportedModelError: If they depend on them because activations are quantised by the largest of all tokens.
     """
     proved = model.copy.causal_with_media if run.batch.media else model.copy.causal
     longest = run.batch.mask.shape[1]
@@ -161,20 +183,14 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
     """Prove `is_causal` for new lengths; `again`: from states of the text that are computed anew."""
     longest, encodings = run.batch.mask.shape[1], run.batch.encodings
     row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
-    text, length = encodings[row], len(encodings[row])
-    longest_prefix = max(min(length // 2, PREFIX_TOKENS), 1)
+    text = encodings[row]
     shared_length = min(SHARED_LENGTH, model.encoder.limit or SHARED_LENGTH)
-    if longest < shared_length and not proved.refuted and not run.batch.media:
-        try:
-            repeated = text.take(index % length for index in range(shared_length))
-            counts = _doubling_lengths(1, min(shared_length // 2, PREFIX_TOKENS))
-            proved.refuted = not _prefixes_keep_states(model, repeated, _states(model, repeated), counts)
-        except InputError:  # a model may refuse this length
-            proved.refuted = True
-        if not proved.refuted:
-            proved.add(1, shared_length)
+    if not (longest >= shared_length or proved.refuted or run.batch.media):
+        trial = partial(_is_causal_up_to, model, text, shared_length)
+        if proved.prove(1, shared_length, trial):
             return True
     states = _states(model, text) if again else run.hidden[row, run.batch.mask[row]]  # (T, H)
+    longest_prefix = max(min(len(text) // 2, PREFIX_TOKENS), 1)
     if run.batch.media:  # a picture is read whole
         trials: list[tuple[int, ...]] = [(shortest,)]
     elif shortest < longest_prefix:
@@ -194,9 +210,23 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
     return False
 
 
+def _is_causal_up_to(model: TaskModel, text: Encoding, count: int) -> bool:
+    """Return whether prefixes of a text, repeated up to so many tokens, have the same states alone as in it."""
+    repeated = text.take(index % len(text) for index in range(count))
+    try:
+        states = _states(model, repeated)
+        return _prefixes_keep_states(model, repeated, states, _doubling_lengths(1, min(count // 2, PREFIX_TOKENS)))
+    except InputError:  # a model may refuse this length
+        return False
+
+
 def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
     """Return lengths from one to another, each at most twice the one before, see `lengths_to_try`."""
-    return (*itertools.takewhile(lambda length: length < last, (first << n for n in itertools.count())), last)
+    lengths = []
+    while first < last:
+        lengths.append(first)
+        first *= 2
+    return (*lengths, last)
 
 
 def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:

@@ -1,6 +1,8 @@
 """What a model generates after prompts, by its own `generate`; in a batch each prompt gets the tokens it gets alone."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -8,7 +10,6 @@ from torch import Tensor
 from transformers import GenerationConfig
 
 from ..copies.arithmetic import full_float32
-from ..copies.memory import result_or_none
 from ..copies.run import private_clone
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
@@ -18,15 +19,15 @@ from .model_copy import input_errors
 from .task_model import TaskModel
 
 PADDING_SAFE = {
-    *("_from_model_config", "transformers_version", "use_cache", "max_new_tokens", "min_new_tokens", "early_stopping"),
-    *("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id"),
-    *("length_penalty", "temperature", "top_k", "top_p"),
-}
+    "_from_model_config", "transformers_version", "use_cache", "max_new_tokens", "min_new_tokens", "early_stopping",
+    "bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id",
+    "length_penalty", "temperature", "top_k", "top_p",
+}  # fmt: skip
 """Settings of greedy generation that padding does not affect; repetition penalties count padding as text."""
 
 NEUTRAL_AT_ONE = {
-    *("num_beams", "num_beam_groups", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty")
-}
+    "num_beams", "num_beam_groups", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty"
+}  # fmt: skip
 """Settings that have no effect at 1; all others have none if they are unset, false or 0."""
 
 TRIAL_STEPS = 2  # tokens that a trial generates: one after the prompt, and one with the cache
@@ -36,19 +37,40 @@ TRIAL_PROMPT = 4  # tokens of a prompt in the trial of the cache: too few for a 
 def generated_ids(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[list[int]]]:
-    """Return the ids of each sequence generated after each prompt; of an encoder-decoder model, all of the decoder."""
-    ends = end_ids(config)
-    plain = not options and _is_plain_greedy(config) and all(p.source is None and not p.media for p in prompts)
-    if len(prompts) == 1 or not plain:
-        each = [_generate(model, [prompt], config, options) for prompt in prompts]
-        padding = config.pad_token_id
-        return [rows if len(rows) == 1 else [_without_padding(ids, ends, padding) for ids in rows] for rows in each]
+    """Return the sequences generated after each prompt.
+
+    Args:
+        model: A model that generates.
+        prompts: The prompts.
+        config: The settings of generation; its padding id is set.
+        options: Further arguments of the model's `generate`.
+
+    Returns:
+        For each prompt the ids of its sequences, one or more, each up to its end; of an encoder-decoder model, all ids
+        of the decoder.
+
+    Raises:
+        InputError: If the model cannot continue a prompt, or memory runs out with a single one.
+    """
+    needs_more_than_text = any(prompt.source or prompt.media for prompt in prompts)
+    if len(prompts) == 1 or options or needs_more_than_text or not _is_plain_greedy(config):
+        return [_generate_alone(model, prompt, config, options) for prompt in prompts]
     by_index: dict[int, list[list[int]]] = {}
     for attempt in batch_attempts(model, prompts, memory_factor=2):  # keys and values are kept
         with attempt as indices:
             rows = _generate_together(model, [prompts[index] for index in indices], config)
-            by_index.update((index, [until_end(ids, ends)]) for index, ids in zip(indices, rows, strict=True))
+            by_index.update((index, [ids]) for index, ids in zip(indices, rows, strict=True))
     return [by_index[index] for index in range(len(prompts))]
+
+
+def _generate_alone(
+    model: TaskModel, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]
+) -> list[list[int]]:
+    """Return the sequences generated after a prompt; several are padded to one length, and cut to their own."""
+    rows = _generate(model, [prompt], config, options)
+    if len(rows) == 1:
+        return rows
+    return [_without_padding(ids, end_ids(config), config.pad_token_id) for ids in rows]
 
 
 def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:
@@ -59,7 +81,7 @@ def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: Ge
     if len(prompts) > 1 and not model.copy.generates_batched.refuted:
         generated = _generate(model, prompts, config, {})
         if _same_as_alone(model, prompts, max(map(len, prompts)) + len(generated[0])):
-            return generated
+            return [until_end(ids, end_ids(config)) for ids in generated]
     return [_generate(model, [prompt], config, {})[0] for prompt in prompts]
 
 
@@ -67,11 +89,10 @@ def _generate(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[int]]:
     """Return the generated sequences, those of several prompts padded to one length."""
-    source, media = prompts[0].source, prompts[0].media
-    texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
-    media_inputs = model.batch(prompts, [0]).inputs if media else {}
+    texts = [(prompt.source or prompt).ids for prompt in prompts]
+    media_inputs = model.batch(prompts, [0]).inputs if prompts[0].media else {}
     output = _call_generate(model, texts, config, options, media_inputs)
-    start = 0 if source is not None else max(map(len, texts))  # a decoder's sequences are returned whole
+    start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
     generated: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
     return generated
 
@@ -81,14 +102,15 @@ def _call_generate(
     texts: Sequence[list[int]],
     config: GenerationConfig,
     options: Mapping[str, Any],
-    media_inputs: Mapping[str, Tensor] | None = None,
+    media_inputs: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Any:
     """Call the model's own `generate` on the token ids of prompts, padded on the left, or of one source."""
-    longest = max(map(len, texts))
-    rows = [[model.pad_id] * (longest - len(ids)) + ids for ids in texts]
-    masks = [[0] * (longest - len(ids)) + [1] * len(ids) for ids in texts]
-    ids, mask = (torch.tensor(values, device=model.device) for values in (rows, masks))  # (B, P) each
-    inputs = {**(media_inputs or {}), "input_ids": ids, "attention_mask": mask}
+    padding_counts = [max(map(len, texts)) - len(ids) for ids in texts]
+    rows = [[model.pad_id] * count + ids for count, ids in zip(padding_counts, texts, strict=True)]
+    ids = torch.tensor(rows, device=model.device)  # (B, P)
+    places = torch.arange(ids.shape[1], device=model.device)  # (P,)
+    mask = (places >= torch.tensor(padding_counts, device=model.device)[:, None]).long()  # (B, P)
+    inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
     copy: Any = private_clone(model.copy.unmodified)
     with input_errors(copy, inputs, doing="continue"):
         return copy.generate(**inputs, generation_config=config, **options)
@@ -101,13 +123,23 @@ def _is_plain_greedy(config: GenerationConfig) -> bool:
 
 
 def end_ids(config: GenerationConfig) -> set[int]:
-    """Return the end-of-sequence tokens."""
+    """Return the end-of-sequence tokens, of which a configuration has one, several or none."""
     ends = config.eos_token_id
-    return set() if ends is None else {int(ends)} if isinstance(ends, int) else {int(token) for token in ends}
+    if ends is None:
+        return set()
+    return {ends} if isinstance(ends, int) else set(map(int, ends))
 
 
 def until_end(ids: list[int], ends: set[int]) -> list[int]:
-    """Return token ids up to the first end-of-sequence token; only padding follows it."""
+    """Return token ids up to the first end-of-sequence token; only padding follows it.
+
+    Args:
+        ids: A generated sequence.
+        ends: The end-of-sequence tokens.
+
+    Returns:
+        The sequence with its end-of-sequence token, or all of it if it has none.
+    """
     end = next((index for index, token in enumerate(ids) if token in ends), len(ids))
     return ids[: end + 1]
 
@@ -129,27 +161,23 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
     if proved.covers(shortest, trial_length):
         return True
     if shortest < longest:
-        trials = [by_length[length] for length in lengths_to_try(by_length)]
+        trial_prompts = [by_length[length] for length in lengths_to_try(by_length)]
     else:  # two equally long texts, as long as at the end of the generation
-        trials = [by_length[shortest] + [model.filler] * (trial_length - longest)]
-    try:
-        is_same = result_or_none(lambda: all(_same_beside_longer(model, ids, trial_length) for ids in trials))
-    except InputError:  # the token that fills need not make a text that the model reads
-        is_same = False
-    if is_same:
-        proved.add(shortest, trial_length)
-    proved.refuted = is_same is False  # without memory for the trial, nothing is known
-    return bool(is_same)
+        trial_prompts = [by_length[shortest] + [model.filler] * (trial_length - longest)]
+    return proved.prove(shortest, trial_length, partial(_same_beside_longer, model, trial_prompts, trial_length))
 
 
 @full_float32()
-def _same_beside_longer(model: TaskModel, ids: list[int], length: int) -> bool:
-    """Return whether a prompt's next logits are the same alone and in a batch with a text of `length` tokens."""
-    alone, batched = (
-        _trial_logits(model, texts)  # (2, V)
-        for texts in ([ids], [ids, [model.filler] * length])
-    )
-    return prompts_are_continued_as_alone(alone, batched)
+def _same_beside_longer(model: TaskModel, prompts: list[list[int]], length: int) -> bool:
+    """Return whether the next logits of prompts are the same alone and in a batch with a text of `length` tokens."""
+    longer = [model.filler] * length
+    try:
+        return all(
+            prompts_are_continued_as_alone(_trial_logits(model, [ids]), _trial_logits(model, [ids, longer]))
+            for ids in prompts
+        )
+    except InputError:  # the token that fills need not make a text that the model reads
+        return False
 
 
 def _trial_logits(model: TaskModel, texts: Sequence[list[int]], **settings: Any) -> Tensor:
@@ -163,16 +191,21 @@ def _trial_logits(model: TaskModel, texts: Sequence[list[int]], **settings: Any)
 def check_cache(model: TaskModel, prompt: Encoding) -> None:
     """Refuse a model that answers a text otherwise with the cache of `generate` than in a pass over all of it.
 
+    Args:
+        model: A language model.
+        prompt: A prompt, whose first tokens are continued.
+
     Raises:
         UnsupportedModelError: If the second token of a short generation has other logits with the cache.
     """
-    generates = hasattr(model.copy.unmodified, "generate") and not prompt.media and prompt.source is None
-    if model.copy.cache_proved or not generates:
+    can_try = hasattr(model.copy.unmodified, "generate") and not (prompt.media or prompt.source)
+    if model.copy.cache_proved or not can_try:
         return
     ids = prompt.ids[:TRIAL_PROMPT]
     try:
         with full_float32():
-            cached, anew = (_trial_logits(model, [ids], use_cache=use_cache) for use_cache in (True, False))
+            cached = _trial_logits(model, [ids], use_cache=True)  # (2, V)
+            anew = _trial_logits(model, [ids], use_cache=False)  # (2, V)
     except InputError:  # it does not continue so short a prompt
         return
     if not cache_changes_nothing(cached, anew):

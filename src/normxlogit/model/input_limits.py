@@ -22,9 +22,9 @@ def position_limit(model: nn.Module) -> int | None:
 
     A number in a configuration alone is none: rotary models read on beyond it. Of several models the smallest counts.
     """
-    of_transformers = (part for part in model.modules() if isinstance(part, PreTrainedModel))
-    of_texts = [part for part in of_transformers if vocabulary_limit(part) is not None]
-    parts = [model] if isinstance(model, PreTrainedModel) else of_texts
+    parts = [model]
+    if not isinstance(model, PreTrainedModel):
+        parts = [part for part in model.modules() if vocabulary_limit(part) is not None]
     return min((limit for part in parts for limit in _table_limits(part)), default=None)
 
 
@@ -34,25 +34,33 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
     if not isinstance(config, PretrainedConfig):
         return
     text_config = config.get_text_config()
-    declared, config_classes = _declared_positions(text_config), (type(config), type(text_config))
-    config_of = {"": config}  # whose part of the model a module is: the tables of a vision tower do not bound a text
-    for name, module in model.named_modules():
-        parent = config_of[name.rpartition(".")[0]] if name else config
-        config_of[name] = module.config if isinstance(module, PreTrainedModel) else parent
-        if not isinstance(config_of[name], config_classes):
-            continue
+    declared_counts = _declared_positions(text_config)
+    for name, module in _text_modules(model, (type(config), type(text_config))):
         if isinstance(module, PreTrainedModel):
-            names_read = inspect.unwrap(type(module).forward).__code__.co_names
-            limit = text_config.to_dict().get("max_seq_len")
-            if limit is not None and "max_seq_len" in names_read:  # it makes as many distances as the number says
-                yield limit
+            yield from _distance_limit(module, text_config)
         for rows, is_certain in _position_counts(name.split(".")[-2:], module):
             # Up to four rows beyond the configuration's count precede the first position, for padding or unused.
-            declared_count = next((count for count in declared if rows - 4 <= count <= rows), None)
+            declared_count = next((count for count in declared_counts if rows - 4 <= count <= rows), None)
             if declared_count is not None:
                 yield declared_count
             elif is_certain:
-                yield min([rows, *declared[:1]])
+                yield min([rows, *declared_counts[:1]])
+
+
+def _text_modules(model: nn.Module, config_classes: tuple[type, ...]) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the modules, with their paths, of parts that have such a configuration; a vision tower has another one."""
+    config_of: dict[str, Any] = {"": None}
+    for path, module in model.named_modules():
+        config_of[path] = module.config if isinstance(module, PreTrainedModel) else config_of[path.rpartition(".")[0]]
+        if isinstance(config_of[path], config_classes):
+            yield path, module
+
+
+def _distance_limit(model: PreTrainedModel, config: PretrainedConfig) -> Iterator[int]:
+    """Yield the number of distances between tokens that a forward makes, where a configuration says it."""
+    limit = config.to_dict().get("max_seq_len")
+    if limit is not None and "max_seq_len" in inspect.unwrap(type(model).forward).__code__.co_names:
+        yield limit
 
 
 def _declared_positions(config: PretrainedConfig) -> list[int]:
@@ -67,14 +75,15 @@ def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, 
         return  # a table of sines that grows with the text
     if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):  # a table for each axis
         yield math.prod(max(part.shape[:-1]) for part in module), True
-    tables = (module._parameters, module._buffers, vars(module))  # some are neither parameters nor buffers
-    for name, tensor in ((name, value) for table in tables for name, value in table.items()):
+    # Some tables are neither parameters nor buffers.
+    for name, tensor in (*module._parameters.items(), *module._buffers.items(), *vars(module).items()):
         if not isinstance(tensor, Tensor) or tensor.ndim not in (2, 3):
             continue
+        row_count = tensor.shape[-2]
         if name == "weight" and _is_position_table(path[-1]):
-            yield tensor.shape[-2] - _first_position_row(module), True
-        elif _is_position_table(name) and tensor.shape[-2] > 1:  # or it holds numbers of positions, one for each token
-            yield tensor.shape[-2], False
+            yield row_count - _first_position_row(module), True
+        elif _is_position_table(name) and row_count > 1:  # one row holds numbers of positions, one for each token
+            yield row_count, False
 
 
 def _is_position_table(name: str) -> bool:
@@ -100,11 +109,22 @@ def vocabulary_limit(model: nn.Module) -> int | None:
 def padding_id(
     module: PreTrainedModel, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[int, bool]:
-    """Return the token id to pad with, and whether it is the configured one, by which some heads pool."""
+    """Return the token id to pad with, and whether it is the configured one, by which some heads pool.
+
+    Args:
+        module: The model; a plain module is padded as its tokenizer says.
+        config: Its configuration.
+        tokenizer: Its tokenizer.
+
+    Returns:
+        The id, the first within the vocabulary of those that are declared, and whether the configuration declares it.
+    """
     if not isinstance(module, PreTrainedModel):
-        return _first_usable((tokenizer.pad_token_id, 0), None), True
+        return tokenizer.pad_token_id or 0, True
     configured = getattr(config.get_text_config(), "pad_token_id", None)
-    pad_id = _first_usable((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
+    candidates = (configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+    limit = vocabulary_limit(module) or math.inf
+    pad_id = next(int(token_id) for token_id in candidates if token_id is not None and 0 <= token_id < limit)
     return pad_id, pad_id == configured
 
 
@@ -117,16 +137,16 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
     return 1 if pad == 0 else 0
 
 
-def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
-    """Return the first candidate that is an id within the vocabulary."""
-    ids = (int(token_id) for token_id in candidates if token_id is not None)
-    return next(token_id for token_id in ids if token_id >= 0 and (rows is None or token_id < rows))
-
-
 def input_names(
     tokenizer: PreTrainedTokenizerBase | None, model: nn.Module, settings: ForwardSettings
 ) -> frozenset[str] | None:
-    """Return the names of a model's inputs, of its parts or the tokenizer if it takes any; None if they are unknown."""
+    """Return the names of a model's inputs, of its parts or the tokenizer if it takes any; None if they are unknown.
+
+    Args:
+        tokenizer: What reads its texts; None for none.
+        model: The model.
+        settings: How its owner says that it is called.
+    """
     names, takes_any = forward_arguments(model)
     if not takes_any:
         return frozenset((*names, *settings.input_names, "input_ids"))

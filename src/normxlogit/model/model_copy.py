@@ -1,7 +1,7 @@
 """Structural copies of the caller's model at one moment, compared with it, and the parts found in them."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
@@ -13,7 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.answer_form import IDS, AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
-from ..copies.memory import out_of_memory
+from ..copies.memory import out_of_memory, result_or_none
 from ..copies.run import Pass, Pool, Replace, Site, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
@@ -24,6 +24,10 @@ from ..parts.headpiece import Parts, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..tasks import Task
+
+MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
+
+TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
 
 
 class ModelCopy:
@@ -82,7 +86,18 @@ class ModelCopy:
         stop: Site | None = None,
         states: bool = False,
     ) -> Pass:
-        """Run one pass of the model that is explained, see `copies.run`; `states`: it returns all layers' outputs."""
+        """Run one pass of the model that is explained, see `copies.run`.
+
+        Args:
+            inputs: The arguments of its forward, of B texts.
+            record: The modules whose input or output is recorded.
+            replace: What takes the place of a module's input or output.
+            stop: Where the pass ends; None for the whole model.
+            states: Whether the model returns the outputs of all layers, (B, T, H) each.
+
+        Raises:
+            InputError: If the model cannot read the inputs; with gradients on, its own error.
+        """
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         with input_errors(self.module, inputs, gradients=torch.is_grad_enabled()), pool.lease() as copy:
@@ -114,8 +129,25 @@ class ProvedLengths:
 
     def add(self, shortest: int, longest: int) -> None:
         """Record that the property holds from one length to another."""
-        inside = [(low, high) for low, high in self._ranges if shortest <= low and high <= longest]
-        self._ranges = (*(bounds for bounds in self._ranges if bounds not in inside), (shortest, longest))
+        outside = [(low, high) for low, high in self._ranges if low < shortest or longest < high]
+        self._ranges = (*outside, (shortest, longest))
+
+    def prove(self, shortest: int, longest: int, trial: Callable[[], bool]) -> bool:
+        """Run a trial of the property, and record what it shows; without memory for it, nothing is known.
+
+        Args:
+            shortest: The least number of tokens for which the trial speaks.
+            longest: The greatest.
+            trial: Returns whether the property holds.
+
+        Returns:
+            Whether the property is proved.
+        """
+        holds = result_or_none(trial)
+        self.refuted = holds is False
+        if holds:
+            self.add(shortest, longest)
+        return bool(holds)
 
 
 # --- errors of the model's own code ---------------------------------------------------------------------------------
@@ -125,7 +157,17 @@ class ProvedLengths:
 def input_errors(
     model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
 ) -> Iterator[None]:
-    """Turn an error of the model's own code into an `InputError` that names the input, except with gradients."""
+    """Turn an error of the model's own code into an `InputError` that names the input.
+
+    Args:
+        model: The model, for its name.
+        inputs: The arguments of its forward.
+        gradients: Whether gradients are on: then the error is left as it is, and so is one for too little memory.
+        doing: What the model cannot do, for the message.
+
+    Raises:
+        InputError: In the place of the model's own error.
+    """
     try:
         yield
     except NormXLogitError:
@@ -133,25 +175,34 @@ def input_errors(
     except Exception as error:
         if out_of_memory(error) or gradients:
             raise
-        texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-        described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-        hint = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
-        reason = f"{type(error).__name__}: {reason_of(error)}{hint if tokens > 16 else ''}"
+        described, hint = "its input", ""
+        if "input_ids" in inputs:
+            texts, tokens = inputs["input_ids"].shape
+            described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
+            hint = TOO_LONG if tokens > 16 else ""
+        reason = f"{type(error).__name__}: {reason_of(error)}{hint}"
         raise InputError(f"{type(model).__name__} cannot {doing} {described}: {reason}") from error
 
 
-MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
-
-
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
-    """Return the inputs for the proof of the head: the first text, of more than one token."""
-    if batch.placeholder_mask is not None:  # the head is proved on the words alone, of which there may be few
-        words = ~batch.placeholder_mask[0]  # (T,)
-        by_token = {name: value for name, value in batch.inputs.items() if batch.along_tokens(name)}
-        return {name: value[:, words][:, :MAX_TOKENS] for name, value in by_token.items()}
+    """Return the inputs for the proof of the head: the first text, of more than one token.
+
+    Args:
+        batch: The first texts that the model reads.
+        task: The task of the model.
+
+    Returns:
+        The inputs by name, (1, T) where they have a value for each token. Of a prompt with media, the words alone.
+    """
+    tokenwise_names = list(filter(batch.along_tokens, batch.inputs))
+    if batch.placeholder_mask is not None:
+        words = ~batch.placeholder_mask[0]  # (T,), which may be few
+        return {name: batch.inputs[name][:, words][:, :MAX_TOKENS] for name in tokenwise_names}
     sample = first_alone(batch)
-    for name in filter(batch.along_tokens, batch.inputs):
-        value = sample[name][:, : MAX_TOKENS if task.outputs.vocabulary else None]  # (1, T)
+    for name in tokenwise_names:
+        value = sample[name]  # (1, T)
+        if task.outputs.vocabulary:
+            value = value[:, :MAX_TOKENS]
         if value.shape[1] == 1 and task.reads != "signal":  # one token is repeated, as its axis would be ambiguous
             value = torch.cat((value, value + 1 if name == "position_ids" else value), 1)  # (1, 2)
         sample[name] = value
@@ -175,20 +226,30 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
 )
 def copy_answers_as_the_model(
     copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]
-) -> str | None:
-    """Compare the logits of the explained copy with the model's; return a note if they cannot be compared."""
+) -> tuple[str, ...]:
+    """Compare the logits of the explained copy with the model's; return a note if they cannot be compared.
+
+    Args:
+        copy: The copies.
+        inputs: The inputs of the one that is explained, (1, T).
+        caller_inputs: Those of the caller's model, for the same text.
+
+    Raises:
+        HeadMismatchError: If they differ by more than rounding.
+    """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
         expected = answer_of(private_clone(copy.wrapped)(**caller_inputs))
     if actual is None:
-        return None  # `find_parts` raises the error
+        return ()  # `find_parts` raises the error
     if expected is None:
-        return f"{type(copy.wrapped).__name__} returns no logits that the copy that is explained could be compared with"
+        name = type(copy.wrapped).__name__
+        return (f"{name} returns no logits that the copy that is explained could be compared with",)
     if not (is_finite(actual) or is_finite(expected)):
-        return None  # the same
+        return ()  # both have NaN or infinity
     if (difference := beyond_rounding(actual, expected)) is not None:
         raise HeadMismatchError(
             f"the copy of {type(copy.module).__name__} that is explained gives logits that differ from the model's "
             f"own by {difference:.2g}"
         )
-    return None
+    return ()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
@@ -76,27 +75,47 @@ class ForwardPass:
     def row(self, index: int) -> "ForwardPass":
         """Return the pass of one text of the batch, padding included."""
         rows = slice(index, index + 1)
-        batch = self.batch
         return ForwardPass(
-            batch.rows(rows),
-            self.final[rows] if isinstance(self.final, Tensor) else self.final,
-            self.embedding_output[rows] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
+            self.batch.rows(rows),
+            _rows_of(self.final, rows),
+            _rows_of(self.embedding_output, rows),
             None if self.states is None else tuple(state[rows] for state in self.states),
             self.logits[rows],
-            None if self.read_tokens is None else lambda: cast(Tensor, self.token_logits)[batch.texts == index],
-            None if self.positions is None else self.positions[rows],
-            None if self.logits_by_position is None else self.logits_by_position[rows],
+            None if self.read_tokens is None else partial(self._token_logits_of, index),
+            _rows_of(self.positions, rows),
+            _rows_of(self.logits_by_position, rows),
         )
+
+    def _token_logits_of(self, index: int) -> Tensor:
+        """Return the head's answer at each token of one text, (T, C)."""
+        return cast(Tensor, self.token_logits)[self.batch.texts == index]
+
+
+def _rows_of(value: Any, rows: slice) -> Any:
+    """Return some rows of a tensor, (B, ...); what is not a tensor, as None or an error, is the same for all rows."""
+    return value[rows] if isinstance(value, Tensor) else value
 
 
 def to_host(*tensors: Tensor | None) -> list[Any]:
-    """Bring tensors from the device as float32 arrays, in one transfer; None stays None, indices below 2^24 exact."""
-    on_device = [t for t in tensors if t is not None and t.device.type != "cpu"]
-    if not on_device:
-        return [None if t is None else t.float().numpy() for t in tensors]
-    flat = torch.cat([t.float().to(on_device[0].device).flatten() for t in tensors if t is not None]).cpu()
-    parts = iter(flat.split([t.numel() for t in tensors if t is not None]))
-    return [None if t is None else next(parts).view(t.shape).numpy() for t in tensors]
+    """Bring tensors from the device to the host, in one transfer.
+
+    Args:
+        *tensors: Tensors of any shape and type; None for one that there is not.
+
+    Returns:
+        An array of float32 for each tensor, of the same shape, and None for None. Indices are exact below 2^24.
+    """
+    present = [tensor.float() for tensor in tensors if tensor is not None]
+    on_host = iter(present if all(tensor.is_cpu for tensor in present) else _in_one_transfer(present))
+    return [None if tensor is None else next(on_host).numpy() for tensor in tensors]
+
+
+def _in_one_transfer(tensors: list[Tensor]) -> list[Tensor]:
+    """Return tensors, of which at least one is on a device, on the host, which waits for each transfer."""
+    device = next(tensor.device for tensor in tensors if not tensor.is_cpu)
+    joined = torch.cat([tensor.to(device).flatten() for tensor in tensors]).cpu()
+    parts = joined.split([tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
 
 def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
@@ -120,6 +139,12 @@ def _tensor_or_raise(state: Tensor | NormXLogitError) -> Tensor:
     if isinstance(state, NormXLogitError):
         raise type(state)(*state.args)  # a new one each time: an error keeps its traceback
     return state
+
+
+def _at_token(hidden: Tensor, positions: Tensor) -> Tensor:
+    """Return the hidden state of each text, (B, H) of (B, T, H), at one position, (B,)."""
+    rows = torch.arange(len(hidden), device=hidden.device)  # (B,)
+    return hidden[rows, positions.to(hidden.device)]
 
 
 def _of_copy(name: str) -> Any:
@@ -168,11 +193,12 @@ class TaskModel:
         self._sides: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
         self._thread = threading.local()  # with the copy that its call began with
         self._newest_copy = self._read_model(previous=caller_model)
-        self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
+        self.name = str(name or getattr(self.config, "_name_or_path", None) or class_name)
 
     def __repr__(self) -> str:
         layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
-        return ", ".join([repr(self.name), repr(self.task)] + ([] if layers is None else [f"layers={layers}"]))
+        described = f"{self.name!r}, {self.task!r}"
+        return described if layers is None else f"{described}, layers={layers}"
 
     @cached_property
     def most_tokens(self) -> int:
@@ -278,20 +304,21 @@ class TaskModel:
 
     def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
         """Find the parts of the model with the first text of a batch."""
-        sample, unverified = sample_of(batch, self.task), None
+        notes: tuple[str, ...] = ()
         main_input = MainInput(copy.main_input, self.filler, tuple(batch.inputs[copy.main_input].shape[2:]))
+        find = partial(find_parts, copy.pool, main_input=main_input, further=tuple(self.extra_inputs))
+        sample = sample_of(batch, self.task)
         with input_errors(copy.module, batch.inputs), without_autocast(sample):
             if copy.is_adapted:
                 first_inputs = first_alone(batch)
                 caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
-                unverified = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
+                notes = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
             try:
-                parts, copy.first_text = find_parts(copy.pool, sample, main_input, tuple(self.extra_inputs))
+                parts, copy.first_text = find(sample)
             except (TypeError, ValueError):  # it reads no words without their pictures
-                whole = dict(batch.inputs)
-                parts, copy.first_text = find_parts(copy.pool, whole, main_input, tuple(self.extra_inputs))
+                parts, copy.first_text = find(dict(batch.inputs))
         copy.parts = self.task.finalise_parts(parts, copy.pool, self)
-        copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
+        copy.notes += copy.parts.unverified + notes
 
     def prove_alone(self) -> None:
         """Prove that the first text is answered alone as beside another, unless that is proved."""
@@ -303,33 +330,50 @@ class TaskModel:
             copy.proved_alone = True
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
-        """Run the trunk over a batch, with all layers' outputs if `layers`, what a language model says if `predict`."""
-        copy = self.prepare(batch)
-        parts = self.parts
+        """Run the model over a batch of B texts; a language model up to the end of its trunk.
+
+        Args:
+            batch: The texts.
+            layers: Whether to record the outputs of all layers, unless the trunk can be left early, see `Parts`.
+            predict: Whether a language model's head is called; without it, the logits are empty, (B, 0).
+
+        Raises:
+            UnsupportedModelError: If the model does not return its layers' outputs, and `layers` asks for them.
+            InputError: If the model cannot read the batch.
+        """
+        copy, parts = self.prepare(batch), self.parts
         layers = layers and parts.early_exit is None and parts.trunk is not None
-        keep = layers or parts.embedding_site is None
-        stop = parts.trunk_site if self.task.outputs.vocabulary and (not keep or parts.trunk_gives_states) else None
-        return self.read(batch, copy.run(batch.inputs, record=parts.sites, stop=stop, states=keep), layers, predict)
+        needs_states = layers or parts.embedding_site is None
+        trunk_is_enough = parts.trunk_gives_states or not needs_states
+        stop = parts.trunk_site if self.task.outputs.vocabulary and trunk_is_enough else None
+        recorded_pass = copy.run(batch.inputs, record=parts.sites, stop=stop, states=needs_states)
+        return self.read(batch, recorded_pass, layers, predict)
 
     def read(self, batch: Batch, recorded_pass: Pass, layers: bool = False, predict: bool = True) -> ForwardPass:
-        """Return a `ForwardPass` made from a run of a copy that recorded its parts; see `run` and `finish`."""
-        parts, outputs, returned = self.parts, recorded_pass.output or {}, recorded_pass.last(self.parts.trunk_site)
-        states = states_of(outputs or returned)
+        """Return a `ForwardPass` made from a run of a copy that recorded its parts.
+
+        Args:
+            batch: The B texts that the copy has read.
+            recorded_pass: Its run, stopped behind the trunk or not.
+            layers: As in `run`.
+            predict: As in `run`.
+
+        Raises:
+            UnsupportedModelError: If `layers` asks for layers' outputs, and the run has none.
+            HeadMismatchError: If neither the run nor the head gives logits.
+        """
+        parts, trunk_output = self.parts, recorded_pass.last(self.parts.trunk_site)
+        output = recorded_pass.output or {}
+        states = states_of(output or trunk_output)
         if layers and not states:
             raise no_states(self.module)
-        embedded: Tensor | NormXLogitError | None = parts.embedded(
-            recorded_pass.last(parts.embedding_site), batch.mask.shape[1]
-        )
+        embedded = parts.embedded(recorded_pass.last(parts.embedding_site), batch.mask.shape[1])
         if embedded is None and states and parts.trunk is not None:
-            embedded = embedded_of(outputs or returned)
-        if embedded is None:
-            embedded = no_states(self.module)
+            embedded = embedded_of(output or trunk_output)
         if states and parts.states_lack_embeddings and isinstance(embedded, Tensor):
             states = (embedded, *states[:-1])
-        hidden = None if parts.trunk is None else parts.hidden(self.module, returned)
-        logits = answer_of(outputs)
-        logits = None if logits is None else logits.detach()
-        return self.finish(batch, hidden, embedded, states if layers else None, logits, predict)
+        hidden = None if parts.trunk is None else parts.hidden(self.module, trunk_output)
+        return self.finish(batch, hidden, embedded, states if layers else None, answer_of(output), predict)
 
     def answer(
         self,
@@ -338,35 +382,68 @@ class TaskModel:
         *,
         replace: Mapping[Site, Replace] | None = None,
     ) -> Tensor:
-        """Return the logits of the model, (B, C), at positions (B,) or (B, 2), differentiable with gradients on."""
-        answer = answer_of(self.copy.run(inputs, replace=replace).output)
-        if answer is None:
+        """Return the logits of the model, differentiable where gradients are on.
+
+        Args:
+            inputs: The arguments of its forward, of B texts.
+            positions: Where a head that answers at every token is read, (B,) or (B, 2); None for the whole answer.
+            replace: What takes the place of a module's input or output, see `copies.run`.
+
+        Returns:
+            The logits in float32: (B, C), or of the whole answer (B, T, C) where the head answers at every token.
+
+        Raises:
+            HeadMismatchError: If the model returns none.
+            InputError: If it cannot read the inputs.
+        """
+        return self._at_positions(answer_of(self.copy.run(inputs, replace=replace).output), positions)
+
+    def _at_positions(self, logits: Tensor | None, positions: Tensor | None) -> Tensor:
+        """Return the logits at positions in float32, (B, C); refuse a model that returned no logits."""
+        if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        return (answer if positions is None else logits_at(answer, positions)).float()
+        return (logits if positions is None else logits_at(logits, positions)).float()
 
     def measure(
         self,
         target: BatchTargets,
         inputs: Mapping[str, Tensor],
-        positions: Tensor | None,  # where a head that answers at every token is read, (N,) or (N, 2)
-        texts: Tensor,  # which of the B texts each of the N belongs to, (N,)
+        positions: Tensor | None,
+        texts: Tensor,
         *,
         replace: Mapping[Site, Replace] | None = None,
     ) -> Tensor:
-        """Return the explained quantity of targets for inputs, (N, K), differentiable where gradients are on."""
+        """Return the explained quantity of targets for inputs, differentiable where gradients are on.
+
+        Args:
+            target: What is explained of B texts, K targets of each.
+            inputs: The arguments of the model's forward, for N variants of the texts.
+            positions: Where a head that answers at every token is read, (N,) or (N, 2); None for whole texts.
+            texts: Which of the B texts each variant belongs to, (N,).
+            replace: What takes the place of a module's input or output, see `copies.run`.
+
+        Returns:
+            The quantity of each target, (N, K): a logit, a difference of two or a log-probability, see `BatchTargets`.
+
+        Raises:
+            HeadMismatchError: If the model returns no logits.
+            InputError: If it cannot read the inputs.
+        """
         if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
             logits = self.answer(inputs, positions, replace=replace)  # (N, C)
             return target.quantity(logits, texts.to(logits.device))
-        hidden = self.run_trunk(inputs, replace=replace)  # (N, T, H)
-        indices = torch.arange(len(hidden), device=hidden.device)  # (N,)
-        hidden, texts = hidden[indices, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H), (N,)
-        # With a contrast, only the logits of the targets and the contrast are needed.
-        rows, target = (None, target) if target.contrast is None else target.vocabulary_rows()
-        values = []
-        for states, texts_of_states in zip(hidden.split(TOKENS_AT_ONCE), texts.split(TOKENS_AT_ONCE), strict=True):
-            logits = self.head.tokens(states, rows).float()  # (n, V) or (n, R)
-            values.append(target.quantity(logits, texts_of_states))
-        return torch.cat(values)
+        hidden = _at_token(self.run_trunk(inputs, replace=replace), positions)  # (N, H)
+        rows = None  # the whole vocabulary
+        if target.contrast is not None:  # only the logits of the targets and the contrast are needed
+            rows, target = target.vocabulary_rows()
+        states_in_parts = hidden.split(TOKENS_AT_ONCE)  # (n, H) each
+        texts_in_parts = texts.to(hidden.device).split(TOKENS_AT_ONCE)  # (n,) each
+        return torch.cat(
+            [
+                target.quantity(self.head.tokens(states, rows).float(), texts_of_states)  # (n, K)
+                for states, texts_of_states in zip(states_in_parts, texts_in_parts, strict=True)
+            ]
+        )
 
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head reads, (B, T, H)."""
@@ -374,60 +451,111 @@ class TaskModel:
         return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
     def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[Site, Replace] | None = None) -> Tensor:
-        """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
+        """Run the model up to the end of its trunk.
+
+        Args:
+            inputs: The arguments of its forward, of B texts.
+            replace: What takes the place of a module's input or output, see `copies.run`.
+
+        Returns:
+            The hidden states that the head reads, (B, T, H).
+
+        Raises:
+            HeadMismatchError: If no head was proved, so that no trunk is known.
+            InputError: If the model cannot read the inputs.
+        """
         _ = self.parts.head  # without one, its error says why there is no trunk
         trunk = self.parts.trunk_site
-        result = self.copy.run(inputs, replace=replace, stop=trunk)
-        return self.parts.hidden(self.module, result.last(trunk))
+        recorded_pass = self.copy.run(inputs, replace=replace, stop=trunk)
+        return self.parts.hidden(self.module, recorded_pass.last(trunk))
 
     def finish(
         self,
         batch: Batch,
-        hidden: Tensor | None,  # the head's input, (B, T, H); None if there is no head
-        embedded: Tensor | NormXLogitError,  # the embedding layer's output, (B, T, H), or why there is none
+        hidden: Tensor | None,
+        embedded: Tensor | NormXLogitError | None,
         states: tuple[Tensor, ...] | None,
-        logits: Tensor | None,  # the model's answer; None if the head has not run
+        logits: Tensor | None,
         predict: bool = True,
     ) -> ForwardPass:
-        """Return a `ForwardPass` made from the output of a run of the model."""
-        parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.outputs.vocabulary
-        if hidden is not None and logits is None and not vocabulary:
-            logits = self.head.texts(hidden, batch.inputs)  # (B, C) or (B, T, C)
-        logits_by_position = logits if self.task.position.at != "text" and not vocabulary else None
-        if logits is not None and not vocabulary:
-            check_answer(self.task, logits, type(self.module).__name__)
+        """Return a `ForwardPass` made from what a run of the model recorded; call the head where it has not run.
+
+        Args:
+            batch: The B texts.
+            hidden: The head's input, (B, T, H), or longer; None if there is no head.
+            embedded: The embedding layer's output, (B, T, H); why there is none, or None if the model does not tell.
+            states: The embedding layer's output and those of all layers, (B, T, H) each, if they were requested.
+            logits: The model's answer, (B, C) or (B, T, C); None if the head has not run.
+            predict: As in `run`.
+
+        Raises:
+            HeadMismatchError: If there are no logits, and no head to compute them.
+            UnsupportedModelError: If the answer does not fit the task.
+        """
+        if logits is not None:
+            logits = logits.detach()
+        vocabulary = self.task.outputs.vocabulary
+        if not vocabulary:
+            logits = self._checked_answer(batch, hidden, logits)  # (B, C) or (B, T, C)
         positions = self.task.position.of_batch(batch, logits)
-        read_tokens = None
         if hidden is not None:
-            hidden = hidden[:, :length]  # (B, T, H)
-            read_tokens = None if vocabulary else partial(self.head_logits, hidden, batch)
-        if hidden is not None and vocabulary and positions is not None:
-            rows = torch.arange(len(positions), device=hidden.device)
-            logits = self.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
-        elif positions is not None and logits is not None:
-            logits = logits_at(logits, positions)  # (B, C)
-        if logits is None:
-            raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        final_states = parts.head_mismatch if hidden is None else hidden
+            hidden = hidden[:, : batch.mask.shape[1]]  # (B, T, H)
+        if hidden is None or positions is None or not vocabulary:
+            read_logits = self._at_positions(logits, positions)  # (B, C)
+        elif predict:
+            read_logits = self.head.tokens(_at_token(hidden, positions)).float()  # (B, V)
+        else:
+            read_logits = hidden[:, 0, :0].float()  # (B, 0)
         return ForwardPass(
-            batch, final_states, embedded, states, logits.float(), read_tokens, positions, logits_by_position
+            batch,
+            self.parts.head_mismatch if hidden is None else hidden,
+            no_states(self.module) if embedded is None else embedded,
+            states,
+            read_logits,
+            None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
+            positions,
+            None if vocabulary or self.task.position.at == "text" else logits,
         )
+
+    def _checked_answer(self, batch: Batch, hidden: Tensor | None, logits: Tensor | None) -> Tensor | None:
+        """Return the answer of a head other than a vocabulary's, (B, C) or (B, T, C), which fits the task."""
+        if logits is None and hidden is not None:
+            logits = self.head.texts(hidden, batch.inputs)
+        if logits is not None:
+            check_answer(self.task, logits, type(self.module).__name__)
+        return logits
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
         """Refuse scores or logits of a batch that are NaN or infinite, checked on the host to avoid a transfer."""
-        if not np.isfinite(values).all() and not is_finite(torch.from_numpy(values)):  # -inf may be an excluded answer
+        if not is_finite(torch.from_numpy(values)):  # -inf may be an excluded answer
             raise non_finite_error(self.module, batch.inputs)
 
     def head_logits(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
-        """Return the head's logits at the N real tokens of states (B, T, H): (N, C), or (N, R) for rows (R,)."""
-        head = self.head
-        if self.parts.tokenwise:
-            inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}
-            return head.tokens(batch.real(hidden), rows, inputs).float()  # (N, C)
-        return batch.real(head.texts(hidden, batch.inputs)).float()  # (N, C)
+        """Return the head's logits at the N tokens of B texts, padding left out.
+
+        Args:
+            hidden: Hidden states in the place of the last, (B, T, H).
+            batch: The texts.
+            rows: Which outputs of a vocabulary head are computed, (R,); None for all.
+
+        Returns:
+            The logits in float32, (N, C) or (N, R), in the order of `batch.mask`.
+        """
+        if not self.parts.tokenwise:
+            return batch.real(self.head.texts(hidden, batch.inputs)).float()  # (N, C)
+        inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}
+        return self.head.tokens(batch.real(hidden), rows, inputs).float()  # (N, C) or (N, R)
 
     def layer_as_final(self, run: ForwardPass, layer: int) -> Tensor:
-        """Return the output of a layer, 1 to L, as a hidden state for the head, (B, T, H)."""
+        """Return the output of a layer as the hidden states that the head reads for it.
+
+        Args:
+            run: A pass over B texts that recorded the layers.
+            layer: The layer, 1 to L.
+
+        Returns:
+            The states, (B, T, H), after what the trunk does to its last layer's output, such as a final norm.
+        """
         parts, pool, inputs, trunk = self.parts, self.copy.pool, run.batch.inputs, str(self.parts.trunk)
         if layer == parts.layers:
             return run.hidden
@@ -446,13 +574,22 @@ class TaskModel:
         return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
 
     def side(self, module: nn.Module, reader: Any) -> "TaskModel":
-        """Return one of the two towers of the model as a model of its own, made once for each reader."""
-        tower = self._sides.get(type(reader).__name__)
-        tower = tower or TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
-        return self._sides.setdefault(type(reader).__name__, tower)
+        """Return one of the two towers of the model as a model of its own, made once for each class of readers."""
+        reads = type(reader).__name__
+        if reads not in self._sides:
+            self._sides[reads] = TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
+        return self._sides[reads]
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
-        """Return the caller's layers as numbers from 1; () for the model's answer as it is."""
+        """Return the caller's layers as numbers from 1; () for the model's answer as it is.
+
+        Args:
+            layers: ALL, a number, several in a list, range, array or tensor, or None. -1 is the last layer.
+
+        Raises:
+            MethodError: If there is no such layer, or what is given is not a number.
+            UnsupportedModelError: If the layers of the model cannot be read one by one.
+        """
         if layers is None:
             return ()
         if isinstance(layers, All):
@@ -462,14 +599,17 @@ class TaskModel:
         choices = choices if isinstance(choices, list | tuple | range) else [choices]
         if not choices:
             raise MethodError("the list of layers is empty; None explains the model's answer as it is")
-        count, numbers = self.layer_count(), []
-        for layer in choices:
-            if (number := whole_number(layer)) is None:
-                raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
-            numbers.append(number + count + 1 if -count <= number < 0 else number)  # -1 is the last
-            if not 1 <= numbers[-1] <= count:
-                raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
-        return tuple(numbers)
+        return tuple(map(self._layer_number, choices))
+
+    def _layer_number(self, layer: Any) -> int:
+        """Return the number of a layer, from 1; negative ones count from the last."""
+        number, count = whole_number(layer), self.layer_count()
+        if number is None:
+            raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
+        from_first = number + count + 1 if number < 0 else number
+        if not 1 <= from_first <= count:
+            raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
+        return from_first
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read."""

@@ -1,6 +1,7 @@
 """Read the caller's model as it is at one moment: its copies, its task and its encoder."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,6 +28,9 @@ from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy
 
+FORMS_OF_TRANSFORMERS = ((("logits",), None), (("start_logits", "end_logits"), None))
+"""In which fields the models of transformers return their logits, which need no normaliser."""
+
 
 def read_model(
     model: nn.Module,
@@ -39,7 +43,22 @@ def read_model(
     *,
     previous: nn.Module,
 ) -> ModelCopy:
-    """Copy the caller's model as it is now, with task and encoder; the arguments are those of `TaskModel`."""
+    """Copy the caller's model as it is now, with its task and encoder.
+
+    Args:
+        model: The caller's model.
+        declared: The task that the caller names.
+        labels: The caller's names of the outputs.
+        reader: What reads inputs: a tokenizer or a processor.
+        tokenizer: The tokenizer in it; None if it has none.
+        pipeline: Settings of the pipeline that the model came with.
+        forward: How a module of the caller's is called, and what it returns.
+        previous: The model as a task model, as it was made for the copy before this one.
+
+    Raises:
+        UnsupportedModelError: If the model has no head of a supported kind, or does not fit the task.
+        InputError: If its forward does not take the arguments that the caller names.
+    """
     caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
     task = task_of(unwrapped_model, declared, labels, reader, pipeline.question, pipeline.problem, pipeline.ignored)
@@ -73,66 +92,84 @@ def _adapt_copy(
 
     Plain modules, a user's own classes, whose forward may end in a softmax, and those with another task are tried.
     """
-    name, module = type(unwrapped_model).__name__, copy.module
+    module, name = copy.module, type(unwrapped_model).__name__
     is_plain = not isinstance(module, PreTrainedModel)
     copy.is_adapted |= task.adapt(module)
-    other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
-    classifies = task.models.plain and not task.outputs.vocabulary
-    of_owner = classifies and not type(unwrapped_model).__module__.startswith(("transformers.", "normxlogit."))
-    if not (is_plain or other_task or of_owner or settings.describes_forward or settings.extra_inputs):
+    is_other_task = declared not in (None, *declared_tasks(unwrapped_model))
+    must_be_read = is_plain or settings.describes_forward
+    needs_adapting = must_be_read or bool(settings.extra_inputs)
+    if not (needs_adapting or is_other_task or _is_own_classifier(unwrapped_model, task)):
         return task
     probes = task.probes(module)
     main_input = next(iter(probes[0]))
     try:
         form, logits = _form_of_answer(private_clone(module), task, probes, settings)
     except NormXLogitError:
-        if is_plain or settings.describes_forward:
+        if must_be_read:
             raise
         return task  # the first text shows what is wrong
-    adds_logits = form.normaliser is not None or form.keys not in (("logits",), ("start_logits", "end_logits"))
-    if is_plain or settings.describes_forward or settings.extra_inputs or adds_logits:
-        for model in {id(model): model for model in (module, copy.unmodified, unwrapped(copy.wrapped))}.values():
+    if needs_adapting or (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS:
+        for model in {module, copy.unmodified, unwrapped(copy.wrapped)}:
             adapt_forward(model, form, arguments_of(model, settings, main_input))
     copy.form, copy.notes = form, form.note
     if is_plain:
         copy.outputs, copy.main_input = logits.shape[-1], main_input
     task.outputs = task.outputs.of_answer(form, logits if is_plain else None, name)
-    if is_plain or other_task:
+    if is_plain or is_other_task:
         check_answer(task, logits, name)
     return task
+
+
+def _is_own_classifier(model: nn.Module, task: Task) -> bool:
+    """Return whether a model that classifies is of a class that its owner wrote."""
+    if not task.models.plain or task.outputs.vocabulary:
+        return False
+    return not type(model).__module__.startswith(("transformers.", "normxlogit."))
 
 
 def _form_of_answer(
     module: nn.Module, task: Task, probes: Sequence[Mapping[str, Tensor]], settings: ForwardSettings
 ) -> tuple[AnswerForm, Tensor]:
-    """Return what a module returns for a few short inputs, and the logits for the first."""
-    name, device = type(module).__name__, next((parameter.device for parameter in module.parameters()), None)
-    main_input = next(iter(probes[0]))
-    described = "token ids" if main_input == IDS else main_input
-    arguments = arguments_of(module, settings, main_input)
-
-    def run_probe(number: int) -> Any:
-        inputs = {name: value.to(device) for name, value in {**probes[number], **settings.extra_inputs}.items()}
-        try:
-            with torch.inference_mode():
-                return module(**arguments(inputs))
-        except NormXLogitError:
-            raise
-        except Exception as error:
-            reraise_out_of_memory(error)
-            shape = tuple(inputs[main_input].shape)
-            raise UnsupportedModelError(
-                f"{name} cannot read {described} of shape {shape}: {type(error).__name__}: {reason_of(error)}"
-            ) from error
-
-    def fits(answer: Tensor) -> bool:
-        try:
-            check_answer(task, answer, name, task.outputs.of_answer(AnswerForm(), answer, name))
-        except NormXLogitError:
-            return False
-        return True
-
-    keys = answer_keys(run_probe(0), settings.output_field, name, extractive=task.position.at == "span", fits=fits)
+    """Return what a module returns for a few short inputs, and the logits for the first, (1, C) or (1, 3, C)."""
+    run_probe = partial(_run_probe, module, [{**probe, **settings.extra_inputs} for probe in probes], settings)
+    keys = answer_keys(
+        run_probe(0),
+        settings.output_field,
+        type(module).__name__,
+        extractive=task.position.at == "span",
+        fits=partial(_fits_task, task),
+    )
     form = answer_form(run_probe, keys, settings.outputs, len(probes))
     _, logits = form.call(lambda: run_probe(0))
     return form, logits
+
+
+def _run_probe(
+    module: nn.Module, probes: Sequence[Mapping[str, Tensor]], settings: ForwardSettings, number: int
+) -> Any:
+    """Return what a module returns for one of several short inputs."""
+    device = next((parameter.device for parameter in module.parameters()), None)
+    inputs = {name: value.to(device) for name, value in probes[number].items()}
+    main_input = next(iter(inputs))
+    arguments = arguments_of(module, settings, main_input)
+    try:
+        with torch.inference_mode():
+            return module(**arguments(inputs))
+    except NormXLogitError:
+        raise
+    except Exception as error:
+        reraise_out_of_memory(error)
+        described = "token ids" if main_input == IDS else main_input
+        raise UnsupportedModelError(
+            f"{type(module).__name__} cannot read {described} of shape {tuple(inputs[main_input].shape)}: "
+            f"{type(error).__name__}: {reason_of(error)}"
+        ) from error
+
+
+def _fits_task(task: Task, answer: Tensor) -> bool:
+    """Return whether a tensor that a module returns can be the answer of a task."""
+    try:
+        check_answer(task, answer, "", task.outputs.of_answer(AnswerForm(), answer, ""))
+    except NormXLogitError:
+        return False
+    return True

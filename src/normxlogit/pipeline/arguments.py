@@ -14,9 +14,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Class = TypeVar("Class", bound=type)
 
-SYNONYMS = {"layer": "layers", "label": "target", "labels": "target", "class_index": "target", "query": "question"}
-SYNONYMS |= {"text_pair": "pair_column", "tokens": "max_new_tokens"}
-SYNONYMS |= dict.fromkeys(("context", "contexts", "docs", "passages"), "documents")
+SYNONYMS = {
+    "layer": "layers",
+    "label": "target",
+    "labels": "target",
+    "class_index": "target",
+    "query": "question",
+    "text_pair": "pair_column",
+    "tokens": "max_new_tokens",
+    **dict.fromkeys(("context", "contexts", "docs", "passages"), "documents"),
+}
 """Argument names of other libraries, and ours to suggest where a function takes it."""
 
 PAIR = "a pair of texts is a tuple: explainer((text, text_pair))"
@@ -44,8 +51,10 @@ ADVICE = {
 }
 """Advice for names of settings that are not arguments of a call."""
 
-NEVER_PASSED = {"layer", "batch_size", "text_pair", "targets", "tools", "documents", "chat_template_kwargs"}
-NEVER_PASSED |= {"enable_thinking", "sources"}
+NEVER_PASSED = {
+    "layer", "batch_size", "text_pair", "targets", "tools", "documents", "chat_template_kwargs", "enable_thinking",
+    "sources",
+}  # fmt: skip
 """Arguments that functions with `**kwargs` refuse too, instead of passing them on to transformers."""
 
 

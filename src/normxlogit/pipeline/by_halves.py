@@ -18,33 +18,33 @@ Result = TypeVar("Result")
 
 
 def outcomes(
-    call: Callable[[list[Input]], Iterable[Result]],
-    inputs: list[Input],
-    raised: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = (),
+    call: Callable[[list[Input]], Iterable[Result]], inputs: list[Input]
 ) -> Iterator[Result | NormXLogitError]:
     """Call a function with inputs together, and with each half where that fails, until those that fail stand alone.
 
     Args:
         call: What is called with some of the inputs; it returns a result for each.
         inputs: The inputs.
-        raised: Errors that are not of a single input, which are raised.
 
     Yields:
         For each input, in their order, its result, or the error of the call with this input alone.
+
+    Raises:
+        UnsupportedModelError: If the model does not support the call, which is no matter of a single input.
     """
     if not inputs:
         return
     try:
         results = list(call(inputs))
-    except raised:
+    except UnsupportedModelError:
         raise
     except NormXLogitError as error:
         if len(inputs) == 1:
             yield error
             return
         middle = (len(inputs) + 1) // 2
-        yield from outcomes(call, inputs[:middle], raised)
-        yield from outcomes(call, inputs[middle:], raised)
+        yield from outcomes(call, inputs[:middle])
+        yield from outcomes(call, inputs[middle:])
     else:
         yield from results
 
@@ -55,9 +55,7 @@ def reason_alone(error: NormXLogitError) -> str:
     return without_place.replace("input 0 ", "the input ")
 
 
-def explain_each(
-    model: TaskModel, inputs: Any, options: Options, explain: Callable[[Any, Options], Results]
-) -> Results:
+def keep_errors(model: TaskModel, inputs: Any, options: Options, explain: Callable[[Any, Options], Results]) -> Results:
     """Explain several texts, and say of those that cannot be explained what is wrong with them.
 
     Args:
@@ -80,14 +78,8 @@ def explain_each(
         explained = explain([texts[index] for index in indices], options.of_some(indices))
         return [explained] if isinstance(explained, Attribution) else explained
 
-    of_texts = list(outcomes(explain_some, list(range(len(texts))), UnsupportedModelError))
-    errors = [outcome for outcome in of_texts if isinstance(outcome, NormXLogitError)]
-    if errors and len(errors) == len(texts):
-        raise errors[0]
-    results: list[Any] = []
-    for text, outcome in zip(texts, of_texts, strict=True):
-        results.append(unexplained(text, outcome) if isinstance(outcome, NormXLogitError) else outcome)
-    return Attributions(results)
+    of_texts = outcomes(explain_some, list(range(len(texts))))
+    return Attributions(with_unexplained(texts, of_texts))
 
 
 def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
@@ -103,7 +95,27 @@ def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
     return texts
 
 
-def unexplained(text: Any, error: NormXLogitError) -> Unexplained:
+def with_unexplained(inputs: list[Any], found: Iterable[Any], *, all_may_fail: bool = False) -> list[Any]:
+    """Return the outcomes of inputs with an `Unexplained` for each error.
+
+    Args:
+        inputs: The inputs.
+        found: For each of them a result, or an error, see `outcomes`.
+        all_may_fail: Whether it is allowed that there is no result.
+
+    Raises:
+        NormXLogitError: The error of the first input, if there is no result.
+    """
+    of_inputs = list(found)
+    if inputs and not all_may_fail and all(isinstance(outcome, NormXLogitError) for outcome in of_inputs):
+        raise of_inputs[0]
+    return [
+        _unexplained(given, outcome) if isinstance(outcome, NormXLogitError) else outcome
+        for given, outcome in zip(inputs, of_inputs, strict=True)
+    ]
+
+
+def _unexplained(text: Any, error: NormXLogitError) -> Unexplained:
     """Return what stands in the place of the result of a text."""
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
     return Unexplained(

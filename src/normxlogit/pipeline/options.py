@@ -28,6 +28,18 @@ Results = Attribution | Attributions[Attribution]
 """The result of a single input, or the results of several."""
 
 
+VERIFIED_KINDS = ("auto", "reasoning", *get_args(Group))
+"""Names of what can be verified."""
+
+CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "long_text": get_args(LongText),
+    "on_error": ("raise", "keep"),
+    "token_predictions": (True, False),
+    "progress": (True, False),
+}
+"""What some options may be beside None."""
+
+
 @dataclass(frozen=True)
 class Options:
     """The checked arguments of one call."""
@@ -55,35 +67,53 @@ class Options:
         """Check what can be checked without a model."""
         if self.layers is not None and not self.method.info.per_layer:
             raise MethodError(f"{self.method.info.name} gives no scores for single layers")
-        _check_choice("long_text", self.long_text, get_args(LongText))
-        _check_choice("on_error", self.on_error, ("raise", "keep"))
-        for name in ("token_predictions", "progress"):
-            if getattr(self, name) not in (True, False, None):
-                raise InputError(f"{name} must be True, False or None, not {getattr(self, name)!r}")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in (None, *choices):
+                raise InputError(f"{name} must be {' or '.join(map(repr, choices))}, not {getattr(self, name)!r}")
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
         object.__setattr__(self, "verify", checked_verify(self.verify))
-        if self.parts is not None and self.other_answer is not None:
+        if self.other_answer is not None and self.parts is not None:
             raise InputError("a contrast is another whole answer, and parts= divides the one: leave out parts=")
-        if self.verify == "reasoning" and self.other_answer is not None:
+        if self.other_answer is not None and self.verify == "reasoning":
             raise InputError("verify='reasoning' measures what follows the reasoning of one answer: no contrast=")
-        if self.targets is None:
-            return
+        if self.targets is not None:
+            self._check_targets(self.targets)
+
+    def _check_targets(self, targets: Sequence[Choice]) -> None:
+        """Refuse targets that are not one for each input, and keep them as a sequence."""
         if self.target is not None:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
-        if not is_column(self.targets) or isinstance(self.targets, set | frozenset):
+        if not is_column(targets) or isinstance(targets, set | frozenset):
             raise TargetError("targets= takes a list with one target for each input; target= takes one for all")
-        if not isinstance(self.targets, Sequence):  # such as a data frame's column
-            object.__setattr__(self, "targets", list(self.targets))
+        if not isinstance(targets, Sequence):  # such as a data frame's column
+            object.__setattr__(self, "targets", list(targets))
 
     @classmethod
     def of(cls, options: Mapping[str, Any], **methods: Any) -> "Options":
-        """Return the options of a call with its methods."""
+        """Return the options of a call with its methods.
+
+        Args:
+            options: The arguments of the call by name.
+            **methods: The methods, in the place of those that the call names.
+
+        Raises:
+            InputError: If an argument is not one of its choices, or two do not go together.
+            TargetError: If targets are not one for each input, or the contrast is not one name or index.
+            MethodError: If the method gives no scores for single layers, and `layers` asks for them.
+        """
         return cls(**{**options, **methods})
 
     @classmethod
     def of_completions(cls, options: Mapping[str, Any]) -> "Options":
-        """Return the options of a call on completions, whose contrast is another answer unless it is an index."""
+        """Return the options of a call on completions, whose contrast is another answer unless it is an index.
+
+        Args:
+            options: The arguments of the call by name.
+
+        Raises:
+            NormXLogitError: As `of` does.
+        """
         kept = {**options, **completion_methods(options.get("method"))}
         names_tokens = any(kept.get(name) is not None for name in ("target", "targets"))
         if not names_tokens and whole_number(kept.get("contrast")) is None:
@@ -124,12 +154,6 @@ class Options:
             raise TargetError(f"{len(self.targets)} targets for {inputs} inputs; targets= takes one for each")
 
 
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse a setting that is neither None nor one of its choices."""
-    if value is not None and value not in choices:
-        raise InputError(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
-
-
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
     """Return the methods of a comparison; by default, the default method and the paper's."""
     methods = default_methods("labels") if methods is None else methods
@@ -143,24 +167,30 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
 
 def checked_verify(verify: Verify) -> Verify:
     """Return which units are removed; None for no verification."""
-    kinds = ("auto", "reasoning", *get_args(Group))
     verify = list(verify) if isinstance(verify, np.ndarray) else verify
-    if isinstance(verify, str) and verify not in kinds:
+    if isinstance(verify, str) and verify not in VERIFIED_KINDS:
         raise InputError(
-            f"verify must be a number of units, {', '.join(map(repr, kinds))} or a list of words and spans, not "
-            f"{verify!r}; one word is a list: verify=[{verify!r}]"
+            f"verify must be a number of units, {', '.join(map(repr, VERIFIED_KINDS))} or a list of words and spans, "
+            f"not {verify!r}; one word is a list: verify=[{verify!r}]"
         )
-    if verify is None or verify is False or (isinstance(verify, int) and verify == 0):
-        return None
     if isinstance(verify, list | tuple | Mapping) and not verify:
         raise InputError("verify= is an empty list: name what is removed")
-    return verify if isinstance(verify, str | list | tuple | Mapping) else positive_integer(verify, "verify")
+    if isinstance(verify, str | list | tuple | Mapping):
+        return verify
+    return positive_integer(verify, "verify") if verify else None  # of None, False and 0
 
 
 def provenance(
     model: TaskModel, method: Method, *, contrasted: bool = False, explained: OutputQuantity = "logit"
 ) -> dict[str, Any]:
-    """Return the fields of a result on the model and the method that it comes from, and what was explained."""
+    """Return the fields of a result on the model and the method that it comes from, and what was explained.
+
+    Args:
+        model: The model.
+        method: The method.
+        contrasted: Whether a contrast was subtracted.
+        explained: What was explained of each token of a completion.
+    """
     return {
         "method": method.info.name,
         "settings": method.settings,
@@ -194,25 +224,30 @@ def with_extra_inputs(
     encodings: list[Encoding], given: Mapping[str, Any], defaults: Mapping[str, Tensor], *, single: bool
 ) -> list[Encoding]:
     """Return encodings with what the caller gave beside each text; the defaults are (1, ...) each."""
-    rows: list[dict[str, Tensor]] = [{} for _ in encodings]
+    inputs_of_texts: list[dict[str, Tensor]] = [{} for _ in encodings]
     for name, values in given.items():
         if name not in defaults:
-            known = f"it was made with {', '.join(defaults)}" if defaults else "it was made without any"
+            known = f"it was made with {', '.join(defaults) or 'none'}"
             raise InputError(f"the explainer has no extra input {name!r}: {known}; Explainer(..., extra_inputs=...)")
         of_texts: Sequence[Any] = [values] if single else list(values)
         if len(of_texts) != len(encodings):
             raise InputError(f"extra_inputs: {len(of_texts)} values of {name!r} for {len(encodings)} texts")
-        for row, value in zip(rows, of_texts, strict=True):
-            tensor = _row(value, name)
-            row[name] = tensor.to(defaults[name].dtype)
-            if tensor.is_floating_point() and not defaults[name].is_floating_point():
-                raise InputError(f"extra_inputs: {name!r} is a whole number in the explainer, and {value!r} is given")
-            if row[name].shape != defaults[name].shape:
-                raise InputError(
-                    f"extra_inputs: {name!r} is of shape {tuple(row[name].shape[1:])} for a text, and "
-                    f"{tuple(defaults[name].shape[1:])} in the explainer"
-                )
-    return [replace(encoding, extra_inputs=row) for encoding, row in zip(encodings, rows, strict=True)]
+        for extra_inputs, value in zip(inputs_of_texts, of_texts, strict=True):
+            extra_inputs[name] = _as_default(name, value, defaults[name])
+    return [replace(encoding, extra_inputs=row) for encoding, row in zip(encodings, inputs_of_texts, strict=True)]
+
+
+def _as_default(name: str, value: Any, default: Tensor) -> Tensor:
+    """Return the value of one text, (1, ...), of the shape and type of the default."""
+    tensor = _row(value, name)
+    if tensor.is_floating_point() and not default.is_floating_point():
+        raise InputError(f"extra_inputs: {name!r} is a whole number in the explainer, and {value!r} is given")
+    if tensor.shape != default.shape:
+        raise InputError(
+            f"extra_inputs: {name!r} is of shape {tuple(tensor.shape[1:])} for a text, and "
+            f"{tuple(default.shape[1:])} in the explainer"
+        )
+    return tensor.to(default.dtype)
 
 
 def _row(value: Any, name: str) -> Tensor:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ..errors import InputError, NormXLogitError, UnsupportedModelError
+from ..errors import InputError, NormXLogitError
 from ..inputs.texts import positive_integer
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from .by_halves import outcomes, unexplained
+from .by_halves import outcomes, with_unexplained
 
 CHUNK = 256
 """Inputs that are read at a time by default: enough to sort them by length into full batches."""
@@ -67,15 +67,11 @@ def kept_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -> Ite
         NormXLogitError: If none of the first inputs can be explained, the error of the first one; if the model does not
             support the call.
     """
-    has_result = False
+    is_later = False
     while chunk := list(islice(inputs, chunk_size)):
-        results = list(outcomes(lambda some: _of_several(explain(some)), chunk, UnsupportedModelError))
-        errors = [result for result in results if isinstance(result, NormXLogitError)]
-        has_result = has_result or len(errors) < len(results)
-        if not has_result:
-            raise errors[0]
-        for given, result in zip(chunk, results, strict=True):
-            yield unexplained(given, result) if isinstance(result, NormXLogitError) else result
+        found = outcomes(lambda some: _of_several(explain(some)), chunk)
+        yield from with_unexplained(chunk, found, all_may_fail=is_later)
+        is_later = True
 
 
 def _of_several(results: Any) -> Iterable[Attribution]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from ..inputs.texts import repeatable
 from ..leave_out.picking import removable_for_task
 from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
-from ..methods import Request, Scores, check_finite, method_named, run_method
+from ..methods import Method, Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.registry import DEFAULTS, alternatives, use_of
 from ..model.batch_attempts import batch_attempts, forward_passes
@@ -25,9 +25,10 @@ from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
+from ..results.storage.schema import FloatArray
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, is_choice, resolve
-from .by_halves import explain_each
+from .by_halves import keep_errors
 from .completions.sources import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
 from .options import Options, Results, provenance, with_extra_inputs
@@ -38,33 +39,63 @@ NOT_VERIFIED = (
 )
 
 
-def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) -> Results:
-    """Explain inputs by the first default method that works on the model; results note why others did not."""
-    *preferred, last = DEFAULTS[use_of(model.task)].methods
-    options = Options.of(arguments, method=method_named((*preferred, last)[0]))
+def try_defaults(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) -> tuple[Results, Method]:
+    """Explain inputs by the default method, or, where it does not work on the model, by the one after it.
+
+    Args:
+        model: The model.
+        inputs: What the caller gave, as in `explain_inputs`.
+        arguments: The caller's other arguments, those of `Options`.
+
+    Returns:
+        The results, which note why the default did not work, and the method that did.
+
+    Raises:
+        MethodError: If the method that works does not explain what is asked.
+        UnsupportedModelError: If neither works.
+    """
+    default, alternative = DEFAULTS[use_of(model.task)].methods
+    options = Options.of(arguments, method=method_named(default))
     inputs = repeatable(inputs)  # each method that is tried reads them
-    notes: tuple[str, ...] = ()
-    for name in preferred:
-        try:
-            return explain_inputs(model, inputs, replace(options, method=method_named(name)))
-        except UnsupportedModelError as error:  # noqa: PERF203  # of two methods
-            notes = (f"{name}, the default, does not work on this model: {error}",)
     try:
-        results = explain_inputs(model, inputs, replace(options, method=method_named(last)))
-    except MethodError as error:  # it does not explain what is asked
-        raise MethodError("; ".join((str(error), *notes))) from None
+        return explain_inputs(model, inputs, options), options.method
+    except UnsupportedModelError as error:
+        note = f"{default}, the default, does not work on this model: {error}"
+    options = replace(options, method=method_named(alternative))
+    try:
+        results: Any = explain_inputs(model, inputs, options)
+    except MethodError as error:
+        raise MethodError(f"{error}; {note}") from None
     if isinstance(results, Attribution):
-        return replace(results, notes=(*results.notes, *notes))
-    explained = [result for result in results if result.error is None]
-    with_notes = iter([replace(result, notes=(*result.notes, *notes)) for result in explained])
-    return Attributions(next(with_notes) if result.error is None else result for result in results)
+        return _with_note(results, note), options.method
+    return Attributions(_with_note(result, note) for result in results), options.method
+
+
+def _with_note(result: Any, note: str) -> Any:
+    """Return a result with one more note; an input that could not be explained has none."""
+    return replace(result, notes=(*result.notes, note)) if result.error is None else result
 
 
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
-    """Explain inputs of any kind that the model's task reads: one, or several in their order."""
+    """Explain inputs of any kind that the model's task reads.
+
+    Args:
+        model: The model.
+        inputs: What the caller gave: one input, or several.
+        options: The options of the call.
+
+    Returns:
+        One result, or several in the order of the inputs.
+
+    Raises:
+        InputError: If an input cannot be read, or is too long.
+        TargetError: If a target does not exist.
+        MethodError: If the method does not explain what is asked.
+        UnsupportedModelError: If the method does not work on the model.
+    """
     if options.on_error == "keep":
-        return explain_each(model, inputs, options, partial(explain_inputs, model))
+        return keep_errors(model, inputs, options, partial(explain_inputs, model))
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
     of_several_passes: Results | None = model.task.explain(model, inputs, options)
@@ -74,41 +105,49 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
     if options.extra_inputs:
         encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
-    if model.task.position.left_to_right and names_sequences(model, options):
-        results = explain_next_words(model, model.task.position.locate(encodings, options.position), options)
-        return results[0] if single else Attributions(results)
-    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
-    if options.position is ALL:
-        each = enumerate(encodings)
-        results = [explain_every_position(model, encoding, options.only(index)) for index, encoding in each]
-    else:
-        results = explain_encodings(model, model.task.position.locate(encodings, options.position), options)
+    results = _score_targets(model, encodings, options)
     return results[0] if single else Attributions(results)
 
 
-def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, and those beyond the model's length in windows; verify them if requested."""
+def _score_targets(model: TaskModel, encodings: list[Encoding], options: Options) -> list[Attribution]:
+    """Score next words of several tokens, the predictions at all positions of a text, or one prediction of each."""
+    position = model.task.position
+    if position.left_to_right and names_sequences(model, options):
+        return explain_next_words(model, position.locate(encodings, options.position), options)
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    if options.position is not ALL:
+        return score_encodings(model, position.locate(encodings, options.position), options)
+    return [_score_positions(model, encoding, options.only(index)) for index, encoding in enumerate(encodings)]
+
+
+def score_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
+    """Score encodings in batches, and those beyond the model's length in windows; verify the results if requested.
+
+    Args:
+        model: The model.
+        encodings: The texts, or pictures or sounds.
+        options: The options of the call.
+
+    Returns:
+        A result for each encoding, in their order.
+
+    Raises:
+        InputError: If one is too long, or memory runs out with a single one.
+        MethodError: If the method gives scores that are not finite, or none for the layers.
+        UnsupportedModelError: If the method does not work on the model.
+    """
+    limit = model.encoder.limit
     results: dict[int, Attribution] = {}
     windows_read = [[list(range(len(encoding)))] for encoding in encodings]
-    limit = model.encoder.limit
-    groups: dict[Any, list[int]] = {}  # signals of one shape are read together; texts are padded
     for index, encoding in enumerate(encodings):
         if limit is None or len(encoding) <= limit:
-            groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
             continue
         if options.long_text != "window":
             raise too_long(index, len(encoding), limit)
-        results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
-    with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
-        for indices in groups.values():
-            for attempt in batch_attempts(model, [encodings[i] for i in indices], options.method.memory):
-                with attempt as places:
-                    group = [indices[i] for i in places]
-                    batch = model.batch([encodings[i] for i in group], group)
-                    explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
-                    results.update(zip(group, explained, strict=True))
-                    advance(len(group))
-    ordered = [results[i] for i in range(len(encodings))]
+        results[index], windows_read[index] = score_windows(model, encoding, options.only(index))
+    short = [index for index in range(len(encodings)) if index not in results]
+    results |= _score_batches(model, encodings, short, options)
+    ordered = [results[index] for index in range(len(encodings))]
     if options.verify is None:
         return ordered
     progress = partial(progress_bar, show=options.progress, description="verifying")
@@ -116,12 +155,33 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     return run_searches(ordered, [removable_for_task(model, a, options.verify) for a in ordered], answers)
 
 
-def explain_every_position(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
-    """Explain the predictions at all words or masks of a text, each by a row of the same batches, as its targets."""
+def _score_batches(
+    model: TaskModel, encodings: Sequence[Encoding], indices: list[int], options: Options
+) -> dict[int, Attribution]:
+    """Score the encodings at these indices; signals of one shape are read together, and texts are padded."""
+    groups: dict[Any, list[int]] = {}
+    for index in indices:
+        signal = encodings[index].signal
+        groups.setdefault(signal and signal.shapes, []).append(index)
+    results: dict[int, Attribution] = {}
+    with progress_bar(len(indices), options.progress) as advance:
+        for group in groups.values():
+            for attempt in batch_attempts(model, [encodings[index] for index in group], options.method.memory):
+                with attempt as places:
+                    batch_indices = [group[place] for place in places]
+                    batch = model.batch([encodings[index] for index in batch_indices], batch_indices)
+                    run = options.method.forward(model, batch, options.layers)
+                    results.update(zip(batch_indices, attribute_pass(model, run, options), strict=True))
+                    advance(len(places))
+    return results
+
+
+def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
+    """Score the predictions at all words or masks of a text, each by a row of the same batches, as its targets."""
     if options.target is not None and not is_choice(options.target):
         raise TargetError("position=ALL explains one target at each position: a name, an index or None")
     positions = model.task.position.every(encoding)
-    results = explain_encodings(model, [replace(encoding, position=position) for position in positions], options)
+    results = score_encodings(model, [replace(encoding, position=position) for position in positions], options)
     first, targets = results[0], []
     words = {token: word.text for word in (first.words() if first.has_words else ()) for token in word.tokens}
     for position, result in zip(positions, results, strict=True):
@@ -137,67 +197,105 @@ def explain_every_position(model: TaskModel, encoding: Encoding, options: Option
     )
 
 
-def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
-    """Explain a forward pass of B texts."""
+class _OnHost(NamedTuple):
+    """The numbers of a batch's results: B texts with N tokens together, K targets, L layers."""
+
+    scores: FloatArray  # (N, K, L)
+    target_ids: FloatArray  # (B, K)
+    # Each of these is None where there is none.
+    contrast: Any  # (B,)
+    positions: Any  # (B,) or (B, 2)
+    predicted: Any  # (B, 3): class, value, probability
+    token_predictions: Any  # (N, 3)
+    bias: Any  # (B, K, L)
+    sink: Any  # (B, K, L)
+    is_sink: Any  # (N,)
+
+    def scores_of_text(self, row: int, tokens: slice, axes: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the fields of a text's result that hold scores, without the axes that were not requested."""
+        sinks = () if self.is_sink is None else tuple(self.is_sink[tokens].nonzero()[0].tolist())
+        return {
+            "scores": _float32(self.scores[tokens].transpose(1, 2, 0)[axes]),  # (K, L, T)
+            "bias": None if self.bias is None else _float32(self.bias[row][axes]),  # (K, L)
+            "sink": None if self.sink is None or not sinks else _float32(self.sink[row][axes]),  # (K, L)
+            "sinks": sinks,
+        }
+
+
+def _float32(values: FloatArray) -> FloatArray:
+    """Return a copy of values that does not keep those of the whole batch in memory."""
+    return np.array(values, np.float32, order="C")
+
+
+def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
+    """Attribute the answers of a forward pass to the tokens that it read.
+
+    Args:
+        model: The model.
+        run: A pass over B texts.
+        options: The options of the call.
+
+    Returns:
+        A result for each text.
+
+    Raises:
+        TargetError: If a target does not exist.
+        MethodError: If the method gives scores that are not finite.
+        UnsupportedModelError: If it does not work on the model.
+    """
     method, batch, task = options.method, run.batch, model.task
     request, scores = _scored(model, run, options)
-    target, layers, spans = request.target, request.layers, task.position.spans(run)
+    target, spans = request.target, task.position.spans(run)
     predicted = task.outputs.predicted(target.ids)
-    all_scores, ids, contrast, places, predicted_table, token_table, biases, all_sinks, is_sink = to_host(
-        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
-        target.ids,
-        target.contrast,
-        _positions_in_texts(run),
-        task.outputs.top(run.logits, predicted) if spans is None else None,
-        _token_predictions(model, run, options.token_predictions, predicted),
-        scores.bias,
-        scores.sink,
-        None if scores.sinks is None else batch.real(scores.sinks),
+    on_host = _OnHost(
+        *to_host(
+            batch.real(scores.values.detach().permute(0, 3, 1, 2)),
+            target.ids,
+            target.contrast,
+            _positions_in_texts(run),
+            task.outputs.top(run.logits, predicted) if spans is None else None,
+            _token_predictions(model, run, options.token_predictions, predicted),
+            scores.bias,
+            scores.sink,
+            None if scores.sinks is None else batch.real(scores.sinks),
+        )
     )
-    if predicted_table is not None:
-        model.check_finite(predicted_table[:, 0], batch)
-    check_finite(method, request, all_scores.swapaxes(1, 2))  # (N, L, K)
-    predictions = spans if predicted_table is None else task.outputs.describe(predicted_table)
-    tokens = None if token_table is None else task.outputs.describe(token_table)
-    diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
-    batch_targets = describe_targets(target, ids, contrast, places)
-    of_model = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
+    predictions: Any = spans
+    if on_host.predicted is not None:
+        model.check_finite(on_host.predicted[:, 0], batch)
+        predictions = task.outputs.describe(on_host.predicted)
+    check_finite(method, request, on_host.scores.swapaxes(1, 2))  # (N, L, K)
+    tokens = None if on_host.token_predictions is None else task.outputs.describe(on_host.token_predictions)
+    targets = describe_targets(target, on_host.target_ids, on_host.contrast, on_host.positions)
+    diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}  # (B, K) each
+    axes = (slice(None) if target.labelled else 0, slice(None) if request.layers else 0)
+    fields = provenance(model, method, contrasted=target.contrast is not None)
+    notes = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
     results, start = [], 0
     for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
-        axes = (slice(None) if target.labelled else 0, slice(None) if layers else 0)
-        values = all_scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not requested
-        sinks = () if is_sink is None else tuple(is_sink[part].nonzero()[0].tolist())
-        bias, sink = (
-            None if values is None else np.array(values[row][axes], np.float32, order="C")
-            for values in (biases, all_sinks if sinks else None)
-        )
-        targets, (units, media) = batch_targets[row], task.units(encoding)
-        target_ids = [chosen_target.id for chosen_target in targets if chosen_target.id is not None]
-        same_contrast = contrast_note(target_ids, targets[0].contrast_id, targets[0].contrast)
-        of_sinks = sink_note(encoding.tokens, encoding.special, sinks)
+        units, media = task.units(encoding)
+        scores_of_text = on_host.scores_of_text(row, part, axes)
+        of_sinks = sink_note(encoding.tokens, encoding.special, scores_of_text["sinks"])
         results.append(
             Attribution(
-                scores=np.array(values, np.float32, order="C"),
                 units=units,
                 media=media,
                 text=encoding.text,
                 text_pair=encoding.text_pair,
                 messages=message_spans(encoding.contents),
-                notes=(*encoding.notes, *of_model, *same_contrast, *of_sinks),
-                predictions=(predictions[row],),  # type: ignore[index]
-                targets=targets,
-                layers=layers or None,
+                notes=(*encoding.notes, *notes, *contrast_note(targets[row]), *of_sinks),
+                predictions=(predictions[row],),
+                targets=targets[row],
+                layers=request.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
-                **provenance(model, method, contrasted=target.contrast is not None),
                 diagnostics={
                     name: tuple(values[row]) if target.labelled else values[row][0]
                     for name, values in diagnostics.items()
                 },
-                bias=bias,
-                sink=sink,
-                sinks=sinks,
                 merge=method.word_merge,
+                **scores_of_text,
+                **fields,
             )
         )
         start = part.stop
@@ -243,8 +341,8 @@ def _token_predictions(
 
 
 @enough_memory("explain this text in windows")
-def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Indices]]:
-    """Explain a text beyond the model's length; also return the tokens of each window that the answer comes from.
+def score_windows(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Indices]]:
+    """Score a text beyond the model's length; also return the tokens of each window that the answer comes from.
 
     A head that answers for the whole text reads every window, see `merge_windows`. A head that answers at a token has
     answered from one window, and that one is explained: the window around the chosen token, the last one of a causal
@@ -256,14 +354,14 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tupl
     runs = forward_passes(model, parts, layers=options.layers is not None)
     if model.task.position.at != "text":
         window = model.task.position.answering_window(runs)
-        result = explain_batch(model, runs[window], options)[0]
+        (result,) = attribute_pass(model, runs[window], options)
         answer = model.task.position.in_whole_text(result.predictions[0], kept_windows[window])
         result = replace(result, predictions=(answer,))
         return spread(encoding, kept_windows[window], result, limit), [kept_windows[window]]
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     if options.target is None:
         options = replace(options, target=int(model.task.outputs.default_target(mean)))
-    results = [explain_batch(model, run, options)[0] for run in runs]
+    results = [attribute_pass(model, run, options)[0] for run in runs]
     ids = torch.tensor([[target.id for target in results[0].targets]], device=mean.device)  # (1, K)
     outputs = model.task.outputs
     (prediction,) = outputs.describe(*to_host(outputs.top(mean, outputs.predicted(ids))))

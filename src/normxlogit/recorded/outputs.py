@@ -21,7 +21,7 @@ from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given
 from ..pipeline.completions.completed_prompts import Completed
 from ..pipeline.completions.completion import CompletionRequest, completion_request, explain_run
 from ..pipeline.options import Options
-from ..pipeline.texts import explain_batch
+from ..pipeline.texts import attribute_pass
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import Generates
@@ -57,7 +57,7 @@ def explain(
     batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)
-    return Attributions(explain_batch(model, run, options))
+    return Attributions(attribute_pass(model, run, options))
 
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:

@@ -139,10 +139,12 @@ def check_target(
         )
 
 
-def contrast_note(ids: Sequence[int], contrast: int | None, name: str | None) -> tuple[str, ...]:
-    """Return a note if the explained output is the contrast itself, so that all scores are zero; otherwise ()."""
-    is_contrast = contrast is not None and contrast in ids
-    return (f"{name!r} is both target and contrast: their difference is zero at every token",) if is_contrast else ()
+def contrast_note(targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return a note if one of the targets of a text is the contrast itself, so that its scores are zero; or ()."""
+    name, contrast_id = targets[0].contrast, targets[0].contrast_id
+    if contrast_id is None or all(target.id != contrast_id for target in targets):
+        return ()
+    return (f"{name!r} is both target and contrast: their difference is zero at every token",)
 
 
 def resolve(

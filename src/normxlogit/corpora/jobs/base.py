@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors import DataError, InputError, NormXLogitError, UnsupportedModelError
+from ...errors import DataError, InputError, NormXLogitError
 from ...inputs.chat import ChatTemplateError
 from ...methods import Method
 from ...methods.registry import completion_methods
@@ -71,7 +71,7 @@ class StepRun:
 
     def _call(self, rows: list[int], values: dict[int, Any], problems: dict[int, str]) -> None:
         inputs = [values[row] for row in rows]
-        for row, outcome in zip(rows, outcomes(self.step.call, inputs, UnsupportedModelError), strict=True):
+        for row, outcome in zip(rows, outcomes(self.step.call, inputs), strict=True):
             if not isinstance(outcome, NormXLogitError):
                 values[row] = outcome
                 self._done += 1

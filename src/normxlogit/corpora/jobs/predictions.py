@@ -17,7 +17,7 @@ from ...methods.registry import default_methods, use_of
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
-from ...pipeline.texts import explain_encodings
+from ...pipeline.texts import score_encodings, try_defaults
 from ...results.base import Record
 from ...results.units.kinds import Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
@@ -121,12 +121,11 @@ class Predictions(Job):
         if method is not None:
             return method_named(method), None
         model = explainer.task_model
-        first, *others = default_methods(use_of(model.task))
-        if others:  # which an example shows
-            with suppress(InputError):  # the tokenizer knows nothing of it: the rows will show
-                example = model.task.example_input(model)
-                return method_named(explainer(example, layers=self.layers, progress=False).method), None
-        return first, None
+        with suppress(InputError):  # the tokenizer knows nothing of the example: the rows will show
+            example = model.task.example_input(model)
+            _, works = try_defaults(model, example, {"layers": self.layers, "progress": False})
+            return works, None
+        return default_methods(use_of(model.task))[0], None
 
     def cells(self, result: Record, kind: str) -> dict[str, Any]:
         """Return the cells of a result, and its words with their scores, merged from token scores."""
@@ -163,7 +162,7 @@ class Predictions(Job):
         def explain(rows: list[tuple[Encoding, Any]]) -> Iterable[tuple[Record, int]]:
             encodings, targets = map(list, zip(*rows, strict=True))
             of_rows = options if self.target_column is None else replace(options, targets=targets)
-            return zip(explain_encodings(model, encodings, of_rows), map(len, encodings), strict=True)
+            return zip(score_encodings(model, encodings, of_rows), map(len, encodings), strict=True)
 
         return [
             Step(read, int(media), (InputError, TargetError)),

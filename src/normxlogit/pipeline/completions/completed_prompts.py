@@ -3,8 +3,8 @@
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import torch
 from jinja2 import TemplateError
@@ -33,24 +33,33 @@ ReasoningSpec = Iterable[tuple[int, int]] | tuple[str, str]
 """Where a completion reasons: spans of its characters, or what stands before and behind the reasoning."""
 
 
-def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: ReasoningSpec | None) -> tuple[Spans, Spans]:
-    """Return the spans (start, end) of the reasoning, in characters of the completion, and those with marks around.
+def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Any = None) -> tuple[Spans, Spans]:
+    """Return where a completion reasons.
 
-    Without a `spec` of the caller, by the tokenizer's response template, or by what its chat template writes around.
+    Args:
+        model: The model.
+        completion: The completion.
+        prompt: What stands before it.
+        spec: The caller's `ReasoningSpec`; without one, the tokenizer's response template says it, or what its chat
+            template writes around the reasoning.
+
+    Returns:
+        The spans (start, end) of the reasoning, in characters of the completion, and those with the marks around.
     """
-    given = tuple(map(str.strip, cast(Any, spec))) if are_marks(spec) else None
-    opening, ending = marks = cast(tuple[str, str], given) or reasoning_marks(model.reader)
-    declared = spec is None and parses_responses(model.tokenizer)
-    if spec is not None and not are_marks(spec):
+    by_marks = are_marks(spec)
+    opening, ending = (spec[0].strip(), spec[1].strip()) if by_marks else reasoning_marks(model.reader)
+    if spec is not None and not by_marks:
         spans = _checked(spec, completion)
-    elif declared and (thought := _parsed(model.tokenizer, completion, prompt)) in completion and thought:
+    elif thought := "" if by_marks else _parsed(model.tokenizer, completion, prompt):
         start = completion.find(thought)
         spans = ((start, start + len(thought)),)
-    else:
-        end = max(completion.find(ending), 0)
+    elif ending in completion:
+        end = completion.find(ending)
         start = completion.find(opening) + len(opening) if opening in completion[:end] else 0
-        spans = ((start, end),) if ending in completion else ()  # it may be empty, of a model that answers at once
-    return spans, tuple(_with_marks(completion, span, marks) for span in spans)
+        spans = ((start, end),)  # it may be empty, of a model that answers at once
+    else:
+        spans = ()
+    return spans, tuple(_with_marks(completion, span, (opening, ending)) for span in spans)
 
 
 def are_marks(spec: Any) -> bool:
@@ -63,25 +72,32 @@ def opens_reasoning(prompt: str, opening: str) -> bool:
     return prompt.rstrip().endswith(opening or MARKS[0])
 
 
-def shifted(spec: ReasoningSpec | None, by: int) -> ReasoningSpec | None:
-    """Return the caller's spans moved by some characters; of marks there are none."""
+def shifted(spec: Any, by: int) -> Any:
+    """Return the spans of a `ReasoningSpec` moved by some characters; None and marks as they are.
+
+    Args:
+        spec: What the caller gave.
+        by: By how many characters.
+
+    Raises:
+        InputError: If these are not spans.
+    """
     if spec is None or are_marks(spec):
         return spec
-    spans: Any = spec
     try:
-        return sorted((checked_whole_number(start) + by, checked_whole_number(end) + by) for start, end in spans)
+        return sorted((checked_whole_number(start) + by, checked_whole_number(end) + by) for start, end in spec)
     except (TypeError, ValueError):  # of something else than pairs of whole numbers
         raise InputError("reasoning= takes spans (start, end) of the completion, or two texts around it") from None
 
 
 def _checked(spec: ReasoningSpec, completion: str) -> Spans:
     """Return the spans of the caller in their order."""
-    placed = cast(list[tuple[int, int]], shifted(spec, 0))
-    ends = [0, *(end for _, end in placed)]
-    for before, (start, end) in zip(ends, placed, strict=False):
-        if not before <= start < end <= len(completion):
+    spans, end_before = shifted(spec, 0), 0
+    for start, end in spans:
+        if not end_before <= start < end <= len(completion):
             raise InputError(f"reasoning: {(start, end)} is empty, overlaps another, or ends after {len(completion)}")
-    return tuple(placed)
+        end_before = end
+    return tuple(spans)
 
 
 def _with_marks(completion: str, span: tuple[int, int], marks: tuple[str, str]) -> tuple[int, int]:
@@ -93,12 +109,15 @@ def _with_marks(completion: str, span: tuple[int, int], marks: tuple[str, str]) 
 
 
 def _parsed(tokenizer: Any, completion: str, prompt: str) -> str:
-    """Return the reasoning that a tokenizer's response template finds in a completion."""
+    """Return the reasoning that a tokenizer's response template finds in a completion; "" for none, as it stands."""
+    if not parses_responses(tokenizer):
+        return ""
     try:
         message = tokenizer.parse_response(completion, prefix=prompt)
     except ValueError:  # a field that it requires is not there
         return ""
-    return next((str(message[name]).strip() for name in NAMES if message.get(name)), "")
+    thought = next((str(message[name]).strip() for name in NAMES if message.get(name)), "")
+    return thought if thought in completion else ""
 
 
 def reasoning_marks(reader: Any) -> tuple[str, str]:
@@ -107,16 +126,15 @@ def reasoning_marks(reader: Any) -> tuple[str, str]:
         return MARKS
     thought, answer, question = "First this is thought.", "Then that is said.", {"role": "user", "content": "?"}
     message = {"role": "assistant", "content": answer, **dict.fromkeys(NAMES, thought)}
+    render = partial(reader.apply_chat_template, tokenize=False)
     try:
-        asked, answered = (
-            reader.apply_chat_template(messages, tokenize=False, add_generation_prompt=opened)
-            for messages, opened in (([question], True), ([question, message], False))
-        )
+        prompt = render([question], add_generation_prompt=True)
+        answered = render([question, message], add_generation_prompt=False)
     except (TemplateError, TypeError, ValueError):  # of a template that takes no such message
         return MARKS
     before, _, after = answered.partition(thought)
     ending = after.partition(answer)[0].strip()
-    opening = before.removeprefix(asked).strip() if before.startswith(asked) else ""  # or the prompt ends with it
+    opening = before.removeprefix(prompt).strip() if before.startswith(prompt) else ""  # or the prompt ends with it
     return (opening, ending) if ending else MARKS
 
 
@@ -185,10 +203,11 @@ class Completed:
     def without(self, out: Collection[int]) -> Encoding:
         """Return the model's input without some tokens of the prompt, by their places in `joined`."""
         encoded, source = self.encoding, self.encoding.source
+        start = 0 if source is None else len(source)
+        kept = encoded.take(place for place in range(len(encoded)) if start + place not in out)
         if source is None:
-            return encoded.take(i for i in range(len(encoded)) if i not in out)
-        decoder = encoded.take(i for i in range(len(encoded)) if len(source) + i not in out)
-        return replace(decoder, source=source.take(i for i in range(len(source)) if i not in out))
+            return kept
+        return replace(kept, source=source.take(place for place in range(start) if place not in out))
 
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
@@ -255,22 +274,39 @@ def generate_each(
     model.refresh()
     generating_task(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
-    limit, options = model.answer_limit, merged_settings(model, options)
-    given = _decoder_ids(options)
-    asked = [most_new_tokens(model, options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
-    room = [count if limit is None else limit - len(p.encoding) for count, p in zip(asked, prompted, strict=True)]
-    possible = list(map(min, asked, room))
+    options = merged_settings(model, options)
+    begun, rooms = _decoder_ids(options), [_room(model, prompt, options) for prompt in prompted]
     completions: dict[int, list[Completed]] = {}
     with torch.inference_mode():
-        for count in sorted(set(possible), reverse=True):  # generate has one limit for all prompts of a batch
-            indices = [i for i, possible_count in enumerate(possible) if possible_count == count]
+        for count in sorted({room.most for room in rooms}, reverse=True):  # generate has one limit for a batch
+            indices = [index for index, room in enumerate(rooms) if room.most == count]
             config, generate_options = generation_config(model, options, count)
-            generated = generated_ids(model, [prompted[i].encoding for i in indices], config, generate_options)
-            note = f"the model reads {limit} tokens, so it could write only {count}"
-            for i, sequences in zip(indices, generated, strict=True):
-                notes = (*sampling_note(model, options), *([note] if count < asked[i] else []))
-                completions[i] = [_completed(model, prompted[i], ids, notes, given) for ids in sequences]
-    return [completed.with_reasoning(model, reasoning) for i in range(len(prompted)) for completed in completions[i]]
+            generated = generated_ids(model, [prompted[index].encoding for index in indices], config, generate_options)
+            for index, sequences in zip(indices, generated, strict=True):
+                notes = (*sampling_note(model, options), *rooms[index].notes)
+                completions[index] = [_completed(model, prompted[index], ids, notes, begun) for ids in sequences]
+    return [
+        completed.with_reasoning(model, reasoning)
+        for _, several in sorted(completions.items())
+        for completed in several
+    ]
+
+
+class _Room(NamedTuple):
+    """How many tokens are generated at most, and a note if that is fewer than requested."""
+
+    most: int
+    notes: tuple[str, ...] = ()
+
+
+def _room(model: TaskModel, prompt: Completed, options: Mapping[str, Any]) -> _Room:
+    """Return the room for what is generated after a prompt."""
+    limit, encoding = model.answer_limit, prompt.encoding
+    requested = most_new_tokens(model, options, len(encoding) if encoding.source is None else 1)
+    if limit is None or requested <= limit - len(encoding):
+        return _Room(requested)
+    count = limit - len(encoding)
+    return _Room(count, (f"the model reads {limit} tokens, so it could write only {count}",))
 
 
 def _completed(
@@ -299,10 +335,10 @@ def _configured(config: Any) -> dict[str, Any]:
 def sampling_note(model: TaskModel, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
     of_call = {**_configured(settings.get("generation_config")), **settings}
-    is_said = of_call.get("do_sample") is not None
+    if of_call.get("do_sample") is not None:
+        return ()
     config = getattr(model.module, "generation_config", None)
-    samples = model.pipeline.generation.samples or getattr(config, "do_sample", False)
-    return (GREEDY,) if samples and not is_said else ()
+    return (GREEDY,) if model.pipeline.generation.samples or getattr(config, "do_sample", False) else ()
 
 
 def most_new_tokens(model: TaskModel, options: Mapping[str, Any], before: int) -> int:
@@ -358,8 +394,9 @@ def read_completion(
         settings = merged_settings(model, settings or {})
         encoding, count = task.read_completion(model, rendered, prompt_encoding, completion, settings)
     else:
-        count = len(prompt_encoding)
-        encoding = task.appended(model, prompt_encoding, _token_ids(model, completion))
+        count, ids = len(prompt_encoding), _row_of_ids(completion, "a completion is a text or a row of token ids")
+        check_ids(ids, model.encoder.vocabulary, "the completion")
+        encoding = task.appended(model, prompt_encoding, ids)
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -414,25 +451,28 @@ def _decoder_ids(options: Mapping[str, Any]) -> list[int]:
     given = options.get(DECODER_IDS)
     if given is None:
         return []
-    ids = torch.as_tensor(given)
-    if ids.ndim > 2 or (ids.ndim == 2 and len(ids) != 1) or ids.is_floating_point():
-        raise InputError(f"{DECODER_IDS}= is a row of token ids for all prompts, not {tuple(ids.shape)}")
-    return [int(index) for index in ids.flatten().tolist()]
+    return _row_of_ids(given, f"{DECODER_IDS}= is a row of token ids for all prompts")
 
 
-def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
-    """Return the token ids of a completion as plain numbers."""
+def _row_of_ids(values: Any, expected: str) -> list[int]:
+    """Return token ids as plain numbers, of a row or of the only row of a table, as cut out of what `generate` returns.
+
+    Args:
+        values: What the caller gave.
+        expected: What it should be, for the error.
+
+    Raises:
+        InputError: If these are not whole numbers in a row.
+    """
     try:
-        if isinstance(completion, bytes):
+        if isinstance(values, bytes):
             raise TypeError
-        numbers: Any = completion
-        if getattr(numbers, "ndim", 1) == 2 and len(numbers) == 1:  # as cut out of what `generate` returned
+        numbers = list(values)
+        if len(numbers) == 1 and (isinstance(numbers[0], list) or getattr(numbers[0], "ndim", 0) == 1):
             numbers = numbers[0]
-        ids = [checked_whole_number(number) for number in numbers]
-    except (TypeError, RuntimeError):  # also a tensor of several rows, of floats, or without an axis
-        raise InputError(f"a completion is a text or a row of token ids, not {type(completion).__name__}") from None
-    check_ids(ids, model.encoder.vocabulary, "the completion")
-    return ids
+        return [checked_whole_number(number) for number in numbers]
+    except (TypeError, RuntimeError):  # also of a tensor of several rows, of floats, or without an axis
+        raise InputError(f"{expected}, not {type(values).__name__}") from None
 
 
 def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:

@@ -162,8 +162,8 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
 def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
     """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second."""
     middle = len(completion.ids) // 2
-    halves = completion.part(0, middle), completion.part(middle, len(completion.ids))
-    first, second = (_explain(model, [half])[0] for half in halves)
+    (first,) = _explain(model, [completion.part(0, middle)])
+    (second,) = _explain(model, [completion.part(middle, len(completion.ids))])
     later = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - first.text_units)]
     text, media = np.split(first.scores, [first.text_units], -1)
     # The tokens of the second half have no scores for the first.
@@ -209,7 +209,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
             generated=generated,
             diagnostics={name: tuple(values.tolist()) for name, values in scores.diagnostics.items()},
         )
-        same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
+        same_contrast = contrast_note(result.targets)
         notes = [*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.notes, *same_contrast]
         notes += completion.options.method.notes_on(model)
         if all(completion.completed.encoding.special[completion.start :]):
@@ -352,12 +352,12 @@ def _score_tokenwise(
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
     """Score each generated token by a pass of the method over the tokens before it."""
     rows: list[Scores] = []
-    for g, index in enumerate(completion.ids):
-        batch = model.batch([completion.context.take(range(completion.start + g))], [g])
+    for count, index in enumerate(completion.ids, start=completion.start):  # T' tokens before it
+        batch = model.batch([completion.context.take(range(count))], [0])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
-        scores = _scores_of_entries(model, run, completion, [index], layers)  # (1, L, P + g)
-        later = len(completion.context) - completion.start - g
+        scores = _scores_of_entries(model, run, completion, [index], layers)  # (1, L, T')
+        later = len(completion.context) - count
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)
 

@@ -20,7 +20,7 @@ from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.units.media import media_places
-from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
+from ...results.units.spans import NamedSpan, Sequenced, SourceSpec, answer_parts
 from ...results.units.units import UnitScore
 from ...tasks.base import generating_task
 from ..progress import VERIFYING
@@ -151,11 +151,12 @@ def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Arra
 
     The weights say which tokens of the completion are of which part, (K, G), if parts are measured and their sum.
     """
-    places = [(set(tokens), (s.tokens, s.places)) for tokens, s in zip(units, ablations.sources, strict=True)]
+    places = [(source.tokens, source.places) for source in ablations.sources]
+    place_of = dict(zip(units, places, strict=True))  # units with the same words are at one place, and go together
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        absent = [{place for tokens, place in places if tokens <= set(removed)} for _, removed in removals]
-        present = np.array([[place not in removed for _, place in places] for removed in absent])  # (N, S)
+        absent = [{place_of[unit] for unit in place_of if set(unit) <= set(removed)} for _, removed in removals]
+        present = np.array([[place not in removed for place in places] for removed in absent])  # (N, S)
         if weights is None:
             return [Answer(None, nats, None) for nats in ablations.nats(present).tolist()]
         parts = ablations(present) @ weights.T  # (N, K)
@@ -188,56 +189,91 @@ def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
 def removable_sources(
     whole: Attribution, completed: Completed, division: SourceSpec | None
 ) -> tuple[Removable, dict[Tokens, NamedSpan]]:
-    """Return the sources of a prompt as removable units, and where each is: at every place of its words."""
+    """Return the sources of a prompt as removable units, and where each is: at every place of its words.
+
+    Args:
+        whole: The scores of the sources, (S,).
+        completed: The prompt with its completion.
+        division: How the prompt is divided into sources.
+
+    Returns:
+        The sources, and for each of them, by its place among the units, its tokens and its places in media.
+    """
     sequence, units = completed.sequenced(), whole.units
     of_media = iter(media_sources(completed, division))
-    words_of = {i: " ".join(units.text[i].split()) or i for i in units.sources}
-    same_words: dict[str | int, list[NamedSpan]] = {}
-    for i, words in words_of.items():
-        if units.kind[i] in ("medium", "region"):
+    same_words: dict[str | int, list[NamedSpan]] = {}  # the sources that have these words
+    sources_of: dict[int, list[NamedSpan]] = {}  # by unit
+    for index in units.sources:
+        if units.kind[index] in ("medium", "region"):
             source = next(of_media)
         else:
-            start, end = (units.spans or ())[i]
-            source = NamedSpan(units.text[i], start, end, sequence.tokens_in(start, end, of_answer=False))
-        same_words.setdefault(words, []).append(source)
-    pieces: dict[Tokens, NamedSpan] = {}
-    for i, words in words_of.items():
-        tokens = tuple(sorted(token for source in same_words[words] for token in source.tokens))
-        places = tuple(place for source in same_words[words] for place in source.places)
-        if tokens or places:
-            pieces[i,] = same_words[words][0]._replace(tokens=tokens, places=places)
-    parts = [UnitScore(units.names[i] or units.text[i], unit, float(whole.scores[i])) for unit in pieces for i in unit]
+            start, end = (units.spans or ())[index]
+            source = NamedSpan(units.text[index], start, end, sequence.tokens_in(start, end, of_answer=False))
+        words = " ".join(units.text[index].split()) or index
+        sources_of[index] = same_words.setdefault(words, [])
+        sources_of[index].append(source)
+    joined = {index: _joined(sources) for index, sources in sources_of.items()}
+    pieces: dict[Tokens, NamedSpan] = {(i,): piece for i, piece in joined.items() if piece.tokens or piece.places}
+    parts = [UnitScore(units.names[i] or units.text[i], (i,), float(whole.scores[i])) for (i,) in pieces]
     return Removable(parts, "source", "deleted"), pieces
 
 
+def _joined(sources: list[NamedSpan]) -> NamedSpan:
+    """Return the first of some sources with the tokens and the places of all of them."""
+    tokens = tuple(sorted(token for source in sources for token in source.tokens))
+    return sources[0]._replace(tokens=tokens, places=tuple(place for source in sources for place in source.places))
+
+
 def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
-    """Return each sentence of the reasoning, by its units and tokens, and the prompt completed by what follows it."""
-    sequence, prompt = completed.sequenced(), completed.joined()
-    shift = sequence.prompt_characters
-    end = shift + max((end for _, end in whole.marked_reasoning), default=0)
-    answer = [i for i in range(prompt.prompt_tokens, len(sequence.offsets)) if sequence.offsets[i][0] >= end]
-    spans = whole.units.spans or ()
-    by_token = whole.units.kind[0] == "token"
-    if by_token:
-        named = [(piece.tokens, piece.start, piece.end) for piece in answer_parts(sequence, "sentence")]
-    else:
-        named = [((i,), *spans[i]) for i, kind in enumerate(whole.units.kind) if kind == "answer" and spans[i][1]]
-    reasoning = [(shift + first, shift + last) for first, last in whole.reasoning]
+    """Return the sentences of a reasoning as removable units, where each is, and what is measured without them.
+
+    Args:
+        whole: The scores of the completion's tokens or parts, (U,).
+        completed: The prompt with its completion, which knows where it reasons.
+
+    Returns:
+        The sentences; for each of them, by its units, its tokens; and the prompt with the reasoning, completed by the
+        answer that follows. No sentences if there is no reasoning, or nothing follows it.
+    """
+    sequence = completed.sequenced()
     parts: list[UnitScore] = []
     pieces: dict[Tokens, NamedSpan] = {}
-    for units, start, stop in named:
-        inside = [sequence.tokens_in(max(start, first), min(stop, last), of_answer=True) for first, last in reasoning]
-        if tokens := tuple(token for sentences in inside for token in sentences):
-            units = tokens if by_token else units
+    for piece in _answer_pieces(whole, sequence):
+        tokens = _reasoning_tokens(sequence, whole.reasoning, piece)
+        if tokens:
+            units = piece.tokens or tokens
             text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
             parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
-            pieces[units] = NamedSpan(text, start, stop, tokens)
+            pieces[units] = NamedSpan(text, piece.start, piece.end, tokens)
     sentences = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
-    if not answer or not parts:
+    end = sequence.prompt_characters + max((end for _, end in whole.marked_reasoning), default=0)
+    first_token = completed.joined().prompt_tokens
+    answer = next((i for i in range(first_token, len(sequence.offsets)) if sequence.offsets[i][0] >= end), None)
+    if answer is None or not parts:
         return sentences._replace(parts=[]), {}, completed
-    start = completed.prompt_tokens + answer[0] - prompt.prompt_tokens
-    characters = sequence.offsets[answer[0]][0] - shift + completed.prompt_characters
+    start = completed.prompt_tokens + answer - first_token
+    characters = sequence.offsets[answer][0] - sequence.prompt_characters + completed.prompt_characters
     return sentences, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
+
+
+def _answer_pieces(whole: Attribution, sequence: Sequenced) -> list[NamedSpan]:
+    """Return the sentences of an answer whose tokens are scored, or its scored parts with their places as `tokens`."""
+    units = whole.units
+    if units.kind[0] == "token":
+        return [piece._replace(tokens=()) for piece in answer_parts(sequence, "sentence")]
+    spans = units.spans or ()
+    places = [i for i, kind in enumerate(units.kind) if kind == "answer" and spans[i][1]]
+    return [NamedSpan(units.text[i], *spans[i], (i,)) for i in places]
+
+
+def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[tuple[int, int]], piece: NamedSpan) -> Tokens:
+    """Return the tokens of a piece of an answer that are inside its reasoning, spans in the answer's characters."""
+    shift = sequence.prompt_characters
+    inside = [
+        sequence.tokens_in(max(piece.start, shift + start), min(piece.end, shift + end), of_answer=True)
+        for start, end in reasoning
+    ]
+    return tuple(token for tokens in inside for token in tokens)
 
 
 def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:

@@ -1,6 +1,6 @@
 """Explain prompts with generated or given completions."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,6 @@ from ...inputs.texts import arrow_value, is_column, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.units.spans import SourceSpec
 from ...tasks.base import generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
@@ -30,7 +29,7 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
-    _check_sampling({name for name, value in settings.items() if value is not None}, merged_settings(model, settings))
+    _check_sampling(settings, merged_settings(model, settings))
     written: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
     if written is not None:
         return written
@@ -46,10 +45,10 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
     return results[0] if single and len(completed) == 1 else Attributions(results)
 
 
-def _check_sampling(named: Set[str], settings: Mapping[str, Any]) -> None:
-    """Refuse settings of sampling, among those that a call gives, that greedy generation would ignore."""
-    samples = settings.get("do_sample", getattr(settings.get("generation_config"), "do_sample", False))
-    unused = [name for name in sorted(named & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
+def _check_sampling(called: Mapping[str, Any], merged: Mapping[str, Any]) -> None:
+    """Refuse settings of sampling that a call gives, and that greedy generation would ignore; see `merged_settings`."""
+    samples = merged.get("do_sample", getattr(merged.get("generation_config"), "do_sample", False))
+    unused = [name for name, neutral in NEUTRAL_SAMPLING.items() if called.get(name) not in (None, *neutral)]
     if unused and not samples:
         raise InputError(
             f"generate: {unused[0]}= is for sampling, and greedy is the default; pass do_sample=True with it"
@@ -85,13 +84,14 @@ def explain_given(
 
 def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
-    each: list[tuple[Completed, Options, SourceSpec | None]] = [
-        (prompt, chosen, None if chosen.sources is None else prompt.division(chosen.sources))
+    divisions = [
+        None if chosen.sources is None else prompt.division(chosen.sources)
         for prompt, chosen in zip(completed, options, strict=True)
     ]
+    each = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
         return [explain_answer(model, prompt, chosen, division) for prompt, chosen, division in each]
-    if not any(chosen.parts is not None or division is not None for _, chosen, division in each):
+    if all(chosen.parts is None and chosen.sources is None for chosen in options):
         results = explain_completions(model, completed, options)
     else:
         results = []

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
@@ -72,42 +73,26 @@ def explain_sources(
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
             K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
         run: The pass over the answer, if there is one already, see `answer_pass`.
+
+    Returns:
+        The scores of the sources for each part, (K, S), or of the prompt's and the answer's tokens.
+
+    Raises:
+        InputError: If there is no such source or part, or memory runs out.
+        MethodError: If the method does not score what is asked.
+        UnsupportedModelError: If it does not work on the model.
     """
-    options = options.for_media(completed.encoding.media) if completed.encoding.media else options
+    media = completed.encoding.media
+    options = options.for_media(media) if media else options
     method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
-    weights = part_weights(completed, part_pieces)
     model.prepare(model.batch([completed.context], [0]))
-    passes = {"forward_passes": 1.0}
-
-    if completed.encoding.media and isinstance(method, Perturbation) and sources is None:
+    if isinstance(method, Perturbation) and sources is not None:
+        return _ablate_sources(model, completed, options, source_pieces, part_pieces)
+    if isinstance(method, Perturbation) and media:
         raise MethodError(
             f"{method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with sources= it leaves "
             "out these too, and frozen-gradient scores all of their parts"
-        )
-    if isinstance(method, Perturbation) and sources is not None:
-        if not options.own_tokens:
-            raise MethodError(
-                f"{method.info.name} measures what the completion loses without each source, which knows no target, "
-                "contrast or layers; without sources= it leaves out tokens"
-            )
-        ablations = Ablations(model, completed, source_pieces)
-        scores, quantity, forward_passes = score_sources(method, ablations, weights, options.explained)
-        described: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
-        sequence = completed.sequenced()
-        return Attribution(
-            scores=scores.astype(np.float32),
-            units=units_of(source_pieces, [sequence.text]),
-            targets=part_targets(part_pieces),
-            text=sequence.text,
-            completion=sequence.text[sequence.prompt_characters :],
-            messages=completed.messages,
-            reasoning=completed.reasoning,
-            marked_reasoning=completed.marked_reasoning,
-            notes=completed.encoding.notes,
-            diagnostics={"forward_passes": forward_passes},
-            merge=method.word_merge,
-            **described,
         )
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
@@ -115,16 +100,45 @@ def explain_sources(
             unused_run, run = run, None  # of which there is one backward pass
             by_token = _token_scores(model, completed, options, part_pieces, token_weights, unused_run)
     if by_token is not None:
-        result = by_token if sources is None else grouped(by_token, sources)
-        passes |= {"backward_passes": float(len(by_token.targets))}
-    elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
+        passes = {"forward_passes": 1.0, "backward_passes": float(len(by_token.targets))}
+        return replace(by_token if sources is None else grouped(by_token, sources), diagnostics=passes)
+    if completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(f"{method.info.name} does not score the source of such a model; frozen-gradient does")
-    else:
-        (tokens,) = explain_completions(model, [completed], [options])
-        result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
-        if not method.info.tokenwise:
-            passes = {"forward_passes": float(weights.shape[1])}
-    return replace(result, diagnostics=passes)
+    (tokens,) = explain_completions(model, [completed], [options])
+    result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
+    forward_passes = 1 if method.info.tokenwise else len(completed.generated_ids)
+    return replace(result, diagnostics={"forward_passes": float(forward_passes)})
+
+
+def _ablate_sources(
+    model: TaskModel, completed: Completed, options: Options, sources: list[NamedSpan], parts: list[NamedSpan]
+) -> Attribution:
+    """Score the sources of a prompt for each part of its answer by leaving them out."""
+    method = cast(Perturbation, options.method)
+    if not options.own_tokens:
+        raise MethodError(
+            f"{method.info.name} measures what the completion loses without each source, which knows no target, "
+            "contrast or layers; without sources= it leaves out tokens"
+        )
+    weights = part_weights(completed, parts)
+    ablations = Ablations(model, completed, sources)
+    scores, quantity, forward_passes = score_sources(method, ablations, weights, options.explained)
+    described: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
+    sequence = completed.sequenced()
+    return Attribution(
+        scores=scores.astype(np.float32),
+        units=units_of(sources, [sequence.text]),
+        targets=part_targets(parts),
+        text=sequence.text,
+        completion=sequence.text[sequence.prompt_characters :],
+        messages=completed.messages,
+        reasoning=completed.reasoning,
+        marked_reasoning=completed.marked_reasoning,
+        notes=completed.encoding.notes,
+        diagnostics={"forward_passes": forward_passes},
+        merge=method.word_merge,
+        **described,
+    )
 
 
 def score_sources(
@@ -158,7 +172,16 @@ def score_sources(
 def sources_and_parts(
     completed: Completed, sources: SourceSpec | None, parts: PartSpec
 ) -> tuple[list[NamedSpan], list[NamedSpan]]:
-    """Return the sources of a prompt, none if it is not divided, and the parts of its answer."""
+    """Return the sources of a prompt and the parts of its answer.
+
+    Args:
+        completed: The prompt with the answer.
+        sources: The division of the prompt; None for none, and then there are no sources.
+        parts: The division of the answer; None for the whole.
+
+    Raises:
+        InputError: If there is no such source or part, or the prompt holds no source.
+    """
     sequence = completed.sequenced()
     part_pieces = answer_parts(sequence, parts)
     if sources is None:
@@ -175,8 +198,8 @@ def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
     """Return a matrix of which generated tokens belong to each part, (K, G)."""
     start = completed.joined().prompt_tokens
     weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
-    for k, part in enumerate(parts):
-        weights[k, [token - start for token in part.tokens]] = 1
+    for weights_of_part, part in zip(weights, parts, strict=True):
+        weights_of_part[[token - start for token in part.tokens]] = 1
     return weights
 
 
@@ -272,7 +295,7 @@ def explain_answer(
         _check_compares_answers(model, options)
     removes_sources = isinstance(options.method, Perturbation) and sources is not None
     explained = [explain_sources(model, each, options, sources if removes_sources else None) for each in answers]
-    result = _difference(*map(_of_prompt, explained))
+    result = _difference(list(map(_of_prompt, explained)))
     result = replace(
         result,
         targets=(_target(model, completed, (explained[0].prompt_tokens or 0) - 1),),
@@ -300,10 +323,14 @@ def _check_same_prompt(answers: Sequence[Completed]) -> None:
 
 def _next_token(model: TaskModel, completed: Completed) -> tuple[Prediction, ...]:
     """Return the model's prediction after the prompt."""
-    prompt = completed.encoding.take(range(completed.prompt_tokens))
-    with torch.inference_mode():
-        run = model.run(model.batch([prompt], [0]))
-        return model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
+    logits = _next_logits(model, completed.encoding.take(range(completed.prompt_tokens)))
+    return model.task.outputs.describe(*to_host(model.task.outputs.top(logits)))
+
+
+@torch.inference_mode()
+def _next_logits(model: TaskModel, encoding: Encoding) -> Tensor:
+    """Return the logits of the token after a text, (1, V)."""
+    return model.run(model.batch([encoding], [0])).logits
 
 
 def _passes(explained: Sequence[Attribution]) -> dict[str, float]:
@@ -401,26 +428,36 @@ def _of_prompt(a: Attribution) -> Attribution:
     )
 
 
-def _difference(first: Attribution, other: Attribution | None = None) -> Attribution:
-    """Return the scores of a prompt for one answer, less those for the other; other sinks are added to the bias."""
+def _difference(results: Sequence[Attribution]) -> Attribution:
+    """Return the scores of a prompt for one answer, less those for the other one if there is one.
 
-    def less(name: str) -> Any:
-        values = [getattr(each, name) for each in (first, other) if each is not None]
-        values = [0 if value is None else np.asarray(value, np.float64) for value in values]
-        return values[0] - values[1] if len(values) == 2 else values[0]
+    What attention sinks contribute is added to the bias where none of them is in the prompt.
+    """
+    first = results[0]
+    sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
+    sink = _less("sink", results) + np.zeros(first.scores.shape[:-1])  # () or (L,)
+    bias = _less("bias", results) + (0 if sinks else sink)
+    return replace(
+        first,
+        scores=_less("scores", results).astype(np.float32),
+        bias=None if first.bias is None else np.asarray(bias, np.float32),
+        sink=np.asarray(sink, np.float32) if sinks else None,
+        sinks=sinks,
+    )
 
-    sinks = tuple(sorted({*first.sinks, *(() if other is None else other.sinks)}))
-    sink = less("sink") + np.zeros(first.scores.shape[:-1])  # () or (L,)
-    bias = None if first.bias is None else np.asarray(less("bias") + (0 if sinks else sink), np.float32)
-    scores = less("scores").astype(np.float32)
-    return replace(first, scores=scores, bias=bias, sink=np.asarray(sink, np.float32) if sinks else None, sinks=sinks)
+
+def _less(name: str, results: Sequence[Attribution]) -> Any:
+    """Return the values of one result, less those of a second if there is one; 0 where a result has none."""
+    values = [getattr(result, name) for result in results]
+    values = [0 if value is None else np.asarray(value, np.float64) for value in values]
+    return values[0] - values[1] if len(values) == 2 else values[0]
 
 
 def names_sequences(model: TaskModel, options: Options) -> bool:
     """Return whether a target or the contrast of a language model that generates is a text of several tokens."""
     outputs = cast(Vocabulary, model.task.outputs)
     choices = [*_targets(options.target), *(options.targets or ()), options.contrast]
-    return any(len(outputs.ids_of(name)) > 1 for name in {name for name in choices if isinstance(name, str)})
+    return any(isinstance(choice, str) and len(outputs.ids_of(choice)) > 1 for choice in choices)
 
 
 @torch.inference_mode(False)
@@ -438,18 +475,19 @@ def explain_next_words(model: TaskModel, encodings: Sequence[Encoding], options:
 
 def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
     """Explain the next words of one text: a row for each of several targets."""
-    plain = replace(options, target=None, targets=None, contrast=None)
     choices = _targets(options.target)
     if not choices:
-        with torch.inference_mode():
-            run = model.run(model.batch([encoding], [0]))
-        choices = [int(model.task.outputs.default_target(run.logits))]
-    contrast = None if options.contrast is None else _completed(model, encoding, options.contrast)
-    answers = [replace(_completed(model, encoding, choice), other=contrast) for choice in choices]
-    plain = replace(plain, explained=explained_of([*answers, *([] if contrast is None else [contrast])]))
-    if contrast is not None and any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
-        raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
-    rows = [explain_answer(model, answer, plain) for answer in answers]
+        choices = [int(model.task.outputs.default_target(_next_logits(model, encoding)))]
+    answers = [_completed(model, encoding, choice) for choice in choices]
+    compared = answers
+    if options.contrast is not None:
+        contrast = _completed(model, encoding, options.contrast)
+        if any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
+            raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
+        compared = [*answers, contrast]
+        answers = [replace(answer, other=contrast) for answer in answers]
+    of_answers = replace(options, target=None, targets=None, contrast=None, explained=explained_of(compared))
+    rows = [explain_answer(model, answer, of_answers) for answer in answers]
     result = rows[0] if options.target is None or is_choice(options.target) else in_rows(rows)
     notes = dict.fromkeys(note for row in rows for note in row.notes)
     return replace(result, text=encoding.text, notes=tuple(notes))
@@ -479,14 +517,17 @@ def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Complete
 
 def _target(model: TaskModel, completed: Completed, position: int) -> Target:
     """Return an answer, and the other one, as a target; its first token is read at a position, below 0 of no token."""
+    name, index = _name_and_index(model, completed)
+    target = Target("token", name, index, position=None if position < 0 else position)
+    if completed.other is None:
+        return target
+    contrast, contrast_id = _name_and_index(model, completed.other)
+    return target._replace(contrast=contrast, contrast_id=contrast_id)
 
-    def name_and_index(each: Completed | None) -> tuple[str | None, int | None]:
-        if each is None:
-            return None, None
-        ids, text = each.encoding.ids[each.prompt_tokens :], each.encoding.text
-        if len(ids) == 1:
-            return model.task.outputs.name_of(ids[0]), ids[0]
-        return "".join(map(model.task.outputs.name_of, ids)) if text is None else text[each.prompt_characters :], None
 
-    (name, index), (contrast, contrast_index) = name_and_index(completed), name_and_index(completed.other)
-    return Target("token", name or "", index, contrast, contrast_index, None if position < 0 else position)
+def _name_and_index(model: TaskModel, completed: Completed) -> tuple[str, int | None]:
+    """Return the text of an answer, and the place in the vocabulary of one that is a single token."""
+    ids, text = completed.generated_ids, completed.encoding.text
+    if len(ids) == 1:
+        return model.task.outputs.name_of(ids[0]), ids[0]
+    return "".join(map(model.task.outputs.name_of, ids)) if text is None else text[completed.prompt_characters :], None
