@@ -128,10 +128,13 @@ class Legend(Block):
     unread: bool = False  # whether the model did not read all of the text
 
     def meanings(self) -> list[tuple[int, str]]:
-        """Return the signs of the colours that are drawn, with their meanings."""
-        strengths = np.array([1.0, -1.0]) if self.grid is None else self.grid.strengths
+        """Return the signs of the colours that are drawn, 1 and -1, with their meanings."""
         signs = ((1, self.positive), (-1, self.negative))
-        return [(sign, text) for sign, text in signs if text and (sign * strengths).max(initial=0.0) > 0]
+        return [(sign, meaning) for sign, meaning in signs if meaning and self._is_drawn(sign)]
+
+    def _is_drawn(self, sign: int) -> bool:
+        """Return whether a score of a sign has a colour; true of both where the scores are not known."""
+        return self.grid is None or bool((sign * self.grid.strengths).max(initial=0.0) > 0)
 
     def remarks(self) -> list[str]:
         """Return the notes on the colours, with that on which scores have none."""

@@ -35,7 +35,8 @@ class Agreement:
         Raises:
             InputError: If a name is not among the methods.
         """
-        if isinstance(methods, str) or len(methods) != 2 or not {*methods} <= {*self.methods}:
+        is_pair = isinstance(methods, tuple | list) and len(methods) == 2
+        if not is_pair or any(name not in self.methods for name in methods):
             raise InputError(f"name two of the methods, as agreement[{self.methods[0]!r}, {self.methods[-1]!r}]")
         first, second = map(self.methods.index, methods)
         return float(self.correlations[first, second])

@@ -46,6 +46,7 @@ class Column(NamedTuple):
 
 
 def _of_prediction(field: str, a: Attribution) -> Any:
+    """Return a field of the prediction, such as its label; None if there is no single prediction."""
     return getattr(prediction_of(a), field, None)
 
 

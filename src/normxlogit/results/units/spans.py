@@ -360,12 +360,21 @@ def _sequenced_targets(a: "Attribution", text: str) -> Sequenced:
 
 
 def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
-    """Refuse units that are not tokens, which cannot be divided."""
-    spans = a.units.spans or ()
-    of_text = min(a.text_units, len(spans))
+    """Refuse groups that would divide a unit, as a word would divide a sentence; a token belongs to one group whole.
+
+    Args:
+        a: The result with the units.
+        groups: Coarser units.
+
+    Raises:
+        InputError: If a unit that is not a token ends behind its group.
+    """
+    text_spans = (a.units.spans or ())[: a.text_units]
     for group in groups:
         for unit in group.tokens:
-            if (kind := a.units.kind[unit]) != "token" and unit < of_text and spans[unit][1] > group.end:
+            kind = a.units.kind[unit]
+            is_divided = unit < len(text_spans) and text_spans[unit][1] > group.end
+            if is_divided and kind != "token":
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
 
