@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ..errors import DataError
 from ..render.text import comparison_grid
 from ..results.attribution import Attribution
 from ..results.base import Record
@@ -32,17 +31,13 @@ def _columns(results: Record | Attributions[Any]) -> Columns:
         return _unit_scores(results[0].scored)
     if results.comparable:
         grid = comparison_grid(results.compared())
-        plain = [index for index, kind in enumerate(grid.kinds) if kind != "special"]
-        scores = grid.scores[:, plain].tolist()  # (M, words)
-        return {"unit": [grid.columns[index] for index in plain], **dict(zip(grid.rows, scores, strict=True))}
+        scores = grid.scores[:, grid.plain].tolist()  # (M, words)
+        return {"unit": [grid.columns[index] for index in grid.plain], **dict(zip(grid.rows, scores, strict=True))}
     table = results.to_pandas(level="text")
     return {name: table[name].tolist() for name in OF_TEXTS if name in table}
 
 
 def _unit_scores(a: Attribution) -> Columns:
     """Return the names and scores of the units of a result."""
-    summed = a if a.completion is None else a.whole()
-    if summed.scores.ndim != 1:
-        raise DataError("to_latex() needs one score for each unit; choose with a[target] or a.layer(...)")
-    names, scores = zip(*named_scores(summed), strict=True)
+    names, scores = zip(*named_scores(a, "to_latex()"), strict=True)
     return {"unit": list(names), "score": list(scores)}

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import FloatArray, require
 from ..results.units.media import overlap
-from ..results.units.spans import MessageSpan, earlier_parts
+from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import Verification
@@ -99,7 +100,7 @@ class Citations(Record):
         removed = () if self.verified is None else [unit for r in self.verified.single for unit in r.tokens]
         return None if "answer" in map(self.attribution.units.kind.__getitem__, removed) else self.verified
 
-    @property
+    @cached_property
     def concluding(self) -> list[int]:
         """The indices of the attribution's targets that are not reasoning."""
         shift, a = len(self.text) - len(self.answer), self.attribution
@@ -107,17 +108,17 @@ class Citations(Record):
         thoughts = [(shift + first, shift + last) for first, last in a.marked_reasoning]
         return [k for k, span in enumerate(spans) if not any(overlap(span, thought) for thought in thoughts)]
 
-    @property
+    @cached_property
     def conclusion(self) -> Attribution:
         """The attribution of the K sentences that are not reasoning."""
         return of_targets(self.attribution, self.concluding)
 
-    @property
+    @cached_property
     def sources(self) -> list[int]:
         """The indices of the attribution's units that are sources."""
         return self.attribution.units.sources
 
-    @property
+    @cached_property
     def _source_units(self) -> Units:
         return self.attribution.units.take(self.sources)
 
@@ -139,7 +140,7 @@ class Citations(Record):
         pairs = zip(self.names, self._source_units.kind, strict=True)
         return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
 
-    @property
+    @cached_property
     def message_indices(self) -> list[int]:
         """The index of each source's message in the conversation."""
         starts = [message.start for message in self.messages]
@@ -157,7 +158,7 @@ class Citations(Record):
         """The character spans of the sentences in `text`."""
         return [target.span or (0, 0) for target in self.conclusion.targets]
 
-    @property
+    @cached_property
     def evidence(self) -> Attribution:
         """The scores that rank the sources: of a sentence's tokens by weight, if they were, else of its tokens alike.
 
@@ -165,10 +166,10 @@ class Citations(Record):
         these are the scores through it.
         """
         thoughts = len(self.attribution.targets) - len(self.concluding)
-        is_passed = thoughts and earlier_parts(self.attribution)  # perturbation methods score no part of the answer
+        is_passed = thoughts and self.attribution.earlier_parts  # perturbation methods score no part of the answer
         return of_targets(self.through("reasoning") if is_passed else self.direct_evidence, self.concluding)
 
-    @property
+    @cached_property
     def direct_evidence(self) -> Attribution:
         """The scores that rank what each sentence takes from the sources itself, for the reasoning's sentences, too."""
         if self.weighted_scores is None:

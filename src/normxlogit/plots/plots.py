@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..render.layout import layout
 from ..render.sources import shares_grid, sources_grid
 from ..render.text import comparison_grid
 from ..results.attribution import Attribution, PlotKind
-from ..results.collection import Attributions, WordTotal
+from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line, shortened
 from ..results.units.spans import grouped
@@ -35,54 +35,66 @@ NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
 def plot_attribution(
     a: Attribution, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None
 ) -> "Figure":
-    """Draw the scores of a result."""
+    """Draw the scores of a result; arguments and errors as of `Attribution.plot`."""
+    _check_arguments(a, kind, k)
+    if a.completion is not None:
+        return _plot_completion(a, k)
+    is_single = a.scores.ndim == 1
+    if is_single and not a.has_text and kind in (None, "heatmap"):
+        return a.media[0].figure(a, k)
+    grid = layout(a, words=words).grid
+    if kind == "heatmap" or not is_single:
+        return heat_map(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
+    if kind == "waterfall":
+        return _waterfall(a, grid, k or 10)
+    strongest = grid.strongest(0)
+    columns = sorted(strongest[: k or MOST]) or grid.plain[: k or MOST]
+    return _bar_chart(grid.take(columns, len(strongest)))
+
+
+def _check_arguments(a: Attribution, kind: PlotKind | None, k: int | None) -> None:
+    """Refuse what cannot be drawn of a result."""
     if kind not in (None, *get_args(PlotKind)):
         raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
     if k is not None and k < 1:
         raise InputError(f"k must be at least 1, not {k}")
+    if kind in (None, "heatmap"):
+        return
     if a.completion is not None:
-        return _plot_completion(a, kind, k)
-    single = a.scores.ndim == 1
-    if single and not a.has_text and kind in (None, "heatmap"):
-        return a.media[0].figure(a, k)
-    grid = layout(a, words=words).grid
-    if kind == "heatmap" or (kind is None and not single):
-        return heat_map(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
-    if not single:
-        raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
-    if kind == "waterfall":
-        return _waterfall(a, grid, k or 10)
-    columns = sorted(grid.strongest(0, k or MOST)) or grid.plain[: k or MOST]
-    return _bar_chart(grid.take(columns, len(grid.strongest(0))))
-
-
-def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> "Figure":
-    """Draw the scores for each part of an answer: on pictures and sounds if there are any, otherwise as a heat map."""
-    if kind not in (None, "heatmap"):
         raise InputError(f"a completion is drawn as a heat map; of one of its tokens, as a[0], there are {kind}")
+    if a.scores.ndim > 1:
+        raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
+
+
+def _plot_completion(a: Attribution, k: int | None) -> "Figure":
+    """Draw the scores for each part of an answer: on pictures and sounds if there are any, otherwise as a heat map."""
     if a.layers is not None:
         raise DataError("plot() needs one score for each unit; choose with layer(...)")
-    if a.targets[0].kind == "part" and a.prompt_tokens is None:
-        grid = shares_grid(a).best(k or SHARED)  # drawn with a row for each source
-        omitted = f"; the {len(grid.columns)} strongest of {len(grid.columns) + grid.more}" if grid.more else ""
-        return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=grid.label + omitted, signed=False))
+    is_of_parts = a.targets[0].kind == "part"
+    if is_of_parts and a.prompt_tokens is None:
+        return _shares_of_sources(a, k or SHARED)
     if a.media:
         return a.media[0].figure(a, k)
-    parts = a if a.targets[0].kind == "part" else a.group_targets("token")
-    summed = grouped(parts, "word") if a.prompt_tokens is not None else parts
+    parts = a if is_of_parts else a.group_targets("token")
+    summed = parts if a.prompt_tokens is None else grouped(parts, "word")
     label = f"score ({a.quantity}) / largest of the row"
     return heat_map(sources_grid(summed, summed.scores, label=label, relative=True).best(k))
+
+
+def _shares_of_sources(a: Attribution, k: int) -> PlotFigure:
+    """Draw the shares of the `k` strongest sources of each part of an answer, with a row for each source."""
+    grid = shares_grid(a).best(k)
+    shown, label = len(grid.columns), grid.label
+    if grid.more:
+        label += f"; the {shown} strongest of {shown + grid.more}"
+    return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=label, signed=False))
 
 
 def plot_attributions(results: Attributions[Any], k: int | None = None, *, min_texts: int = 1) -> PlotFigure:
     """Draw several methods on one text as a heat map, or the words of several texts as bars."""
     if results.comparable:
         return heat_map(comparison_grid(results.compared()).best(k))
-    return plot_words(results.top(15 if k is None else k, min_texts=min_texts))
-
-
-def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
-    """Draw the mean score of words over several texts as bars."""
+    words = results.top(15 if k is None else k, min_texts=min_texts)
     if not words:
         raise DataError("no words to show")
     names, scores = [f"{word.text} ({word.texts})" for word in words], np.array([[word.score for word in words]])
@@ -120,61 +132,97 @@ def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
     columns = grid.strongest(0, k)
-    constants = (("bias", a.bias), ("attention sink", a.sink))
-    steps = [(name, float(value)) for name, value in constants if value is not None]
-    total = float(a.scores.sum()) + sum(score for _, score in steps)
-    steps += [(grid.columns[i], float(grid.scores[0, i])) for i in columns]
+    steps = {"bias": a.bias, "attention sink": a.sink}
+    names = [name for name, value in steps.items() if value is not None]
+    scores = [float(value) for value in steps.values() if value is not None]
+    total = float(a.scores.sum()) + sum(scores)
+    names += [grid.columns[column] for column in columns]
+    scores += grid.scores[0, columns].tolist()
     if len(columns) < len(a.units):
-        steps.append(("all other tokens", total - sum(score for _, score in steps)))
-    starts = [*np.cumsum([0.0, *(score for _, score in steps[:-1])]).tolist(), 0.0]
-    name = "sum" if a.bias is not None else "sum of scores"  # without the bias it is not the answer
-    steps.append((f"{name}: {number(total, abs(total))}", total))
-    names, scores = [step for step, _ in steps], np.array([[score for _, score in steps]])
-    return _bar_chart(Grid([""], names, scores, label=grid.label), starts)
+        names.append("all other tokens")
+        scores.append(total - sum(scores))
+    starts = [*np.cumsum([0.0, *scores[:-1]]).tolist(), 0.0]
+    sum_name = "sum" if a.bias is not None else "sum of scores"  # without the bias it is not the answer
+    names.append(f"{sum_name}: {number(total, abs(total))}")
+    return _bar_chart(Grid([""], names, np.array([[*scores, total]]), label=grid.label), starts)
+
+
+class _HeatMapLayout(NamedTuple):
+    """The names of a heat map as they are written, and its sizes in inches."""
+
+    rows: list[str]
+    columns: list[str]
+    is_wide: bool  # whether columns have long names, and room for their numbers
+    strip_columns: int  # columns of a strip; the last may have fewer
+    width: float
+    strip_height: float
+
+
+def _heat_map_layout(block: Grid) -> _HeatMapLayout:
+    """Wrap the names of a heat map, and find how many columns a page's width has room for."""
+    is_wide = max(map(len, block.columns)) > LABEL
+    rows = [_wrapped(name, LABEL) for name in block.rows]
+    names_width = LETTER * max(len(line) for name in rows for line in name.split("\n"))
+    rows_height = sum(max(ROW, LINE * (1.5 + name.count("\n"))) for name in rows)
+    if is_wide:
+        columns, column_width = [_wrapped(name, COLUMN_LABEL) for name in block.columns], WIDE
+        labels_height = LINE * (1 + max(name.count("\n") for name in columns))
+    else:
+        columns, column_width = [shortened(name, LABEL) for name in block.columns], NARROW
+        labels_height = LETTER * max(map(len, columns))
+    room = int((PAGE - SCALE - names_width) / column_width)
+    strip_columns = min(max(1, room), len(columns))
+    width = SCALE + names_width + column_width * strip_columns
+    return _HeatMapLayout(rows, columns, is_wide, strip_columns, width, 0.25 + labels_height + max(rows_height, 0.5))
 
 
 def heat_map(block: Grid) -> PlotFigure:
     """Draw a heat map, white at 0; one wider than a page continues in a further strip.
 
     Columns with short names are narrow; wide ones have room for their numbers.
+
+    Args:
+        block: The scores with the names of their rows and columns.
+
+    Raises:
+        DataError: If there is no column.
     """
     if not block.columns:
         raise DataError("no word or token to draw")
-    wide = max(map(len, block.columns)) > LABEL
-    rows = [_wrapped(name, LABEL) for name in block.rows]
-    columns = [_wrapped(name, COLUMN_LABEL) if wide else shortened(name, LABEL) for name in block.columns]
-    names_width = LETTER * max(len(line) for name in rows for line in name.split("\n"))
-    column_width = WIDE if wide else NARROW
-    strip_columns = max(1, int((PAGE - SCALE - names_width) / column_width))
-    strips = [slice(i, min(i + strip_columns, len(columns))) for i in range(0, len(columns), strip_columns)]
-    heights = [max(ROW, LINE * (1.5 + name.count("\n"))) for name in rows]
-    labels = LINE * (1 + max(name.count("\n") for name in columns)) if wide else LETTER * max(map(len, columns))
-    width = SCALE + names_width + column_width * min(strip_columns, len(columns))
+    laid_out = _heat_map_layout(block)
+    starts = range(0, len(block.columns), laid_out.strip_columns)
+    drawn = block.strengths if block.relative or block.steps else block.scores
+    table = np.nan_to_num(drawn, posinf=0.0, neginf=0.0)  # (R, C)
+    scale = float(np.abs(table).max(initial=0.0)) or 1.0
+    signed = block.signed or bool((table < 0).any())
+    colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
     with plot_style():
-        figure = PlotFigure(max(3.5, width), 0.3 + len(strips) * (0.25 + labels + max(sum(heights), 0.5)))
-        drawn = block.strengths if block.relative or block.steps else block.scores
-        table = np.nan_to_num(drawn, posinf=0.0, neginf=0.0)  # (R, C)
-        scale = float(np.abs(table).max(initial=0.0)) or 1.0
-        signed = block.signed or bool((table < 0).any())
-        colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
-        all_axes = figure.subplots(len(strips), squeeze=False)[:, 0]
-        for part, axes in zip(strips, all_axes, strict=True):
-            axes.imshow(table[:, part], aspect="auto", interpolation="nearest", **colors)
-            axes.set_xlim(-0.5, min(strip_columns, len(columns)) - 0.5)  # the last strip's columns are as wide
-            axes.set_yticks(range(len(rows)), rows)
-            turned = {"size": 8} if wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
-            axes.set_xticks(range(part.stop - part.start), columns[part], **turned)
-            axes.tick_params(length=0)
-            axes.spines[["left", "bottom"]].set_visible(False)
+        figure = PlotFigure(max(3.5, laid_out.width), 0.3 + len(starts) * laid_out.strip_height)
+        all_axes = figure.subplots(len(starts), squeeze=False)[:, 0]
+        for start, axes in zip(starts, all_axes, strict=True):
+            strip = slice(start, start + laid_out.strip_columns)
+            axes.imshow(table[:, strip], aspect="auto", interpolation="nearest", **colors)
+            _write_names(axes, laid_out, laid_out.columns[strip])
             if block.steps:
                 axes.invert_yaxis()  # the last layer on top, as networks are drawn
-            if wide:
-                axes.xaxis.tick_top()
-                _write_numbers(axes, block.scores[:, part], table[:, part] / scale)
+            if laid_out.is_wide:
+                _write_numbers(axes, block.scores[:, strip], table[:, strip] / scale)
         figure.colorbar(all_axes[0].images[0], ax=list(all_axes), aspect=30)
         figure.suptitle(_wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
-        say_more(all_axes[0], len(columns), block.more)
+        say_more(all_axes[0], len(block.columns), block.more)
         return plain_text(figure)
+
+
+def _write_names(axes: Any, laid_out: _HeatMapLayout, columns: Sequence[str]) -> None:
+    """Write the names of the rows and of a strip's columns, without ticks."""
+    turned = {"size": 8} if laid_out.is_wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xlim(-0.5, laid_out.strip_columns - 0.5)  # the last strip's columns are as wide
+    axes.set_yticks(range(len(laid_out.rows)), laid_out.rows)
+    axes.set_xticks(range(len(columns)), columns, **turned)
+    axes.tick_params(length=0)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    if laid_out.is_wide:
+        axes.xaxis.tick_top()
 
 
 def _wrapped(name: str, width: int) -> str:

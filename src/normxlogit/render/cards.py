@@ -26,18 +26,26 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
 
     With `words` single units are drawn as words; by default where these can be told.
     """
-    groups, result_cards = results.drawn_together(), []
-    for group in groups:
-        blocks = (
-            comparison_blocks(group, words=words)
-            if len(group) > 1
-            else for_kind_of(group[0], "drawers")(group[0], words=words)
+    groups = results.drawn_together()
+    result_cards = [
+        Card(
+            _blocks_of_group(group, words),
+            shortened(group[0]._heading()) if len(groups) > 1 else "",
+            opened=len(groups) <= OPEN,
         )
-        heading = shortened(group[0]._heading()) if len(groups) > 1 else ""
-        result_cards.append(Card(blocks, heading, opened=len(groups) <= OPEN))
-    if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
-        return result_cards
-    return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards] if groups else []
+        for group in groups
+    ]
+    have_predictions = all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results)
+    if len(groups) > 1 and have_predictions:
+        return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards]
+    return result_cards
+
+
+def _blocks_of_group(group: Attributions[Any], words: bool | None) -> Sequence[Block]:
+    """Return the blocks of a result, or of several methods on one text."""
+    if len(group) > 1:
+        return comparison_blocks(group, words=words)
+    return list(for_kind_of(group[0], "drawers")(group[0], words=words))
 
 
 def drawings(results: Attributions[Any], *, words: bool | None = None) -> list[Sequence[Block]]:
@@ -74,24 +82,31 @@ def _title(results: Attributions[Any]) -> str:
 def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:
     """Return a table of texts with the predictions, and the top words of each method."""
     methods = list(dict.fromkeys(method_of(a) for group in groups for a in group))
-    predictions = [group[0].prediction for group in groups]
-    labels = {prediction.label for prediction in predictions}
-    are_values = {prediction.probability is None for prediction in predictions}
-    value_heading = "probability or value" if True in are_values else "probability"
-    if False not in are_values:  # a regression, or cosines: a single label is named here, and not in rows
-        value_heading = labels.pop() if len(labels) == 1 else "value"
-    rows = []
-    for i, (prediction, group) in enumerate(zip(predictions, groups, strict=True)):
-        sorted_by = prediction.value if prediction.probability is None else prediction.probability
-        cells = [
-            Cell(links={shortened(group[0]._heading()): f"result-{i + 1}"}),
-            *([cell(prediction.label)] if labels else []),
-            cell(answer_number(prediction), sorted_by),
-        ]
-        strongest = {
-            method_of(a): layout(a, words=words).grid.strongest_pieces(representative_layer(a), WORDS) for a in group
-        }
-        rows.append([*cells, *(Cell(strongest.get(name, ())) for name in methods)])
-    columns = [Column("text"), *([Column("label")] if labels else []), Column(value_heading, numbers=True)]
+    labels = {group[0].prediction.label for group in groups}
+    are_values = {group[0].prediction.probability is None for group in groups}
+    quantities = [name for name, is_value in (("probability", False), ("value", True)) if is_value in are_values]
+    columns = [Column("text"), Column("label"), Column(" or ".join(quantities), numbers=True)]
     columns += [Column(f"rests on, {name}" if len(methods) > 1 else "rests on") for name in methods]
+    rows = [_overview_row(number, group, methods, words) for number, group in enumerate(groups, 1)]
+    if len(labels) == 1 and False not in are_values:  # a regression, or cosines: named once, and not in rows
+        columns[1:3] = [Column(labels.pop(), numbers=True)]
+        for row in rows:
+            del row[1]
     return Table(columns, rows, numbered=True, sortable=True, filtered="label", stacked=True)
+
+
+def _overview_row(
+    number: int, group: Attributions[Attribution], methods: Sequence[str], words: bool | None
+) -> list[Cell]:
+    """Return the row of one text: a link to its card, the prediction, and the top words of each method."""
+    prediction = group[0].prediction
+    sorted_by = prediction.value if prediction.probability is None else prediction.probability
+    strongest = {
+        method_of(a): layout(a, words=words).grid.strongest_pieces(representative_layer(a), WORDS) for a in group
+    }
+    return [
+        Cell(links={shortened(group[0]._heading()): f"result-{number}"}),
+        cell(prediction.label),
+        cell(answer_number(prediction), sorted_by),
+        *(Cell(strongest.get(name, ())) for name in methods),
+    ]

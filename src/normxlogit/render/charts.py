@@ -47,20 +47,21 @@ class Grid(Block):
         object.__setattr__(self, "kinds", self.kinds or [""] * len(self.columns))
         object.__setattr__(self, "details", self.details or [""] * len(self.columns))
         if not self.scales:
-            largest = np.nan_to_num(np.abs(self.scores[:, self.compared])).max(1, initial=0.0)  # (R,)
+            scored = self.ranked or range(len(self.columns))  # special tokens where there is nothing else
+            largest = np.nan_to_num(np.abs(self.scores[:, scored])).max(1, initial=0.0)  # (R,)
             steps = self.steps or (len(self.rows) if self.relative else 1) or 1
             scales = largest.reshape(-1, steps).max(0, initial=0.0).tolist() * (len(self.rows) // steps)
             object.__setattr__(self, "scales", scales)
 
-    @property
+    @cached_property
     def plain(self) -> list[int]:
         """The columns that are not special tokens."""
-        return [i for i, kind in enumerate(self.kinds) if kind != "special"]
+        return [column for column, kind in enumerate(self.kinds) if kind != "special"]
 
-    @property
-    def compared(self) -> list[int]:
-        """The columns that set the scale: all but special tokens and the answer's position, if others are left."""
-        return [i for i in self.plain if self.kinds[i] != "read"] or self.plain or list(range(len(self.columns)))
+    @cached_property
+    def ranked(self) -> list[int]:
+        """The columns with ranks and colours: all but special tokens and the answer's position, if any are left."""
+        return [column for column in self.plain if self.kinds[column] != "read"] or self.plain
 
     @property
     def _scaled(self) -> FloatArray:
@@ -71,9 +72,10 @@ class Grid(Block):
     @cached_property
     def strengths(self) -> FloatArray:
         """The colours, from -1 to 1, (R, C)."""
-        compared = set(self.compared)
-        coloured = [i in compared and kind != "special" for i, kind in enumerate(self.kinds)]  # (C,)
-        return np.where(coloured, self._scaled.clip(-1.0, 1.0), np.float32(0))
+        scaled = self._scaled.clip(-1.0, 1.0)
+        strengths = np.zeros_like(scaled)
+        strengths[:, self.ranked] = scaled[:, self.ranked]
+        return strengths
 
     def number(self, row: int, column: int) -> str:
         """Return a score as text."""
@@ -91,9 +93,10 @@ class Grid(Block):
         return pieces
 
     def strongest(self, row: int, k: int | None = None) -> list[int]:
-        """Return the `k` plain columns of a row of the largest magnitude that is not 0, the largest first."""
-        order, compared = np.argsort(-np.abs(self.scores[row]), kind="stable").tolist(), set(self.compared)
-        return [i for i in order if i in compared and self.kinds[i] != "special" and self.scores[row, i] != 0][:k]
+        """Return the `k` ranked columns of a row of the largest magnitude that is not 0, the largest first."""
+        scores = self.scores[row, self.ranked]
+        order = np.argsort(-np.abs(scores), kind="stable")
+        return [self.ranked[place] for place in order if scores[place] != 0][:k]
 
     def strongest_pieces(self, row: int, k: int) -> tuple[Piece, ...]:
         """Return the names of the strongest columns of a row with their scores."""
@@ -125,11 +128,13 @@ class Legend(Block):
     unread: bool = False  # whether the model did not read all of the text
 
     def meanings(self) -> list[tuple[int, str]]:
-        """Return the signs of the colours that are drawn, with their meanings."""
-        signs = [(sign, text) for sign, text in ((1, self.positive), (-1, self.negative)) if text]
-        if self.grid is None:
-            return signs
-        return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) > 0]
+        """Return the signs of the colours that are drawn, 1 and -1, with their meanings."""
+        signs = ((1, self.positive), (-1, self.negative))
+        return [(sign, meaning) for sign, meaning in signs if meaning and self._is_drawn(sign)]
+
+    def _is_drawn(self, sign: int) -> bool:
+        """Return whether a score of a sign has a colour; true of both where the scores are not known."""
+        return self.grid is None or bool((sign * self.grid.strengths).max(initial=0.0) > 0)
 
     def remarks(self) -> list[str]:
         """Return the notes on the colours, with that on which scores have none."""

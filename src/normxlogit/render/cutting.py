@@ -1,9 +1,9 @@
 """Texts cut into pieces: at the spans of words and tokens, and at the parts of an answer."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from ..results.attribution import Attribution
-from ..results.units.spans import earlier_parts
 from ..text.characters import trimmed
 from .blocks import Piece
 
@@ -84,11 +84,13 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
         a: The answer.
         from_first: Whether to begin at the first part instead of the beginning of the answer.
     """
-    unit_of_part = {span: len(a.units.sources) + place for place, span in enumerate(earlier_parts(a))}
-    placed_pieces: list[PlacedPiece] = []
-    for part, target in enumerate(a.targets):
-        start, end = span = target.span or (0, 0)
-        placed_pieces.append((start, end, Piece("", kind="strong", part=part, source=unit_of_part.get(span))))
-    placed_pieces.sort(key=lambda placed: placed[:2])
+    places = places_of_parts(a)
+    spans = sorted(enumerate(a.target_spans), key=itemgetter(1))
+    placed_pieces = [(*span, Piece("", kind="strong", part=part, source=places.get(span))) for part, span in spans]
     shown_from = placed_pieces[0][0] if from_first else len(a.prompt or "")
     return cut(a.text or "", placed_pieces, shown_from)
+
+
+def places_of_parts(a: Attribution) -> dict[tuple[int, int], int]:
+    """Return the place of each earlier part of an answer among what links end at: behind the sources, by its span."""
+    return {span: place for place, span in enumerate(a.earlier_parts, start=len(a.units.sources))}

@@ -26,15 +26,18 @@ SINGLE = ("word", "token", "source")
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
     """Return the header of a result, or of several methods' for one text and target with what each costs."""
-    first, methods = results[0], [method_of(a) for a in results]
-    if len(results) > 1:
-        costs = {info.name: info.passes for a in results if (info := _info(a)) is not None}  # at the default settings
-        methods = [f"{name}: {costs[name]}" if name in costs else name for name in methods]
-    facts = [("explained", meanings(first)[0]), *(("method", name) for name in methods)]
+    first, prediction = results[0], prediction_of(results[0])
+    methods = map(method_of if len(results) == 1 else _method_with_cost, results)
+    facts = [("explained", meanings(first).target), *(("method", name) for name in methods)]
     facts.append(("model", model_text(first.model)))
-    prediction = prediction_of(first)
-    notes = [note for a in results for note in a.notes]
-    return Header("" if prediction is None else prediction_text(prediction), facts, list(dict.fromkeys(notes)), tested)
+    notes = dict.fromkeys(note for a in results for note in a.notes)
+    return Header("" if prediction is None else prediction_text(prediction), facts, list(notes), tested)
+
+
+def _method_with_cost(a: Attribution) -> str:
+    """Return a result's method, with what it costs if its settings are the default ones."""
+    name, info = method_of(a), _info(a)
+    return name if info is None or name != info.name else f"{name}: {info.passes}"
 
 
 class Meanings(NamedTuple):
@@ -61,19 +64,14 @@ def meanings(a: Attribution) -> Meanings:
 
 def _explained(a: Attribution) -> str:
     """Return what a positive score is for: the target by its name, or what the targets are."""
+    if a.explains_itself:
+        return "the token"
     names = [visible(target.name) for target in a.targets]
     if a.generated:
-        if _explains_itself(a):
-            return "the token"
         return names[0] if len(set(names)) == 1 else "the tokens asked for"
     if len(names) == 1:
         return names[0]
     return "the token" if a.targets[0].kind == "token" else "the label"
-
-
-def _explains_itself(a: Attribution) -> bool:
-    """Return whether the target of each generated token is the token itself."""
-    return all(target.id == token.id for target, token in zip(a.targets, a.generated, strict=True))
 
 
 def _target_text(a: Attribution, explained: str) -> str:
@@ -81,16 +79,15 @@ def _target_text(a: Attribution, explained: str) -> str:
     first = a.targets[0]
     target = ", ".join(visible(target.name) for target in a.targets)
     if a.generated:
-        target = "each generated token" if _explains_itself(a) else explained
+        target = "each generated token" if a.explains_itself else explained
     if first.contrast is not None:
         target = f"{target} rather than {visible(first.contrast)}"
-    if a.generated and a.layers is not None:
-        target += f", layer {a.layers[-1]} shown"
-    positions = {target.position for target in a.targets}
-    is_one_position = len(positions) == 1 and not a.generated
-    if is_one_position and first.position is not None and first.position < len(a.tokens):
-        target += f", at position {first.position} ({visible(a.tokens[first.position])})"
-    return target
+    if a.generated:
+        return target if a.layers is None else f"{target}, layer {a.layers[-1]} shown"
+    position = first.position
+    if position is None or position >= len(a.tokens) or any(other.position != position for other in a.targets):
+        return target
+    return f"{target}, at position {position} ({visible(a.tokens[position])})"
 
 
 def score_label(a: Attribution) -> str:
@@ -122,12 +119,6 @@ def _info(a: Attribution) -> MethodInfo | None:
     return None
 
 
-def distinct_methods(results: Sequence[Attribution]) -> list[str]:
-    """Return headings of methods: names, with settings where one method occurs with several."""
-    names = [a.method for a in results]
-    return [a.method if names.count(a.method) == 1 else method_of(a) for a in results]
-
-
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     """Return the answer without the word of some tokens; empty if it was not measured."""
     if a.verified is None or not tokens or (removal := a.verified.without(tokens[0])) is None:
@@ -145,7 +136,8 @@ def removals_table(verified: Verification | None, *, has_bars: bool = False) -> 
     """
     if verified is None or (has_bars and verified.unit in SINGLE):
         return []
-    if has_bars and all(len(removal.tokens) == 1 for removal in verified.single):
+    single = verified.single
+    if has_bars and all(len(removal.tokens) == 1 for removal in single):
         return []
-    rows = [[cell(names_of(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
+    rows = [[cell(names_of(verified, removal)), cell(answer_text(removal, verified))] for removal in single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]

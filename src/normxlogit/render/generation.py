@@ -17,7 +17,7 @@ from .cutting import answer_pieces, cut
 from .describe import header, meanings, removals_table
 from .layout import NO_CHARACTER
 from .text import bounded
-from .token_groups import tokens_as_text
+from .token_groups import TokenGroup, tokens_as_text
 
 STRONGEST = 5
 """Words of the context in the row of each generated token."""
@@ -54,7 +54,7 @@ def generation_blocks(g: Attribution) -> list[Block]:
         _sentences(_prompt_and_completion(g)),
         *media,
         Links({"signed": g.signed, "scores": scores}, hint, negative or NEGATIVE),
-        *_blocks_over_time(g, _by_word(g)),
+        *_blocks_over_time(_by_word(g)),
         *removals_table(g.verified),
         Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True),
         Legend(positive, negative, notes),
@@ -66,25 +66,23 @@ def _transcript(g: Attribution, negative: str | None) -> list[Block]:
     """Return the blocks of a transcript: its words, and the sound with what each word rests on."""
     by_word = _by_word(g)
     media, scores = _media_blocks(by_word or g, 0)
-    blocks: list[Block] = [
-        _sentences({"transcript": answer_pieces(by_word, from_first=True) if by_word else []}),
-        *media,
-    ]
+    words = answer_pieces(by_word, from_first=True) if by_word else []
+    blocks: list[Block] = [_sentences({"transcript": words}), *media]
     if by_word is not None:
         hint = HEARD.format(parts=_names_of_media_parts(g))
         blocks.append(Links({"signed": g.signed, "scores": scores}, hint, negative or NEGATIVE))
-    return [*blocks, *_blocks_over_time(g, by_word), *removals_table(g.verified)]
+    return [*blocks, *_blocks_over_time(by_word), *removals_table(g.verified)]
 
 
 def _by_word(g: Attribution) -> Attribution | None:
     """Return the words of a completion as targets, if they are of a sound; None otherwise."""
     if not g.has_words or not any(medium.is_over_time for medium in g.media):
         return None
-    is_completion = any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())
+    is_completion = any(word.tokens[-1] in g.answer_units for word in g.words())
     return g.group_targets("word") if is_completion else None
 
 
-def _blocks_over_time(g: Attribution, by_word: Attribution | None) -> list[Block]:
+def _blocks_over_time(by_word: Attribution | None) -> list[Block]:
     """Return what is drawn of each sound over time, beside the words that rest on it."""
     if by_word is None:
         return []
@@ -104,18 +102,18 @@ def _sentences(pieces_by_name: Mapping[str, Sequence[Piece]]) -> Sentences:
 def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
     if g.text is None or g.offsets is None:
-        texts, groups = tokens_as_text(g)
+        (text, *_), groups = tokens_as_text(g)
     else:
-        texts, groups = [g.text], [((token,), *span) for token, span in enumerate(g.offsets)]
-    placed_pieces = [(start, end, _token_piece(g, token)) for (token, *_), start, end in groups]
-    pieces = _with_named_media(g, cut(texts[0], placed_pieces))
+        text, groups = g.text, [TokenGroup((token,), *span) for token, span in enumerate(g.offsets)]
+    placed_pieces = [(group.start, group.end, _token_piece(g, group.tokens[0])) for group in groups]
+    pieces = _with_named_media(g, cut(text, placed_pieces))
     first = next((place for place, piece in enumerate(pieces) if piece.part is not None), len(pieces))
     return {"prompt": pieces[:first], "completion": pieces[first:]}
 
 
 def _token_piece(g: Attribution, token: int) -> Piece:
     """Return the piece of a token; of a generated one with its probability, and with the likeliest if it is not it."""
-    special, part = g.special_tokens_mask[token], token - (g.prompt_tokens or 0)
+    special, part = g.special_tokens_mask[token], token - g.answer_units.start
     piece = Piece(g.tokens[token] if special else NO_CHARACTER, name=_name(g, token), source=token)
     if part < 0:
         return piece._replace(kind="special" if special else "")
@@ -156,7 +154,7 @@ def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[li
     # The shortest digits of the float32, so that a display rounds only once.
     scores = [[float(str(score)) for score in row] for row in g.scores]
     rows: list[list[float | None]] = [
-        [*row[: min(first_part, (g.prompt_tokens or 0) + target)]] for target, row in enumerate(scores)
+        [*row[: min(first_part, g.answer_units[target])]] for target, row in enumerate(scores)
     ]
     kinds = [medium.kind for medium in g.media]
     for medium in g.scored_media:
@@ -177,35 +175,45 @@ def _name(g: Attribution, *tokens: int) -> str:
 
 def _strongest(g: Attribution, negative: str) -> Table:
     """Return a table of the strongest words of the prompt and earlier tokens for each generated token."""
-    start, special = g.prompt_tokens or 0, g.special_tokens_mask
-    words = [word.tokens for word in g.words()] if g.has_words else [(i,) for i in range(start) if not special[i]]
-    groups = [tokens for tokens in words if tokens[-1] < start]
-    groups += [(i,) for i in range(start, g.text_units - 1) if not special[i]]
     scores = np.where(_is_read(g), g.scores[:, : g.text_units], 0.0)  # (G, T)
+    groups = _context(g)
     merged = np.array([merge_scores(scores[:, list(tokens)], g.merge) for tokens in groups])  # (words, G)
-    names, columns = [_name(g, *tokens) for tokens in groups], merged.reshape(len(groups), len(g)).T  # (G, words)
+    names, columns = [_name(g, *tokens) for tokens in groups], merged.reshape(-1, len(g)).T  # (G, words)
     grid = Grid([""] * len(g), names, columns, signed=g.signed, relative=True)
     rows = []
-    for k, generated in enumerate(g.generated):
+    for part, token in enumerate(g.answer_units):
+        probability = g.generated[part].probability
         strongest = [
-            p._replace(details=negative if p.strength < 0 else "") for p in grid.strongest_pieces(k, STRONGEST)
+            p._replace(details=negative if p.strength < 0 else "") for p in grid.strongest_pieces(part, STRONGEST)
         ]
-        name = Piece(_name(g, start + k), kind="strong")
-        rows.append([Cell((name,)), cell(answer_number(generated), generated.probability), Cell(tuple(strongest))])
+        cells = [Cell((Piece(_name(g, token), kind="strong"),)), cell(answer_number(g.generated[part]), probability)]
+        rows.append([*cells, Cell(tuple(strongest))])
     return Table([Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")], rows)
+
+
+def _context(g: Attribution) -> list[tuple[int, ...]]:
+    """Return the words of the prompt and the earlier generated tokens, each by its tokens, without special ones."""
+    special, start = g.special_tokens_mask, g.answer_units.start
+    tokens = [(token,) for token in range(g.text_units - 1) if not special[token]]
+    words = [word.tokens for word in g.words()] if g.has_words else tokens
+    return [word for word in words if word[-1] < start] + [token for token in tokens if token[0] >= start]
 
 
 def _is_read(g: Attribution) -> NDArray[np.bool_]:
     """Return which tokens the model had read before each generated one, (G, T)."""
-    return np.asarray(np.arange(g.text_units) < (g.prompt_tokens or 0) + np.arange(len(g))[:, None])
+    return np.asarray(np.arange(g.text_units) < np.array(g.answer_units)[:, None])
 
 
 def _matrix(g: Attribution) -> Grid:
     """Return the matrix of scores of the tokens before each generated token."""
-    prompt_tokens, placeholders = g.prompt_tokens or 0, {token for medium in g.media for token in medium.tokens}
-    columns = [i for i in range(g.text_units - 1) if i not in placeholders]
-    is_context = _is_read(g)[:, columns]  # (G, columns)
-    names, scores = [_name(g, i) for i in range(g.text_units)], np.where(is_context, g.scores[:, columns], np.nan)
-    kinds = ["special" if g.special_tokens_mask[i] else "" for i in columns]
-    caption, seen = "Rows: generated tokens; columns: what they have seen", [names[i] for i in columns]
-    return Grid(names[prompt_tokens:], seen, scores, caption, signed=g.signed, kinds=kinds, relative=True)
+    placeholders = {token for medium in g.media for token in medium.tokens}
+    columns = [token for token in range(g.text_units - 1) if token not in placeholders]
+    return Grid(
+        rows=[_name(g, token) for token in g.answer_units],
+        columns=[_name(g, token) for token in columns],
+        scores=np.where(_is_read(g)[:, columns], g.scores[:, columns], np.nan),  # (G, columns)
+        caption="Rows: generated tokens; columns: what they have seen",
+        signed=g.signed,
+        kinds=["special" if g.special_tokens_mask[token] else "" for token in columns],
+        relative=True,
+    )

@@ -89,17 +89,25 @@ def _attributes(piece: Piece, position: str = "") -> Markup:
     """Return the class, colour, tooltip and data of a piece, and its position on a picture."""
     sign, style = _colour(piece.strength)
     kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
-    linked = piece.part is not None or piece.source is not None
-    title = "\n".join(filter(None, [f"{piece.name}  {piece.number}".strip(), piece.details]))
+    name, is_linked = shortened(piece.name or quoted(piece.text), NAME), {piece.part, piece.source} != {None}
     return _markup(
-        **{"class": " ".join(filter(None, [kind, sign, position and "nxl-patch"]))},
+        **{"class": _joined(kind, sign, position and "nxl-patch")},
         style=f"position:absolute;{position};{style}" if position else style,
-        title=title,
-        data_part=None if piece.part is None else str(piece.part),
-        data_name=shortened(piece.name or quoted(piece.text), NAME) if linked else None,
-        data_source=None if piece.source is None else str(piece.source),
+        title=_joined(f"{piece.name}  {piece.number}".strip(), piece.details, by="\n"),
+        data_part=_number(piece.part),
+        data_name=name if is_linked else None,
+        data_source=_number(piece.source),
         dir="ltr" if piece.kind == "special" else None,
     )
+
+
+def _joined(*texts: str, by: str = " ") -> str:
+    """Return the texts that are not empty, joined."""
+    return by.join(filter(None, texts))
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else repr(value)
 
 
 def _direction(pieces: Sequence[Piece]) -> str:
@@ -118,10 +126,10 @@ def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
     """Return the attributes of a cell: class, colour, anchor, value, and the column's name for narrow pages."""
     sign, style = _colour(cell.strength)
     return _markup(
-        **{"class": " ".join(filter(None, ["nxl-number" if column.numbers else "", sign]))},
+        **{"class": _joined("nxl-number" if column.numbers else "", sign)},
         style=style,
         id=cell.anchor,
-        data_value=None if cell.value is None else repr(cell.value),
+        data_value=_number(cell.value),
         data_column=column.name if named else None,
     )
 

@@ -1,15 +1,15 @@
 """The layout of a text: its pieces with their scores."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.storage.schema import FloatArray
 from ..results.targets import prediction_text
 from ..results.units.characters import quoted, visible
+from ..results.units.units import UnitScore
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
 from .cutting import PlacedPiece, cut
@@ -63,20 +63,12 @@ class Layout:
         """Return the legend of a result's colours."""
         _, positive, negative = meanings(a)
         unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
+        legend = Legend(positive, negative, grid=self.grid, unread=unread)
         if a.layers is None:
-            return Legend(positive, negative, grid=self.grid, unread=unread)
+            return legend
         silent = [name for row, name in enumerate(self.grid.rows) if not self.grid.strongest(row, 1)]
-        facts = [f"{name}: {NOTHING}" for name in silent]
-        return Legend(positive, negative, ["each layer by its own largest score"], facts, grid=self.grid, unread=unread)
-
-
-class _Column(NamedTuple):
-    """A word, or tokens that share characters."""
-
-    tokens: tuple[int, ...]
-    start: int  # in its text; 0 without characters, like `end`
-    end: int
-    score: FloatArray  # with the leading axes of the result's scores
+        notes, facts = ["each layer by its own largest score"], [f"{name}: {NOTHING}" for name in silent]
+        return replace(legend, notes=notes, facts=facts)
 
 
 class _Described(NamedTuple):
@@ -85,6 +77,7 @@ class _Described(NamedTuple):
     text: int  # the index of its text
     kind: str  # see `Piece.kind`
     name: str  # as a tooltip and a chart name it
+    details: str  # the lines of its tooltip
     piece: PlacedPiece
 
 
@@ -96,38 +89,34 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         words: Whether pieces are words, not tokens; by default where the result can tell words.
     """
     in_words = a.has_words if words is None else words
-    texts, columns = _columns_of_words(a) if in_words else _columns_of_tokens(a)
+    texts, columns = (_texts(a), a.words()) if in_words else _columns_of_tokens(a)
     facts = _facts(a, columns)
-    described = _described_columns(a, texts, columns)
+    described = _described_columns(a, texts, columns, facts)
     pieces = [
         cut(text, [column.piece for column in described if column.text == number], between="rest")
         for number, text in enumerate(texts)
     ]
     unit = "word" if in_words else a.units.kind[-1] if a.media else "token"
-    tokens = [column.tokens for column in columns]
-    return Layout(unit, pieces, tokens, facts, _grid(a, columns, described, _details(a, columns, facts)))
+    return Layout(unit, pieces, [column.tokens for column in columns], facts, _grid(a, columns, described))
 
 
 def _texts(a: Attribution) -> list[str]:
     return [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
 
 
-def _columns_of_words(a: Attribution) -> tuple[list[str], list[_Column]]:
-    """Return the texts and their words."""
-    return _texts(a), [_Column(word.tokens, word.start, word.end, word.score) for word in a.words()]
-
-
-def _columns_of_tokens(a: Attribution) -> tuple[list[str], list[_Column]]:
+def _columns_of_tokens(a: Attribution) -> tuple[list[str], list[UnitScore]]:
     """Return the texts and their tokens; without a text, one that is made of the tokens."""
     if a.text is None or a.offsets is None:
         texts, groups = tokens_as_text(a)
     else:
         texts, groups = _texts(a), overlapping_groups(a, a.offsets)
-    columns = [_Column(tokens, start, end, a.scores[..., list(tokens)].sum(-1)) for tokens, start, end in groups]
-    return texts, columns
+    return texts, [
+        UnitScore("", group.tokens, a.scores[..., list(group.tokens)].sum(-1), group.start, group.end)
+        for group in groups
+    ]
 
 
-def _facts(a: Attribution, columns: Sequence[_Column]) -> dict[str, list[str]]:
+def _facts(a: Attribution, columns: Sequence[UnitScore]) -> dict[str, list[str]]:
     """Return what was measured of each column, by what it is called."""
     predictions = [prediction_text(prediction) for prediction in a.token_predictions or ()]
     alone = [predictions[column.tokens[0]] if predictions and len(column.tokens) == 1 else "" for column in columns]
@@ -140,22 +129,10 @@ def _unknown_token(a: Attribution, tokens: Sequence[int]) -> str:
     return next((a.units.text[token] for token in tokens if a.units.text[token] in UNKNOWN), "")
 
 
-def _details(a: Attribution, columns: Sequence[_Column], facts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the lines of each column's tooltip: what was measured of it, and what its kind means."""
-    details = []
-    for number, column in enumerate(columns):
-        lines = [f"{name}: {measured[number]}" for name, measured in facts.items() if measured[number]]
-        if a.reads_at in column.tokens:
-            lines.append(READ_HERE)
-        if not set(a.sinks).isdisjoint(column.tokens):
-            lines.append(SINK)
-        details.append("\n".join(lines))
-    return details
-
-
-def _described_columns(a: Attribution, texts: Sequence[str], columns: Sequence[_Column]) -> list[_Described]:
+def _described_columns(
+    a: Attribution, texts: Sequence[str], columns: Sequence[UnitScore], facts: Mapping[str, Sequence[str]]
+) -> list[_Described]:
     """Return what is drawn of each column, and in which text."""
-    unit_names = a.unit_names
     described, text = [], 0
     for number, column in enumerate(columns):
         first = column.tokens[0]
@@ -165,8 +142,13 @@ def _described_columns(a: Attribution, texts: Sequence[str], columns: Sequence[_
         kind = _kind(a, column.tokens)
         characters = texts[text][column.start : column.end] or a.units.text[first]
         piece = Piece(characters if kind == "special" else NO_CHARACTER, kind=kind, column=number)
-        name = quoted(visible(unit_names[first] or characters))
-        described.append(_Described(text, kind, name, (column.start, column.end, piece)))
+        name = quoted(visible(a.unit_names[first] or characters))
+        details = [f"{fact}: {measured[number]}" for fact, measured in facts.items() if measured[number]]
+        if a.reads_at in column.tokens:
+            details.append(READ_HERE)
+        if not set(a.sinks).isdisjoint(column.tokens):
+            details.append(SINK)
+        described.append(_Described(text, kind, name, "\n".join(details), (column.start, column.end, piece)))
     return described
 
 
@@ -179,7 +161,7 @@ def _kind(a: Attribution, tokens: Sequence[int]) -> str:
     return "" if set(a.sinks).isdisjoint(tokens) else "sink"
 
 
-def _grid(a: Attribution, columns: Sequence[_Column], described: Sequence[_Described], details: Sequence[str]) -> Grid:
+def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_Described]) -> Grid:
     """Return the scores of the columns, with a row for each label and layer."""
     rows = _row_names(a)
     scores = np.zeros((len(rows), 0), np.float32)
@@ -192,7 +174,7 @@ def _grid(a: Attribution, columns: Sequence[_Column], described: Sequence[_Descr
         label=score_label(a) if a.layers is None else "score / largest of the layer",
         signed=a.signed,
         kinds=[column.kind for column in described],
-        details=details,
+        details=[column.details for column in described],
         steps=len(a.layers or ()),
     )
 

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from ..results.attribution import Attribution
 from ..results.units.media import overlap
-from ..results.units.spans import earlier_parts
 from ..results.verification import LEAST_LOSS, likelihood_text
 from .blocks import Block, Box, Piece, Ways
-from .source_links import target_spans
+from .cutting import places_of_parts
 
 MOST_WAYS = 3
 """Most ways that are drawn from a part of the answer."""
@@ -25,21 +24,20 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
         shares: (K, S + P), the shares of sources and earlier parts in each part; None for parts that it cannot read.
     """
     has_reasoning = any(start < end for start, end in s.reasoning)
-    if not has_reasoning or not s.has_target_axis or not earlier_parts(s):
+    if not has_reasoning or not s.has_target_axis or not s.earlier_parts:
         return []
-    parts = _parts_of(s)
+    parts, cited = _parts_of(s), set[int]()
     labels = _labels(s, parts)
-    strongest = [_strongest(row) for row in shares]
-    columns: dict[str, list[Box]] = {"Answer": [], "Reasoning": []}
-    for part, ranked in zip(parts, strongest, strict=True):
-        ways = [(labels[way.unit], way.share) for way in ranked]
+    columns: dict[str, list[Box]] = {"Answer": [], "Reasoning": [], "What it rests on": []}
+    for part, row in zip(parts, shares, strict=True):
+        ways = _strongest(row)
+        cited |= {way.unit for way in ways}
         label = f"A{part.number + 1}" if part.unit is None else labels[part.unit]
         column = columns["Reasoning" if part.is_thought else "Answer"]
-        column.append(Box(label, _piece(part), _note(part), ways))
-    count = len(s.units.sources)
-    cited = sorted({way.unit for ranked in strongest for way in ranked if way.unit < count})
-    boxes = [Box(labels[source], _source_piece(s, source)) for source in cited]
-    return [Ways({**columns, "What it rests on": boxes})]
+        column.append(Box(label, _piece(part), _note(part), [(labels[way.unit], way.share) for way in ways]))
+    sources = sorted(cited.intersection(range(len(s.units.sources))))
+    columns["What it rests on"] = [Box(labels[source], _source_piece(s, source)) for source in sources]
+    return [Ways(columns)]
 
 
 class _Part(NamedTuple):
@@ -61,15 +59,13 @@ class _Way(NamedTuple):
 
 def _parts_of(s: Attribution) -> list[_Part]:
     """Return the parts of an answer in the order of its targets."""
-    unit_of_part, shift = earlier_parts(s), len(s.prompt or "")
-    place_of_span = {span: place for place, span in enumerate(unit_of_part, start=len(s.units.sources))}
+    shift, places = len(s.prompt or ""), places_of_parts(s)
     thoughts = [(shift + start, shift + end) for start, end in s.reasoning]
     parts = []
-    for number, (target, span) in enumerate(zip(s.targets, target_spans(s), strict=True)):
+    for number, (target, span) in enumerate(zip(s.targets, s.target_spans, strict=True)):
         is_thought = any(overlap(span, thought) for thought in thoughts)
-        is_measured = s.verified is not None and span in unit_of_part
-        loss = s.verified.loss(unit_of_part[span]) if s.verified is not None and is_measured else None
-        parts.append(_Part(number, target.name, is_thought, place_of_span.get(span), loss))
+        loss = s.verified.loss(s.earlier_parts[span]) if s.verified and span in places else None
+        parts.append(_Part(number, target.name, is_thought, places.get(span), loss))
     return parts
 
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
-from ..results.units.spans import earlier_parts
 from .blocks import Links
 
 HINT = (
@@ -51,31 +50,22 @@ def shares_of_sources(s: Attribution) -> FloatArray:
 class _EarlierParts(NamedTuple):
     """What the parts of an answer rest on of its earlier parts."""
 
-    shares: FloatArray  # (K, P)
+    shares: NDArray[np.float64]  # (K, P)
     is_read: NDArray[np.bool_]  # (K, P): whether the part stands before it
 
 
 def _earlier_parts(direct: Attribution) -> _EarlierParts:
     """Return the share of each earlier part in the positive scores of sources and earlier parts."""
-    unit_of_part = earlier_parts(direct)
-    parts = list(unit_of_part.values())
-    part_starts = np.array([start for start, _ in unit_of_part], int)  # (P,)
-    target_starts = np.array([start for start, _ in target_spans(direct)])  # (K,)
+    part_starts = np.array([start for start, _ in direct.earlier_parts], int)  # (P,)
+    target_starts = np.array(direct.target_spans)[:, 0]  # (K,)
     is_read = part_starts < target_starts[:, None]  # (K, P)
     positive = np.maximum(np.atleast_2d(direct.scores), 0)  # (K, U)
-    of_parts = np.where(is_read, positive[:, parts], 0)  # (K, P)
-    of_sources = positive[:, direct.units.sources]  # (K, S)
-    total = np.hstack([of_sources, of_parts]).sum(-1, keepdims=True)  # (K, 1)
-    shares = np.divide(of_parts, total, out=np.zeros(of_parts.shape), where=total > 0)
-    return _EarlierParts(shares, is_read)
+    of_parts = np.where(is_read, positive[:, list(direct.earlier_parts.values())], 0)  # (K, P)
+    total = np.hstack([positive[:, direct.units.sources], of_parts]).sum(-1, keepdims=True)  # (K, 1)
+    return _EarlierParts((of_parts / np.where(total > 0, total, 1)).astype(float), is_read)
 
 
-def target_spans(s: Attribution) -> list[tuple[int, int]]:
-    """Return the span of each target in the text, (0, 0) for a target without characters."""
-    return [target.span or (0, 0) for target in s.targets]
-
-
-def _known_shares(shares: FloatArray, are_read: NDArray[np.bool_]) -> list[float | None]:
+def _known_shares(shares: NDArray[np.float64], are_read: NDArray[np.bool_]) -> list[float | None]:
     return [_rounded(share) if is_read else None for share, is_read in zip(shares, are_read, strict=True)]
 
 

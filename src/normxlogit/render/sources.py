@@ -31,28 +31,33 @@ class SourceRow(NamedTuple):
 
 
 def source_blocks(s: Attribution) -> list[Block]:
-    """Return the blocks of an answer and its sources."""
+    """Return the blocks of an answer and its sources; of several layers the last."""
+    facts, summed = facts_of(s), s.whole()
+    if s.layers is not None:
+        last = s.layers[-1]
+        facts.append(("layer", str(last)))
+        s, summed = s.layer(last), summed.layer(last)
     links = links_of(s)
     return [
-        Header("", facts_of(s), s.notes, verdict(s.verified)),
+        Header("", facts, s.notes, verdict(s.verified)),
         as_sentences(answer_pieces(s)),
         links,
         *ways_of(s, links.data["shares"]),
         *removals_table(s.verified, has_bars=True),
-        _strongest_sources(s),
+        _strongest_sources(summed),
         Legend(SHARE.format("a")),
-        prompt_fold(s),
+        prompt_fold(summed),
     ]
 
 
-def _strongest_sources(s: Attribution) -> Table:
-    """Return the table of the sources with the highest scores."""
+def _strongest_sources(summed: Attribution) -> Table:
+    """Return the table of the sources with the highest scores for the whole answer."""
     rows = []
-    for source in s.top(MOST_LISTED):
-        nats = None if s.verified is None else s.verified.loss(source.position)
+    for source in summed.top(MOST_LISTED):
+        nats = None if summed.verified is None else summed.verified.loss(source.position)
         name = "" if source.name == source.text else source.name
         rows.append(SourceRow(name, source.text, source.share, nats))
-    count = len(s.units.sources)
+    count = len(summed.units.sources)
     caption = f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"
     return source_table(rows, caption)
 
@@ -87,11 +92,11 @@ def as_sentences(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
 
 def prompt_fold(s: Attribution) -> Fold:
     """Return the prompt with its sources as linked pieces, and the text between them in grey."""
-    shares = s.whole().shares  # (U,)
-    spans = s.units.spans or ((0, 0),) * len(s.units)
+    shares, units = s.whole().shares, s.units  # (U,)
+    spans = units.spans or ((0, 0),) * len(units)
     placed_pieces = []
-    for source, unit in enumerate(s.units.sources):
-        name = s.units.names[unit] if s.units.names[unit] != s.units.text[unit] else ""
+    for source, unit in enumerate(units.sources):
+        name = "" if units.names[unit] == units.text[unit] else units.names[unit]
         # A region of a picture has no text of its own: its name stands there.
         piece = Piece(f"[{name}]" if name else "", name=name, number=f"{shares[unit]:.0%}", source=source)
         placed_pieces.append((*spans[unit], piece))
@@ -108,19 +113,18 @@ def source_table(rows: Sequence[SourceRow], caption: str) -> Table:
         caption: The heading of the table.
     """
     largest = max(row.share for row in rows) or 1.0
-    has_names = any(row.name for row in rows)
-    has_losses = any(row.nats is not None for row in rows)
-    columns = [Column("text"), Column("share", numbers=True)]
-    body = [[cell(row.text), _share_cell(row.share, largest)] for row in rows]
-    if has_names:
-        columns.insert(0, Column("source"))
-        for row, cells in zip(rows, body, strict=True):
-            cells.insert(0, cell(row.name))
-    if has_losses:
-        columns.append(Column("without it", numbers=True))
-        for row, cells in zip(rows, body, strict=True):
-            cells.append(_loss_cell(row.nats))
-    return Table(columns, body, caption, stacked=True)
+    columns = [
+        (Column("source"), [cell(row.name) for row in rows]),
+        (Column("text"), [cell(row.text) for row in rows]),
+        (Column("share", numbers=True), [_share_cell(row.share, largest) for row in rows]),
+        (Column("without it", numbers=True), [_loss_cell(row.nats) for row in rows]),
+    ]
+    if all(row.nats is None for row in rows):
+        columns.pop()
+    if not any(row.name for row in rows):
+        columns.pop(0)
+    headings, cells = zip(*columns, strict=True)
+    return Table(headings, list(zip(*cells, strict=True)), caption, stacked=True)
 
 
 def _share_cell(share: float, largest: float) -> Cell:

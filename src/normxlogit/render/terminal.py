@@ -3,8 +3,9 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
+from itertools import chain
 from typing import Any, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -13,7 +14,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from ..results.units.characters import one_line, safe
-from .blocks import Bar, Block, Cell, Chat, Column, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
+from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
 from .charts import FAINT, GREY, Legend
 
 STEPS = (FAINT, 1 / 3, 2 / 3)
@@ -88,10 +89,13 @@ def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
 def _marks(block: Block) -> list[float]:
     """Return the strengths that have marks where there are no colours."""
     if isinstance(block, Fold) and block.essential:
-        return [mark for folded in block.blocks for mark in _marks(folded)]
+        return list(chain.from_iterable(map(_marks, block.blocks)))
     if isinstance(block, Sentences):
-        return [piece.strength for row in block.rows for pieces in row.texts for piece in pieces]
-    return [cell.strength for row in _shown_rows(block) for cell in row] if isinstance(block, Table) else []
+        texts = chain.from_iterable(row.texts for row in block.rows)
+        return [piece.strength for piece in chain.from_iterable(texts)]
+    if isinstance(block, Table):
+        return [cell.strength for cell in chain.from_iterable(_shown_rows(block))]
+    return []
 
 
 def _text(text: str, style: Style | None = None) -> Text:
@@ -125,12 +129,13 @@ def _header(block: Header, color: bool) -> RenderableType:
 def _sentences(block: Sentences, color: bool) -> RenderableType:
     """Draw coloured texts, under their captions in a small block, otherwise beside them."""
     drawn = [Text("\n").join(_sentence(pieces, color) for pieces in row.texts) for row in block.rows]
-    captioned = [(one_line(row.caption), text) for row, text in zip(block.rows, drawn, strict=True)]
-    if not any(caption for caption, _ in captioned):
-        return Group(*(text for _, text in captioned))
+    captions = [one_line(row.caption) for row in block.rows]
+    if not any(captions):
+        return Group(*drawn)
     if block.small:
-        return Text("\n\n").join(Text("\n").join([_text(caption, DIM), text]) for caption, text in captioned)
-    return _named([(caption, BOLD, text) for caption, text in captioned], NAME_WIDTH)
+        pairs = zip(captions, drawn, strict=True)
+        return Text("\n\n").join(Text("\n").join([_text(caption, DIM), text]) for caption, text in pairs)
+    return _named(((caption, BOLD, text) for caption, text in zip(captions, drawn, strict=True)), NAME_WIDTH)
 
 
 def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
@@ -175,43 +180,23 @@ def _shown_rows(block: Table) -> list[Sequence[Cell]]:
 
 def _table(block: Table, color: bool) -> RenderableType:
     """Draw a table; without colours, a column of marks follows each column with coloured cells."""
-    marked = set() if color else _coloured_columns(block.rows)
-    shown_rows = _shown_rows(block)
-    lines = [_line(row, marked, color) for row in shown_rows]
+    rows = _shown_rows(block)
+    headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
     if any(column.name for column in block.columns):
-        headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
-        lines.insert(0, _line(headings, marked, color))
-    parts: list[RenderableType] = [_columns(_sides(block.columns, marked), lines)]
+        rows.insert(0, headings)
+    sides, columns = list[str](), list[list[Text]]()
+    for index, column in enumerate(block.columns):
+        sides.append("right" if column.numbers else "left")
+        columns.append([_cell(row[index], color) for row in rows])
+        if not color and any(row[index].strength for row in block.rows):
+            sides.append("left")
+            columns.append([Text(_mark(row[index].strength).strip("()")) for row in rows])
+    parts: list[RenderableType] = [_columns(sides, zip(*columns, strict=True))]
     if block.caption:
         parts.insert(0, _text(block.caption, DIM))
-    if left_out := len(block.rows) - len(shown_rows):
+    if left_out := len(block.rows) - len(_shown_rows(block)):
         parts.append(Text(f"and {left_out} more", DIM))
     return Group(*parts)
-
-
-def _coloured_columns(rows: Iterable[Sequence[Cell]]) -> set[int]:
-    """Return the indices of the columns in which some cell has a colour."""
-    return {index for row in rows for index, cell in enumerate(row) if cell.strength}
-
-
-def _sides(columns: Sequence[Column], marked: Collection[int]) -> list[str]:
-    """Return the side at which each column is aligned, with those of marks."""
-    sides = []
-    for index, column in enumerate(columns):
-        sides.append("right" if column.numbers else "left")
-        if index in marked:
-            sides.append("left")
-    return sides
-
-
-def _line(row: Sequence[Cell], marked: Collection[int], color: bool) -> list[Text]:
-    """Return the cells of a row, with marks behind those of marked columns."""
-    texts = []
-    for index, cell in enumerate(row):
-        texts.append(_cell(cell, color))
-        if index in marked:
-            texts.append(Text(_mark(cell.strength).strip("()")))
-    return texts
 
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
@@ -222,32 +207,19 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 
 def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
     """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores."""
-    line, style = Text(), DIM if color else None
-    meanings = block.meanings() if color else _drawn_meanings(block, marks)
-    keys = COLOR_KEYS if color else MARK_KEYS
+    keys, style, meanings = COLOR_KEYS, DIM, block.meanings()
+    notes = [*block.remarks(), *block.facts, *block.styles, *([GREY] if block.unread else [])]
+    if not color:
+        keys, style = MARK_KEYS, Style()
+        meanings = [(sign, text) for sign, text in meanings if any(sign * mark >= FAINT for mark in marks)]
+        remarks = ["more signs, more weight", *(note.replace("colour", "mark") for note in block.remarks())]
+        notes = [*(remarks if meanings else []), *block.facts]
+    line = Text()
     for sign, meaning in meanings:
         line.append(keys[sign], _shade(sign) if color else None)
         line.append_text(_text(f" {meaning}   ", style))
-    notes = _notes_on_colors(block) if color else _notes_on_marks(block, bool(meanings))
     line.append_text(_text("   ".join(notes), style))
     return line if meanings or notes else None
-
-
-def _drawn_meanings(block: Legend, marks: Sequence[float]) -> list[tuple[int, str]]:
-    """Return the signs of which some mark is drawn, with their meanings."""
-    return [(sign, text) for sign, text in block.meanings() if any(sign * mark >= FAINT for mark in marks)]
-
-
-def _notes_on_colors(block: Legend) -> list[str]:
-    notes = [*block.remarks(), *block.facts, *block.styles]
-    return [*notes, GREY] if block.unread else notes
-
-
-def _notes_on_marks(block: Legend, has_marks: bool) -> list[str]:
-    if not has_marks:
-        return [*block.facts]
-    remarks = [note.replace("colour", "mark") for note in block.remarks()]
-    return ["more signs, more weight", *remarks, *block.facts]
 
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {

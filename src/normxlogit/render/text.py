@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import DataError, listed
 from ..results.attribution import Attribution, representative_layer
-from ..results.collection import Attributions
+from ..results.collection import Attributions, distinct_names
 from ..results.verification import NAMED, verdict
 from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
-from .describe import WITHOUT, distinct_methods, header, meanings, removals_table
+from .describe import WITHOUT, header, meanings, method_of, removals_table
 from .layout import READ_AS, READ_HERE, Layout, layout
 
 STRONGEST, LARGEST = 8, 8_000
@@ -83,37 +84,46 @@ def _all_scores(laid_out: Layout) -> Fold:
     """Return the table of all scores, with what was measured of each column."""
     count = len(laid_out.grid.columns)
     facts = {name: column for name, column in laid_out.facts.items() if any(column)}
-    table = _every_score([laid_out.grid], laid_out.unit, ["score"], facts)
+    table = _every_score([laid_out], ["score"], facts)
     return Fold(f"All {count} scores" if count > 1 else "The score", [table])
 
 
 def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> list[Block]:
     """Return the blocks of several methods' results for one text and target."""
-    layouts, titles, described = _layouts(results, words), distinct_methods(results), header(results)
-    tested = zip(titles, (verdict(a.verified) for a in results), strict=True)
+    layouts, titles, described = _layouts(results, words), distinct_names(results, method_of), header(results)
+    tested = [(f"tested, {title}", verdict(a.verified)) for title, a in zip(titles, results, strict=True)]
     _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))
-    agreement = [
-        [cell(title), *(cell("none" if np.isnan(v) else f"{v:.2f}") for v in line)]
-        for title, line in zip(titles, results.agreement.correlations.tolist(), strict=True)
-    ]
-    facts = [*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]
     unknown = layouts[0].facts[READ_AS]
-    read_as = {READ_AS: unknown} if any(unknown) else {}
     return [
-        replace(described, facts=facts),
+        replace(described, facts=[*described.facts, *(fact for fact in tested if fact[1])]),
         Sentences([laid_out.sentence(caption=title) for laid_out, title in zip(layouts, titles, strict=True)]),
-        _every_score([laid_out.grid for laid_out in layouts], layouts[0].unit, titles, read_as),
+        _every_score(layouts, titles, {READ_AS: unknown} if any(unknown) else {}),
         Legend(positive, negative, notes=["each method by its own largest score"]),
-        Table([Column(""), *(Column(title, numbers=True) for title in titles)], agreement, AGREEMENT),
+        _agreement(titles, results.agreement.correlations),
     ]
+
+
+def _agreement(titles: Sequence[str], correlations: NDArray[np.float64]) -> Table:
+    """Return the table of rank correlations, (M, M)."""
+    rows = [
+        [cell(title), *(cell("none" if np.isnan(correlation) else f"{correlation:.2f}") for correlation in row)]
+        for title, row in zip(titles, correlations, strict=True)
+    ]
+    return Table([Column(""), *(Column(title, numbers=True) for title in titles)], rows, AGREEMENT)
 
 
 def comparison_grid(results: Sequence[Attribution]) -> Grid:
     """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
     grids = [drawn.grid for drawn in _layouts(results, None)]
     scores = np.concatenate([grid.scores for grid in grids])  # (M, columns)
-    label = "score / largest of the method"
-    return Grid(distinct_methods(results), grids[0].columns, scores, label=label, kinds=grids[0].kinds, relative=True)
+    return Grid(
+        rows=distinct_names(results, method_of),
+        columns=grids[0].columns,
+        scores=scores,
+        label="score / largest of the method",
+        kinds=grids[0].kinds,
+        relative=True,
+    )
 
 
 def bounded(grid: Grid) -> Block:
@@ -140,18 +150,22 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
         without: The answer without each column; empty where it was not measured.
         unit: What a column is.
     """
-    scores = {column: float(grid.scores[0, column]) for column in ranked}
-    measured = any(without[column] for column in ranked)
-    least, largest = min(0.0, *scores.values()), max(0.0, *scores.values())
+    scores = grid.scores[0, ranked].tolist()
+    least, largest = min(0.0, *scores), max(0.0, *scores)
     span = largest - least
-    rows = []
-    for column, score in scores.items():
-        bar = Bar(-least / span, (score - least) / span)
-        cells = [cell(grid.columns[column]), cell(grid.number(0, column), score), Cell(bar=bar)]
-        rows.append([*cells, cell(without[column])] if measured else cells)
-    columns = [Column(""), Column("score" if measured else "", numbers=True), Column("")]
-    if measured:
-        columns.append(Column(WITHOUT))
+    rows = [
+        [
+            cell(grid.columns[column]),
+            cell(grid.number(0, column), score),
+            Cell(bar=Bar(-least / span, (score - least) / span)),
+            cell(without[column]),
+        ]
+        for column, score in zip(ranked, scores, strict=True)
+    ]
+    columns = [Column(""), Column("score", numbers=True), Column(""), Column(WITHOUT)]
+    if not any(without[column] for column in ranked):
+        columns = [Column(""), Column("", numbers=True), Column("")]
+        rows = [row[:-1] for row in rows]
     return Table(columns, rows, _caption_of_bars(grid, len(ranked), unit), stacked=True)
 
 
@@ -161,17 +175,28 @@ def _caption_of_bars(grid: Grid, listed: int, unit: str) -> str:
     return f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
 
 
-def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
-    """Return a table of the words with their scores by each method, and further columns of texts by their headings."""
-    rows, several = [], len(grids) > 1
-    for i, name in enumerate(grids[0].columns):
-        cells = [  # colours compare methods
-            cell(g.number(0, i), float(g.scores[0, i]), strength=float(g.strengths[0, i]) * several) for g in grids
-        ]
-        kind = "special" if grids[0].kinds[i] == "special" else ""
-        rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in facts.values())])
-    columns = [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)]
-    sizes = np.abs(np.concatenate([grid.strengths for grid in grids])).max(0, initial=0.0)  # (columns,)
-    strongest = sorted(grids[0].plain, key=lambda i: -float(sizes[i]))[:STRONGEST]
-    caption = f"Scores of each {unit}" if several else ""
-    return Table(columns, rows, caption, numbered=True, sortable=True, terminal_rows=strongest)
+def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
+    """Return a table of the words with their scores, coloured where there are several methods to compare.
+
+    Args:
+        layouts: The words with the scores of each method.
+        titles: The names of the methods.
+        facts: Further columns, each with a text for each word, by their headings.
+    """
+    unit, first = layouts[0].unit, layouts[0].grid
+    strengths = np.stack([laid_out.grid.strengths[0] for laid_out in layouts])  # (M, columns)
+    sizes, are_compared = np.abs(strengths).max(0, initial=0.0), len(layouts) > 1  # (columns,)
+    kinds = [kind if kind == "special" else "" for kind in first.kinds]
+    columns = [[Cell((Piece(name, kind=kind),)) for name, kind in zip(first.columns, kinds, strict=True)]]
+    for laid_out, colours in zip(layouts, strengths if are_compared else 0 * strengths, strict=True):
+        scored = enumerate(zip(laid_out.grid.scores[0].tolist(), colours.tolist(), strict=True))
+        columns.append([cell(laid_out.grid.number(0, i), score, strength=colour) for i, (score, colour) in scored])
+    columns += [list(map(cell, fact)) for fact in facts.values()]
+    return Table(
+        [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)],
+        list(zip(*columns, strict=True)),
+        f"Scores of each {unit}" if are_compared else "",
+        numbered=True,
+        sortable=True,
+        terminal_rows=sorted(first.plain, key=lambda i: -sizes[i])[:STRONGEST],
+    )

@@ -1,54 +1,63 @@
 """Where tokens stand in the texts that are drawn."""
 
-from ..results.attribution import Attribution
+from typing import NamedTuple
 
-Group = tuple[tuple[int, ...], int, int]
-"""Tokens, with the start and end of their text; (0, 0) for tokens without characters."""
+from ..results.attribution import Attribution
 
 _WORD_STARTS = "Ġ▁"
 """Marks of tokens that begin a word."""
 
 
-def overlapping_groups(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:
+class TokenGroup(NamedTuple):
+    """Tokens that are drawn as one, with the start and end of their text; (0, 0) for tokens without characters."""
+
+    tokens: tuple[int, ...]
+    start: int
+    end: int
+
+
+def overlapping_groups(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[TokenGroup]:
     """Return the spans of tokens, with tokens that share characters, such as the bytes of one emoji, as one group.
 
     Args:
         a: The result.
         offsets: The span of each token, in characters of its text.
     """
-    groups: list[Group] = []
+    groups: list[TokenGroup] = []
     for token, (start, end) in enumerate(offsets):
-        if groups and _overlaps(a, groups[-1], token, (start, end)):
-            tokens, first, covered = groups[-1]
-            groups[-1] = ((*tokens, token), first, max(covered, end))
+        if groups and end > start and _reaches(a, groups[-1], token, start):
+            before = groups.pop()
+            groups.append(TokenGroup((*before.tokens, token), before.start, max(before.end, end)))
         else:
-            groups.append(((token,), start, end))
+            groups.append(TokenGroup((token,), start, end))
     return groups
 
 
-def _overlaps(a: Attribution, group: Group, token: int, span: tuple[int, int]) -> bool:
-    """Return whether a token shares characters with the group before it."""
-    tokens, first, covered = group
-    start, end = span
-    same_text = a.units.sequence[token] == a.units.sequence[tokens[-1]]
-    return end > start and max(first, start) < covered and same_text
+def _reaches(a: Attribution, group: TokenGroup, token: int, start: int) -> bool:
+    """Return whether the group before a token reaches over its first character."""
+    same_text = a.units.sequence[token] == a.units.sequence[group.tokens[-1]]
+    return same_text and max(group.start, start) < group.end
 
 
-def tokens_as_text(a: Attribution) -> tuple[list[str], list[Group]]:
+def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:
     """Return texts made by joining the tokens at their word boundary markers, and the span of each token."""
     texts = ["", ""] if 1 in a.units.sequence else [""]
-    groups: list[Group] = []
+    groups: list[TokenGroup] = []
     number = 0
-    marked = any(token[:1] in _WORD_STARTS for token in a.tokens)
-    for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
-        number = number if sequence is None else sequence
+    marks = _WORD_STARTS if any(token[:1] in _WORD_STARTS for token in a.tokens) else ""
+    for index, token in enumerate(a.tokens):
+        sequence = a.units.sequence[index]
+        if sequence is not None:  # a special token stands in the text of the token before it
+            number = sequence
         if a.special_tokens_mask[index]:
-            groups.append(((index,), 0, 0))
+            groups.append(TokenGroup((index,), 0, 0))
             continue
-        continues_word = token.startswith("##") or (marked and token[:1] not in _WORD_STARTS)
-        if texts[number] and not continues_word:
-            texts[number] += " "
+        continues_word = token.startswith("##") or (bool(marks) and token[:1] not in marks)
         start = len(texts[number])
-        texts[number] += (token.removeprefix("##") if continues_word else token.lstrip(_WORD_STARTS)) or token
-        groups.append(((index,), start, len(texts[number])))
+        if start and not continues_word:
+            texts[number] += " "
+            start += 1
+        characters = token.removeprefix("##") if continues_word else token.lstrip(_WORD_STARTS)
+        texts[number] += characters or token
+        groups.append(TokenGroup((index,), start, len(texts[number])))
     return texts, groups

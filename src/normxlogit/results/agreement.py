@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, InputError
+from ..errors import InputError
+from .storage.tables import optional_module
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,11 +35,10 @@ class Agreement:
         Raises:
             InputError: If a name is not among the methods.
         """
-        names = (methods,) if isinstance(methods, str) else tuple(methods)
-        unknown = [name for name in names if name not in self.methods]
-        if unknown or len(names) != 2:
+        is_pair = isinstance(methods, tuple | list) and len(methods) == 2
+        if not is_pair or any(name not in self.methods for name in methods):
             raise InputError(f"name two of the methods, as agreement[{self.methods[0]!r}, {self.methods[-1]!r}]")
-        first, second = map(self.methods.index, names)
+        first, second = map(self.methods.index, methods)
         return float(self.correlations[first, second])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -47,12 +47,13 @@ class Agreement:
 
     def __repr__(self) -> str:
         """Return the table, a line for each method."""
-        width = max(map(len, self.methods))
-        lines = [" ".join([" " * width, *(name.rjust(5) for name in self.methods)])]
-        for name, row in zip(self.methods, self.correlations, strict=True):
-            cells = [f"{value:.2f}".rjust(max(5, len(other))) for value, other in zip(row, self.methods, strict=True)]
-            lines.append(" ".join([name.ljust(width), *cells]))
-        return "\n".join(lines)
+        first_width = max(map(len, self.methods))
+        rows = [["", *self.methods]]
+        for name, correlations in zip(self.methods, self.correlations, strict=True):
+            rows.append([name, *(f"{correlation:.2f}" for correlation in correlations)])
+        widths = [max(5, len(name)) for name in self.methods]
+        lines = [[row[0].ljust(first_width), *map(str.rjust, row[1:], widths)] for row in rows]
+        return "\n".join(map(" ".join, lines))
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the table with the methods as rows and columns.
@@ -60,8 +61,6 @@ class Agreement:
         Raises:
             DataError: If pandas is missing.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise DataError("this needs pandas: pip install pandas") from None
-        return pd.DataFrame(self.correlations, index=list(self.methods), columns=list(self.methods))
+        pandas = optional_module("pandas", "this needs pandas: pip install pandas")
+        table: pd.DataFrame = pandas.DataFrame(self.correlations, list(self.methods), list(self.methods))
+        return table

@@ -4,14 +4,16 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
 import numpy as np
 
-from ..errors import DataError, InputError, MethodError, TargetError
+from ..errors import DataError, InputError, MethodError, TargetError, listed
 from ..text.same import matching_names
 from .base import Record, for_kind_of
-from .storage.schema import FloatArray, Index, Measured, require
+from .consistency import check_answer, check_scores, check_spans
+from .storage.schema import FloatArray, Index, Measured
 from .summary import summary_of
 from .targets import Prediction, Quantity, Target, prediction_of
 from .units.kinds import Merge
@@ -151,28 +153,50 @@ class Attribution(Record):
         """The tokens' vocabulary indices; empty if there are none."""
         return tuple(index for index in self.units.ids[: self.text_units] if index is not None)
 
-    @property
+    @cached_property
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
         """The units' character spans in their texts; None if they are not known."""
         return None if self.units.spans is None else self.units.spans[: self.text_units]
 
-    @property
+    @cached_property
     def special_tokens_mask(self) -> tuple[bool, ...]:
         """Which tokens are special tokens, or were written by a chat template."""
         return self.units.special[: self.text_units]
 
-    @property
+    @cached_property
     def text_units(self) -> int:
         """The number of text units, which come first; all units if the input is a picture or a sound alone."""
         first = min((medium.first for medium in self.media), default=len(self.units))
         return first if self.has_text else len(self.units)
 
-    @property
+    @cached_property
+    def answer_units(self) -> range:
+        """The indices of the units that are tokens of the answer itself."""
+        return range(self.text_units if self.prompt_tokens is None else self.prompt_tokens, self.text_units)
+
+    @cached_property
+    def explains_itself(self) -> bool:
+        """Whether the targets are the generated tokens themselves, and not others in their place."""
+        return bool(self.generated) and [t.id for t in self.targets] == [token.id for token in self.generated]
+
+    @cached_property
+    def target_spans(self) -> list[tuple[int, int]]:
+        """The span of each target in the text, (0, 0) of a target without characters."""
+        return [target.span or (0, 0) for target in self.targets]
+
+    @cached_property
+    def earlier_parts(self) -> dict[tuple[int, int], int]:
+        """The parts of an answer that are units: the unit of each span."""
+        columns = zip(self.units.kind, self.units.sequence, self.units.spans or (), strict=False)
+        units = enumerate(columns)
+        return {span: unit for unit, (kind, text, span) in units if kind == "answer" and text is not None}
+
+    @cached_property
     def has_text(self) -> bool:
         """Whether a text was read or generated, rather than a picture or a sound alone."""
         return bool(self.text or self.text_pair) or self.completion is not None or not self.media
 
-    @property
+    @cached_property
     def unit_names(self) -> tuple[str, ...]:
         """What each unit is called, if that is not its text: of a patch its box in pixels, of a moment its seconds."""
         names = list(self.units.names)
@@ -180,7 +204,7 @@ class Attribution(Record):
             names[medium.units] = medium.part_names
         return tuple(names)
 
-    @property
+    @cached_property
     def scored_media(self) -> tuple[Medium, ...]:
         """The media of the input, each with the scores of its units in their shape."""
         axes = self.scores.shape[:-1]
@@ -196,7 +220,7 @@ class Attribution(Record):
         """The sounds of `scored_media`, with the scores of their moments."""
         return tuple(medium for medium in self.scored_media if medium.kind == "sound")  # type: ignore[misc]
 
-    @property
+    @cached_property
     def reads_at(self) -> int | None:
         """Index of the token at which a token is predicted: the last one read, or the mask; None for other answers.
 
@@ -205,7 +229,7 @@ class Attribution(Record):
         positions = {target.position if target.kind == "token" else None for target in self.targets}
         return positions.pop() if len(positions) == 1 else None
 
-    @property
+    @cached_property
     def prompt(self) -> str | None:
         """The text before the completion; of chat messages as the template renders them."""
         if self.text is None or self.completion is None:
@@ -217,12 +241,14 @@ class Attribution(Record):
         """Whether the model read only a part of the text, because it is longer than the model reads."""
         return any(TRUNCATED.search(note) for note in self.notes)
 
-    @property
+    @cached_property
     def shares(self) -> FloatArray:
         """Each unit's share of the sum of positive scores, of the shape of `scores`; special units have none."""
         positive = np.where(self.units.special, 0, np.maximum(self.scores, 0))  # (..., U)
         total = positive.sum(-1, keepdims=True)
-        return np.asarray(positive / np.where(total > 0, total, 1), np.float32)
+        shares = np.asarray(positive / np.where(total > 0, total, 1), np.float32)
+        shares.flags.writeable = False  # kept with the result, as its scores
+        return shares
 
     def __len__(self) -> int:
         """Return K, the number of targets."""
@@ -244,19 +270,26 @@ class Attribution(Record):
         index = self._index_of(target)
         if not self.has_target_axis:
             return self
-        name, of_completion = self.targets[index].name, self.completion is not None
-        shown = [p for p in self.predictions if self.targets[index].kind != "value" or p.id == self.targets[index].id]
-        values = self.diagnostics.items()
+        is_of_target = self.verified is not None and self.verified.target == self.targets[index].name
         result = self._transformed(
             lambda scores: scores[index],
             targets=(self.targets[index],),
-            diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
-            predictions=(self.predictions[index],) if len(self.predictions) == len(self) else tuple(shown),
+            diagnostics={
+                name: value[index] if isinstance(value, tuple) else value for name, value in self.diagnostics.items()
+            },
+            predictions=self._predictions_for(index),
             generated=self.generated[index : index + 1],
-            verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
+            verified=self.verified if is_of_target and self.completion is None else None,
         )
         is_generated = self.generated and self.prompt_tokens is not None
         return result._with_units_before(self._read_before(index)) if is_generated else result
+
+    def _predictions_for(self, index: int) -> tuple[Prediction, ...]:
+        """Return the predictions to show with one target: of one of several regression values its own."""
+        if len(self.predictions) == len(self):
+            return (self.predictions[index],)
+        target = self.targets[index]
+        return tuple(shown for shown in self.predictions if target.kind != "value" or shown.id == target.id)
 
     def _transformed(self, change: Callable[[FloatArray], Any], **fields: Any) -> "Attribution":
         """Return the result with a function applied to its scores, bias and sink, and other fields replaced."""
@@ -269,24 +302,23 @@ class Attribution(Record):
         names = [t.name for t in self.targets]
         if isinstance(target, str):
             matches = matching_names(target, names)
-            if not matches:
-                listed = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if names[10:] else "")
-                raise TargetError(f"no target {target!r} among {listed}")
             if len(matches) > 1:
                 raise TargetError(f"{len(matches)} targets are called {target!r}: choose by index")
+            if not matches:
+                raise TargetError(f"no target {target!r} among {listed(list(map(repr, names)), 10)}")
             return matches[0]
         if isinstance(target, bool) or not isinstance(target, SupportsIndex):
             raise TargetError(f"a target is a name or an index, not {target!r}")
-        index = operator.index(target)
-        if index not in range(-len(names), len(names)):
-            raise TargetError(f"no target {index}; there are {len(names)}, counted from 0")
-        return index % len(names)
+        try:
+            return range(len(names))[target]
+        except IndexError:
+            raise TargetError(f"no target {operator.index(target)}; there are {len(names)}, counted from 0") from None
 
-    def _read_before(self, k: int) -> list[int]:
+    def _read_before(self, index: int) -> list[int]:
         """Return the units that were read before a target."""
         if not self.generated or self.prompt_tokens is None:
             return list(range(len(self.units)))
-        return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
+        return [*range(self.prompt_tokens + index), *range(self.text_units, len(self.units))]
 
     def _with_units_before(self, read_units: list[int]) -> "Attribution":
         unread = len(self.units) - len(read_units)
@@ -329,6 +361,11 @@ class Attribution(Record):
         Raises:
             DataError: If the targets are not parts of one answer.
         """
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> "Attribution":
+        """What `whole` returns, which drawings need several times."""
         if not self.has_target_axis:
             return self
         if self.completion is None:
@@ -372,20 +409,29 @@ class Attribution(Record):
         if self.offsets is None or self.text is None:
             raise DataError("words need the text and the character offsets of its tokens")
         words: list[UnitScore] = []
-        offsets, units = self.offsets, self.units
-        for of, text in enumerate((self.text, self.text_pair)):
-            if text is None or sequence not in (None, of):
-                continue
-            tokens = [i for i in range(len(offsets)) if units.sequence[i] == of and not units.special[i]]
-            spans = [(i, *offsets[i]) for i in tokens]
-            completion = [start for i, start, _ in spans if self.prompt_tokens is not None and i >= self.prompt_tokens]
-            for start, end, members in word_groups(text, spans, min(completion, default=0), units.words):
-                score = merge_scores(self.scores[..., members], merge or self.merge)
-                words.append(UnitScore(text[start:end], tuple(members), score, start, end, of))
+        for number, text in enumerate((self.text, self.text_pair)):
+            if text is not None and sequence in (None, number):
+                words += self._words_of(text, number, merge or self.merge)
         if self.scores.ndim > 1:
             return words
         total = sum(max(word.score, 0.0) for word in words) or 1.0
         return [word._replace(share=max(word.score, 0.0) / total) for word in words]
+
+    def _words_of(self, text: str, sequence: int, merge: Merge) -> list[UnitScore]:
+        """Return the words of one text, without their shares; the first generated token begins a word."""
+        columns = zip(self.offsets or (), self.units.sequence, self.units.special, strict=False)
+        tokens = [
+            (token, *span)
+            for token, (span, of_text, is_special) in enumerate(columns)
+            if of_text == sequence and not is_special
+        ]
+        generated = [start for token, start, _ in tokens if token in self.answer_units]
+        return [
+            UnitScore(
+                text[start:end], tuple(members), merge_scores(self.scores[..., members], merge), start, end, sequence
+            )
+            for start, end, members in word_groups(text, tokens, min(generated, default=0), self.units.words)
+        ]
 
     def group(self, by: SourceSpec) -> "Attribution":
         """Return the same with coarser units, each with the sum of its units' scores; of words as the method merges.
@@ -470,48 +516,26 @@ class Attribution(Record):
         if k < 0:
             raise InputError(f"k must be at least 0, not {k}")
         summed, units = self._summed("top()"), self.units
-        scores, shares, names = summed.scores.tolist(), summed.shares.tolist(), self.unit_names
-        spans = units.spans or ((0, 0),) * len(units)
-        answer = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
-        order = np.argsort(summed.scores if lowest else -summed.scores, kind="stable")
-        return [
-            UnitScore(units.text[i], (i,), scores[i], spans[i][0], spans[i][1], units.sequence[i], names[i], shares[i])
-            for i in order.tolist()
-            if i not in answer and (special or not (units.special[i] or i == self.reads_at))
-        ][:k]
+        starts, ends = zip(*(units.spans or [(0, 0)] * len(units)), strict=True)
+        columns = (
+            *(units.text, zip(range(len(units)), strict=True), summed.scores.tolist(), starts, ends),
+            *(units.sequence, self.unit_names, summed.shares.tolist()),
+        )
+        scored = [UnitScore(*values) for values in zip(*columns, strict=True)]
+        hidden = {*self.answer_units}
+        if not special:
+            hidden |= {self.reads_at, *np.flatnonzero(units.special).tolist()}
+        order = np.argsort(summed.scores if lowest else -summed.scores, kind="stable").tolist()
+        return [scored[unit] for unit in order if unit not in hidden][:k]
 
     # Files
 
     def _validate(self) -> None:
+        count = len(self.units)
         self.units.validate()
-        count, targets = len(self.units), len(self.targets)
-        require(targets > 0 and count > 0, "targets, units: none")
-        require(all(s in (None, 0, 1) for s in self.units.sequence), "sequence: neither 0 nor 1")
-        axes = self.scores.ndim - 1 - (self.layers is not None)
-        require(axes == 1 or (axes == 0 and targets == 1), "scores: not the axes of its targets and layers")
-        shape = (targets,) * axes + (() if self.layers is None else (len(self.layers),))
-        require(self.scores.shape == (*shape, count) and 0 not in shape, f"scores: not of shape {(*shape, count)}")
-        for value in self.diagnostics.values() if axes else ():
-            require(not isinstance(value, tuple) or len(value) == targets, "diagnostics: not one for each target")
-        for values in (self.bias, self.sink):
-            require(values is None or values.shape == self._bias_shape(shape), "bias, sink: not of the scores' shape")
-        require(all(unit < count for unit in self.sinks), "sinks: no such unit")
-        require((self.sink is not None) == bool(self.sinks), "sinks: without what they contribute, or the reverse")
-        heads = self.token_predictions
-        require(heads is None or len(heads) == self.text_units, "token_predictions: not one for each token")
-        lengths = [2**53 if text is None else len(text) for text in (self.text, self.text_pair)]
-        require(len(self.completion or "") <= lengths[0], "completion: longer than the text")
-        if self.prompt_tokens is not None:
-            left = self.units.kind.count("token") - self.prompt_tokens
-            fits = left == len(self.generated) if self.generated else left >= 0
-            require(fits, "prompt_tokens: not the number before the generated ones")
-        for answers in (self.predictions, self.generated) if self.completion is not None else ():
-            require(len(answers) in (0, targets), "predictions, generated: not one for each target")
-        for (start, end), sequence in zip(self.offsets or (), self.units.sequence, strict=False):
-            require(start <= end <= lengths[sequence or 0], "spans: outside the text")
-        messages = [(message.start, message.end) for message in self.messages or ()]
-        for start, end in [*messages, *(t.span for t in self.targets if t.span is not None)]:
-            require(start <= end <= lengths[0], "a span: outside the text")
+        check_scores(self)
+        check_answer(self)
+        check_spans(self)
         for medium in self.media:
             medium.validate(count)
         if self.verified is not None:

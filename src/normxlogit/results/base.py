@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
@@ -114,8 +114,7 @@ class Exports(ABC):
         Raises:
             DataError: If pandas is missing, or a result has several targets or layers; choose first.
         """
-        table: str = self.export("latex")
-        return table
+        return str(self.export("latex"))
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -146,12 +145,10 @@ class Exports(ABC):
         return written(self.export("html", title=title), path)
 
     def _repr_html_(self) -> str:
-        html: str = self.export("notebook")
-        return html
+        return str(self.export("notebook"))
 
     def __str__(self) -> str:
-        text: str = self.export("terminal")
-        return text
+        return str(self.export("terminal"))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -212,7 +209,7 @@ class Record(Exports):
         """Return whether every field is equal; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
-        return all(same(value, getattr(other, name)) for name, value in vars(self).items())
+        return all(same(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 

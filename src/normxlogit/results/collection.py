@@ -86,7 +86,7 @@ class Attributions(Sequence[R], Exports):
             if len(indices) != len(self):
                 raise InputError(f"a mask of {len(indices)} for {len(self)} results")
             indices = np.flatnonzero(indices)
-        return type(self)(self._items[int(i)] for i in indices)
+        return type(self)(map(self._items.__getitem__, indices.tolist()))
 
     def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
         """Return both, one after the other."""
@@ -119,24 +119,31 @@ class Attributions(Sequence[R], Exports):
             InputError: If there is not one gold label for each result, it cannot be told which labels they mean,
                 `correct` or `gold_labels` is set without them, or the results are of a regression, which has no labels.
         """
-        if gold is None and correct is not None:
-            raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
-        if gold is None and gold_labels is not None:
-            raise InputError("gold_labels= says what the values of gold= mean: give both")
-        if isinstance(gold, str | bytes | set | frozenset | Mapping):
-            raise InputError("gold= takes one label for each result, such as a list or a column")
         matches = [*self]
         if gold is not None:
-            # Of a column in its order, whatever its index; the column of a data set names its classes.
-            values: Any = gold if hasattr(gold, "features") else list(gold)
-            if len(values) != len(self):
-                raise InputError(f"{len(values)} gold labels for {len(self)} results")
-            right, keep = self.export("right answers", gold=values, gold_labels=gold_labels), correct is not False
-            matches = [result for result, is_right in zip(self, right, strict=True) if is_right is keep]
+            are_right = self._are_right(gold, gold_labels)
+            matches = [
+                result for result, is_right in zip(self, are_right, strict=True) if is_right is (correct is not False)
+            ]
+        elif correct is not None:
+            raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
+        elif gold_labels is not None:
+            raise InputError("gold_labels= says what the values of gold= mean: give both")
         if label is not None:
             labels = [str(getattr(prediction_of(result), "label", "")) for result in matches]
             matches = [matches[index] for index in matching_names(label, labels)]
-        return type(self)(result for result in matches if predicate is None or predicate(result))
+        return type(self)(filter(predicate or (lambda result: True), matches))
+
+    def _are_right(self, gold: Any, gold_labels: Any) -> list[bool | None]:
+        """Return whether each prediction is the right one, None where this is not known; arguments as of `filter`."""
+        if isinstance(gold, str | bytes | set | frozenset | Mapping):
+            raise InputError("gold= takes one label for each result, such as a list or a column")
+        # Of a column in its order, whatever its index; the column of a data set names its classes.
+        values = gold if hasattr(gold, "features") else list(gold)
+        if len(values) != len(self):
+            raise InputError(f"{len(values)} gold labels for {len(self)} results")
+        are_right: list[bool | None] = self.export("right answers", gold=values, gold_labels=gold_labels)
+        return are_right
 
     def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
@@ -215,7 +222,7 @@ class Attributions(Sequence[R], Exports):
         lengths = np.linalg.norm(centered, axis=1)  # (M,)
         with np.errstate(invalid="ignore"):  # 0 / 0
             correlations = np.clip(centered @ centered.T / np.outer(lengths, lengths), -1, 1)  # (M, M)
-        return Agreement(_distinct_names(results), correlations)
+        return Agreement(distinct_names(results, _method), correlations)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as the commands write it."""
@@ -253,8 +260,7 @@ class Attributions(Sequence[R], Exports):
         return one_line(f"Attributions({len(self)} results{by_methods}{not_explained})")
 
     def _text_columns(self) -> Columns:
-        rows = [result._text_row() for result in self]
-        return concat_tables([{name: [value] for name, value in row.items()} for row in rows], self._methods())
+        return concat_tables([result._text_columns() for result in self], self._methods())
 
     def _methods(self) -> list[Row]:
         """Return the cells of methods, none if all results have the same method."""
@@ -275,14 +281,14 @@ class Attributions(Sequence[R], Exports):
 
     def drawn_together(self) -> "list[Self]":
         """Group the results that are drawn together: several methods on one text."""
-        groups = [[group] if group.comparable else [type(self)([a]) for a in group] for group in self.by_text()]
-        return [part for parts in groups for part in parts]
+        groups: list[Self] = []
+        for group in self.by_text():
+            groups += [group] if group.comparable else [type(self)([result]) for result in group]
+        return groups
 
     def _columns(self) -> Columns:
-        methods, text_indices = self._methods(), list(range(len(self)))
-        if any(methods):
-            text_indices = [index for index, group in enumerate(self.by_text()) for _ in group]
-        first = [{"text_index": i, **method} for i, method in zip(text_indices, methods, strict=True)]
+        text_indices = [index for index, group in enumerate(self.by_text()) for _ in group]
+        first = [{"text_index": index, **method} for index, method in zip(text_indices, self._methods(), strict=True)]
         return concat_tables([result._columns() for result in self], first)
 
 
@@ -324,10 +330,10 @@ def _words_by_key(result: Any) -> dict[str, list[UnitScore]]:
     return words
 
 
-def _distinct_names(results: Sequence[Attribution]) -> list[str]:
-    """Return the names of methods, with settings where one method stands with several."""
+def distinct_names(results: Sequence[Attribution], full_name: Callable[[Attribution], str]) -> list[str]:
+    """Return the names of methods, full ones with settings where one method stands with several."""
     counts = Counter(a.method for a in results)
-    return [a.method if counts[a.method] == 1 else _method(a) for a in results]
+    return [a.method if counts[a.method] == 1 else full_name(a) for a in results]
 
 
 def _method(result: Record) -> str:

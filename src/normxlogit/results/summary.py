@@ -15,13 +15,22 @@ SUMMARY, TITLE = 2, 32
 
 def summary_of(a: "Attribution") -> str:
     """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
-    answer, scores = a.completion, f"scores {'x'.join(map(str, a.scores.shape))}"
-    if (answer is not None or not a.has_target_axis) and a.layers is None:
-        scored = [(text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()]
-        scored.sort(key=lambda pair: -abs(pair[1]))
-        scores = ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SUMMARY])
-    if answer is not None:
-        answer = repr(shortened(answer, TITLE))
-    elif (prediction := prediction_of(a)) is not None:
-        answer = f"{prediction.label} {answer_number(prediction)}"
-    return f"{shortened(a._heading(), TITLE)!r}" + (f" -> {answer}" if answer else "") + f": {scores}"
+    heading, answer = shortened(a._heading(), TITLE), _answer(a)
+    return f"{heading!r}{answer and f' -> {answer}'}: {_scores(a)}"
+
+
+def _answer(a: "Attribution") -> str:
+    """Return the completion or the prediction; empty without one."""
+    if a.completion is not None:
+        return repr(shortened(a.completion, TITLE))
+    prediction = prediction_of(a)
+    return "" if prediction is None else f"{prediction.label} {answer_number(prediction)}"
+
+
+def _scores(a: "Attribution") -> str:
+    """Return the units with the largest magnitude; the shape of the scores where a unit has several."""
+    if a.layers is not None or (a.has_target_axis and a.completion is None):
+        return f"scores {'x'.join(map(str, a.scores.shape))}"
+    visible = [unit for unit in named_scores(a, "repr") if unit.name.strip()]
+    visible.sort(key=lambda unit: -abs(unit.score))
+    return ", ".join(f"{unit.name.strip()} {unit.score:+.2f}" for unit in visible[:SUMMARY])

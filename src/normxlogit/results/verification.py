@@ -158,17 +158,18 @@ def verdict(verified: Verification | None) -> str:
 def answer_text(removal: Removal, verified: Verification | None = None) -> str:
     """Return an answer without units, with the probability of the explained target if that is not the prediction."""
     value, prediction = removal.value, removal.prediction
-    original = None if verified is None else verified.original.prediction
     if removal.quantity == "difference":  # of the answers of two models
-        label = "" if prediction is None else f"{prediction.label}, "
+        label = f"{prediction.label}, " if prediction else ""
         return f"{label}difference {value:+.2f}"
     if removal.quantity == "log-probability":
         return likelihood_text(value - removal.original)
     if prediction is None or removal.quantity == "cosine":
         return f"{value:.3f}"
-    if verified is None or original is None or removal.quantity != "probability" or original.label == verified.target:
-        return prediction_text(prediction)
-    return f"{prediction_text(prediction)} ({verified.target}: {100 * value:.1f}%)"
+    text = prediction_text(prediction)
+    original = verified.original.prediction if verified else None
+    if verified is None or original is None or original.label == verified.target or removal.quantity != "probability":
+        return text
+    return f"{text} ({verified.target}: {100 * value:.1f}%)"
 
 
 def _with_all(removal: Removal) -> str:

@@ -40,8 +40,13 @@ class Column(NamedTuple):
     type: Any
     value: str | Callable[[Attribution], Any]
 
+    def of(self, a: Attribution) -> Any:
+        """Return the value of an attribution in it."""
+        return attrgetter(self.value)(a) if isinstance(self.value, str) else self.value(a)
+
 
 def _of_prediction(field: str, a: Attribution) -> Any:
+    """Return a field of the prediction, such as its label; None if there is no single prediction."""
     return getattr(prediction_of(a), field, None)
 
 
@@ -146,21 +151,20 @@ def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
     if result.error is not None:
         raise DataError("inputs that were not explained have no columns: save .json, or those whose error is None")
     a = result.scored
-    chosen = {name: column.value for name, column in COLUMNS.items() if name in columns}
-    values = {name: attrgetter(of)(a) if isinstance(of, str) else of(a) for name, of in chosen.items()}
-    held = {FIELDS[name] for name in values if name in FIELDS}
-    rest = {"kind": a.kind, **_unheld(a, "", held), "units": _unheld(a.units, "units.", held)}
-    state: dict[str, Any] = rest
+    values = {name: column.of(a) for name, column in COLUMNS.items() if name in columns}
+    in_columns = {FIELDS[name] for name in values if name in FIELDS}
+    state: dict[str, Any] = {"kind": a.kind, **_others(a, in_columns)}
+    state["units"] = _others(a.units, in_columns, "units.")
     if result is not a:  # which holds the attribution
-        of_result = {field.name: getattr(result, field.name) for field in fields(result)}
-        state = {"kind": result.kind, **{name: rest if value is a else value for name, value in of_result.items()}}
+        of_result = _others(result, ())
+        state = {"kind": result.kind, **{name: state if value is a else value for name, value in of_result.items()}}
     cells = {name: value.ravel() if isinstance(value, np.ndarray) else value for name, value in values.items()}
     return cells | {**result._row(), "result_json": _json(state)}
 
 
-def _unheld(record: Any, prefix: str, held: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a record that no column holds."""
-    return {field.name: getattr(record, field.name) for field in fields(record) if prefix + field.name not in held}
+def _others(record: Any, names: Collection[str], prefix: str = "") -> dict[str, Any]:
+    """Return the fields of a record but some, which are named with a prefix."""
+    return {field.name: getattr(record, field.name) for field in fields(record) if prefix + field.name not in names}
 
 
 def _json(value: Any) -> str:
@@ -192,17 +196,18 @@ def result_states(table: Any) -> list[dict[str, Any]]:
     """Return the states of the results in a table, as `from_dict` reads them."""
     if "result_json" not in table.column_names:
         raise DataError("these results were written without their texts (attribute --keep-text keeps them), or changed")
-    names = [name for name in FIELDS if name in table.column_names]
-    columns = [_as_written(table[name], _arrow_type(COLUMNS[name].type)).to_pylist() for name in names]
-    states: list[dict[str, Any]] = []
-    for *values, shape, state in zip(
-        *columns, table["shape"].to_pylist(), table["result_json"].to_pylist(), strict=True
-    ):
-        states.append(json.loads(state))
-        a = states[-1].get("attribution", states[-1])
-        for field, value in zip(map(FIELDS.__getitem__, names), values, strict=True):
-            holder, name = (a["units"], field[6:]) if field.startswith("units.") else (a, field)
-            holder[name] = np.reshape(np.array(value, np.float32), shape) if name == "scores" else value
+    columns = {
+        field: _as_written(table[name], _arrow_type(COLUMNS[name].type)).to_pylist()
+        for name, field in FIELDS.items()
+        if name in table.column_names
+    }
+    shapes, states = table["shape"].to_pylist(), list(map(json.loads, table["result_json"].to_pylist()))
+    for row, state in enumerate(states):
+        a = state.get("attribution", state)
+        for field, values in columns.items():
+            holder = a["units"] if field.startswith("units.") else a
+            holder[field.removeprefix("units.")] = values[row]
+        a["scores"] = np.reshape(np.array(a["scores"], np.float32), shapes[row])
         a.setdefault("text", None)  # not kept
         a.setdefault("text_pair", None)
     return states

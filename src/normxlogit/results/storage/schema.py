@@ -34,6 +34,8 @@ Measured = Annotated[Any, Number | tuple[Number, ...]]
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON lacks, as strings, spelled as in protobuf's JSON."""
 
+JSON_NAMES = {str(number): name for name, number in NOT_FINITE.items()}
+
 LARGEST, DEEPEST = 2**63, 16
 """Whole numbers are below this limit of 64-bit arrays; the deepest nesting of a setting that is read."""
 
@@ -44,16 +46,16 @@ def plain(value: Any) -> Any:
     """Return a value for strict JSON: numpy numbers as Python's, NaN and infinities as strings."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, tuple) and (as_dict := getattr(value, "_asdict", None)) is not None:
-        return plain(as_dict())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else JSON_NAMES[str(value)]
     if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(v) for v in value]
+        return [plain(entry) for entry in value]
     return value
 
 
@@ -94,22 +96,17 @@ def check(hint: Any) -> Check:
     It returns the value in the hint's own type: lists become tuples, mappings records, numpy's numbers Python's, nested
     lists arrays. It raises ValueError for a value of another type, and names the field of a record.
     """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return _nested
-    if hint == Measured:
-        return check(arguments[1])
+    if hint in SCALARS:
+        return partial(_scalar, hint)
     if hint == FloatArray:
         return _array
-    if hint in SCALARS:
-        return partial(_scalar, *SCALARS[hint])
-    if origin in (Union, types.UnionType):
-        return partial(_union, hint, [check(kind) for kind in arguments if kind is not type(None)])
-    if origin in (tuple, Sequence):
-        is_fixed = origin is tuple and ... not in arguments
-        return partial(_entries, is_fixed, [check(part) for part in arguments if part is not ...])
-    if origin is Mapping:
-        return partial(_mapping, check(arguments[1]))
+    if hint is Any:
+        return _nested
+    origin = get_origin(hint)
+    if origin in CONTAINERS:
+        return partial(CONTAINERS[origin], hint)
+    if origin is Annotated:  # a type for readers of the code, and the one that is checked
+        return check(hint.__metadata__[0])
     if hasattr(hint, "of_state"):  # of several classes, of which a field says which
         of_state: Check = hint.of_state
         return of_state
@@ -182,8 +179,9 @@ SCALARS: dict[Any, tuple[str, Check]] = {
 """The description of each scalar type, and a function that converts a value to it or returns None."""
 
 
-def _scalar(expected: str, convert: Check, value: Any) -> Any:
+def _scalar(hint: Any, value: Any) -> Any:
     """Convert a value to a scalar type."""
+    expected, convert = SCALARS[hint]
     if (converted := convert(value)) is None:
         raise _refusal(expected, value)
     return converted
@@ -198,34 +196,45 @@ def _member(hint: Any, value: Any) -> Any:
     return value
 
 
-def _union(hint: Any, checks: list[Check], value: Any) -> Any:
+def _union(hint: Any, value: Any) -> Any:
     """Convert a value by the first alternative that takes it."""
-    if value is None and len(checks) < len(get_args(hint)):
+    alternatives = [kind for kind in get_args(hint) if kind is not type(None)]
+    if value is None and len(alternatives) < len(get_args(hint)):
         return None
-    if len(checks) == 1:
-        return checks[0](value)  # whose error says more
-    for checker in checks:
+    if len(alternatives) == 1:
+        return check(alternatives[0])(value)  # whose error says more
+    for alternative in alternatives:
         with suppress(ValueError):
-            return checker(value)
+            return check(alternative)(value)
     raise _refusal(described(hint), value)
 
 
-def _entries(is_fixed: bool, checks: list[Check], value: Any) -> tuple[Any, ...]:
-    """Convert the entries of a list: by one function, or by one for each entry of a list of fixed length."""
+def _entries(hint: Any, value: Any) -> tuple[Any, ...]:
+    """Convert the entries of a list, which are of one type, or of one type each in a tuple of fixed length."""
     if not isinstance(value, list | tuple):
         raise _refusal("a list", value)
-    if not is_fixed:
-        return tuple(map(checks[0], value))
-    if len(value) != len(checks):
-        raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
-    return tuple(checker(v) for checker, v in zip(checks, value, strict=True))
+    entry_types = get_args(hint)
+    if get_origin(hint) is Sequence or ... in entry_types:
+        return tuple(map(check(entry_types[0]), value))
+    if len(value) != len(entry_types):
+        raise ValueError(f"expected {len(entry_types)} entries, got {len(value)}")
+    return tuple(check(type_)(entry) for type_, entry in zip(entry_types, value, strict=True))
 
 
-def _mapping(value_of: Check, value: Any) -> dict[str, Any]:
+def _mapping(hint: Any, value: Any) -> dict[str, Any]:
     """Convert a mapping from names to values of one type."""
     if not isinstance(value, Mapping):
         raise _refusal("names with values", value)
-    return {check(str)(name): value_of(v) for name, v in value.items()}
+    check_name, check_entry = map(check, get_args(hint))
+    return {check_name(name): check_entry(entry) for name, entry in value.items()}
+
+
+CONTAINERS: dict[Any, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys((Union, types.UnionType), _union),
+    **dict.fromkeys((tuple, Sequence), _entries),
+    Mapping: _mapping,
+}
+"""What converts a value to a type that is made of others, by its origin."""
 
 
 @cache

@@ -4,13 +4,14 @@ import csv
 from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...errors import DataError
-from ..targets import prediction_of
+from ..targets import Prediction, prediction_of
 from ..units.characters import safe
+from ..units.units import UnitScore
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,86 +30,124 @@ WHOLE = ("text_index", "generated", "layer", "position", "token_id", "start", "e
 """Columns of whole numbers, some of which may be missing."""
 
 
+class NamedScore(NamedTuple):
+    """A word or another unit by what it is called, with its score."""
+
+    name: str
+    score: float
+
+
 def unit_columns(a: "Attribution") -> Columns:
     """Return a table with a row for each target, layer and unit that was read before the target."""
-    units, count, prediction = a.units, len(a.units), prediction_of(a)
-    spans = units.spans or ((None, None),) * count
+    layers = a.layers or (None,)
+    scores = a.scores.reshape(-1, len(layers), len(a.units))  # (K, L, U)
+    rows = [
+        (target, layer, unit)
+        for target in range(len(scores))
+        for layer in range(len(layers))
+        for unit in a._read_before(target)
+    ]
+    of_targets, of_layers, of_units = np.array(rows, int).reshape(-1, 3).T.tolist()
+    columns: Columns = {
+        "target": of_targets,
+        "label": [a.targets[target].name for target in of_targets],
+        "layer": [layers[layer] for layer in of_layers],
+        **{name: [values[unit] for unit in of_units] for name, values in _described_units(a).items()},
+        "score": scores[of_targets, of_layers, of_units].tolist(),
+        "text": [a.prompt] * len(rows),
+    }
+    if (prediction := prediction_of(a)) is not None:
+        columns["prediction"] = [prediction.label] * len(rows)
+        columns["probability"] = [prediction.probability] * len(rows)
+    return columns
+
+
+def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
+    """Return what is known of each unit: columns, (U,), by their names."""
+    units, count = a.units, len(a.units)
+    starts, ends = zip(*(units.spans or [(None, None)] * count), strict=True)
     described: dict[str, Any] = {
         "position": range(count),
         "unit": units.text,
         "kind": units.kind,
         "name": [name or None for name in a.unit_names],
-        "token_id": units.ids or (None,) * count,
-        "start": [start for start, _ in spans],
-        "end": [end for _, end in spans],
+        "token_id": units.ids or [None] * count,
+        "start": starts,
+        "end": ends,
         "sequence": units.sequence,
         "special": units.special,
     }
     for medium in a.media:
-        numbers = medium.places.reshape(-1, len(medium.place_columns)).T.tolist()
-        names = [medium.name] * len(medium.part_names)
-        for name, values in zip(("medium", *medium.place_columns), (names, *numbers), strict=True):
+        places = medium.places.reshape(-1, len(medium.place_columns)).T.tolist()
+        columns = {
+            "medium": [medium.name] * len(medium.part_names),
+            **dict(zip(medium.place_columns, places, strict=True)),
+        }
+        for name, values in columns.items():
             described.setdefault(name, [None] * count)[medium.units] = values
     if a.verified is not None:
         removals = map(a.verified.without, range(count))
-        described["value_without"] = [None if removal is None else removal.value for removal in removals]
-    layers = a.layers or (None,)
-    scores = a.scores.reshape(-1, len(layers), count)  # (K, L, U)
-    rows = [(k, at, i) for k in range(len(scores)) for at in range(len(layers)) for i in a._read_before(k)]
-    of_targets, of_layers, of_units = np.array(rows, int).reshape(-1, 3).T.tolist()
-    columns: Columns = {
-        "target": of_targets,
-        "label": [a.targets[k].name for k in of_targets],
-        "layer": [layers[at] for at in of_layers],
-        **{name: [values[i] for i in of_units] for name, values in described.items()},
-        "score": scores[of_targets, of_layers, of_units].tolist(),
-        "text": [a.prompt] * len(rows),
-    }
-    if prediction is not None:
-        shared = {"prediction": prediction.label, "probability": prediction.probability}
-        columns |= {name: [value] * len(rows) for name, value in shared.items()}
-    return columns
+        described["value_without"] = [removal and removal.value for removal in removals]
+    return described
 
 
 def text_row(a: "Attribution") -> Row:
     """Return the row of a text in a table of texts: the prediction, the top units and the notes."""
-    summed = a._summed("a row for each text")
+    scores = named_scores(a, "a row for each text")
     row: Row = {"text": a.prompt, "prediction": a.completion or ""}
     if (prediction := prediction_of(a)) is not None:
-        target = a.target.name + (f" rather than {a.target.contrast}" if a.target.contrast else "")
-        row["prediction"] = prediction.label
-        row |= {} if a.text_pair is None else {"text_pair": a.text_pair}
-        row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
-        row |= {} if a.verified is None else a.verified.text_row()
-    words = [pair for pair in named_scores(summed) if any(c.isalnum() for c in pair[0])]
-    for name, sign in (("top_for", 1), ("top_against", -1)):
-        strongest = sorted((pair for pair in words if sign * pair[1] > 0), key=lambda pair: -sign * pair[1])[:TOP]
-        row[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
+        row |= _prediction_cells(a, prediction)
+    words = [word for word in scores if any(map(str.isalnum, word.name))]
+    row |= {"top_for": _top_words(words, 1), "top_against": _top_words(words, -1)}
     return row | {"truncated": a.truncated, "notes": "; ".join(a.notes)}
 
 
-def named_scores(a: "Attribution") -> list[tuple[str, float]]:
-    """Return the names and scores, (U,), of the units that are ranked: words, or other units."""
-    if not (a.has_words and "token" in a.units.kind):
-        return [(unit.name or unit.text, unit.score) for unit in a.top(len(a.units))]
-    media_units = [unit for unit in a.top(len(a.units)) if unit.position >= a.text_units]
-    last = len(a.prompt or "")
-    words = [word for word in a.words() if word.sequence == 1 or word.end <= last]
-    words_scores = [(word.text, float(np.asarray(word.score))) for word in words]
-    return words_scores + [(unit.name or unit.text, unit.score) for unit in media_units]
+def _prediction_cells(a: "Attribution", prediction: Prediction) -> Row:
+    """Return the cells of a prediction, of the explained target, and of the answers without parts of the text."""
+    row: Row = {"prediction": prediction.label}
+    if a.text_pair is not None:
+        row["text_pair"] = a.text_pair
+    target, contrast = a.target.name, a.target.contrast
+    row |= {"value": prediction.value, "probability": prediction.probability}
+    row["target"] = f"{target} rather than {contrast}" if contrast else target
+    return row if a.verified is None else row | a.verified.text_row()
+
+
+def _top_words(words: Sequence[NamedScore], sign: int) -> str:
+    """Return the words with the largest scores of a sign, 1 or -1, for a cell."""
+    of_sign = sorted((word for word in words if sign * word.score > 0), key=lambda word: -sign * word.score)
+    return ", ".join(f"{word.name} {word.score:+.3g}" for word in of_sign[:TOP])
+
+
+def named_scores(a: "Attribution", purpose: str) -> list[NamedScore]:
+    """Return the units that are ranked, with their scores: words of what was read, or other units.
+
+    Args:
+        a: The result; of a completion the sum over the answer counts.
+        purpose: What the scores are for, as an error says it.
+
+    Raises:
+        DataError: If there are several labels or layers.
+    """
+    summed, words = a._summed(purpose), list[UnitScore]()
+    units = summed.top(len(a.units))
+    if a.has_words and "token" in a.units.kind:
+        prompt_length = len(a.prompt or "")
+        words = [word for word in summed.words() if word.sequence == 1 or word.end <= prompt_length]
+        units = [unit for unit in units if unit.position >= a.text_units]
+    return [NamedScore(unit.name or unit.text, unit.score) for unit in (*words, *units)]
 
 
 def concat_tables(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
     """Concatenate tables, each with leading cells that all its rows share; missing columns are filled with None."""
-    lengths = [len(next(iter(table.values()))) for table in tables]
-    parts = [
-        {name: [value] * count for name, value in row.items()} | table
-        for row, table, count in zip(first, tables, lengths, strict=True)
-    ]
-    columns: Columns = {name: [] for part in parts for name in part}
-    for name, values in columns.items():
-        for part, count in zip(parts, lengths, strict=True):
-            values += part.get(name, [None] * count)
+    columns: Columns = {}
+    row_count = 0
+    for table, cells in zip(tables, first, strict=True):
+        length = len(next(iter(table.values())))
+        part = {name: [value] * length for name, value in cells.items()} | table
+        for name in columns | part:
+            columns.setdefault(name, [None] * row_count).extend(part.get(name, [None] * length))
+        row_count += length
     return columns
 
 

@@ -1,9 +1,9 @@
 """What an input holds beside a text, such as a picture: its parts are units, each with a place in it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,22 @@ if TYPE_CHECKING:
 
 Place = tuple[float, ...]
 """A part of a medium, such as a box of pixels or a span of seconds: the beginnings along its axes, then the ends."""
+
+
+class MediaPlace(NamedTuple):
+    """A source of an answer in a medium: all of it, a region, or what regions leave.
+
+    Attributes:
+        medium: The index of the medium.
+        name: What the source is called.
+        kind: "region", or "medium" for a whole one and for what regions leave.
+        places: Where it is; empty for a whole medium.
+    """
+
+    medium: int
+    name: str
+    kind: UnitKind
+    places: list[Place]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -132,16 +148,14 @@ class Medium:
     def sizes(self) -> NDArray[np.float64]:
         """The size of each of its parts, such as an area: 0 of what fills it up to what a model reads."""
         low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
-        sizes: NDArray[np.float64] = (high - low).prod(-1)
-        return sizes
+        return np.asarray((high - low).prod(-1))
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
         start, end = np.split(np.array(place, np.float32).astype(np.float64), 2)  # as its own places are rounded
         low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
         inside = np.clip(np.minimum(high, end) - np.maximum(low, start), 0, None)  # (..., A)
-        shares: NDArray[np.float64] = inside.prod(-1) / np.maximum(self.sizes, 1e-12)
-        return shares
+        return np.asarray(inside.prod(-1) / np.maximum(self.sizes, 1e-12))
 
     def place_of(self, units: Sequence[int]) -> Place:
         """Return the place around some of its units, such as a box."""
@@ -197,52 +211,54 @@ def is_region(item: Any, *, has_text: bool = True) -> bool:
     return any(kind.is_region(item, has_text=has_text) for kind in registered("media").values())
 
 
-def media_places(
-    media: Sequence[Any], sources: Any, *, has_text: bool = True
-) -> Iterator[tuple[int, str, UnitKind, list[Place]]]:
-    """Yield what of media is a source, each medium, or its regions and the rest of it, as (index, name, kind, places).
+def media_places(media: Sequence[Any], sources: Any, *, has_text: bool = True) -> list[MediaPlace]:
+    """Return what of media is a source: each medium as a whole, or its named regions and the rest of it.
 
-    A whole medium has no places. With `has_text` a pair of whole numbers is a span of characters of the text.
+    Args:
+        media: The pictures and sounds, each with `kind`, `name` and `extent`.
+        sources: What the caller named, as in `Attribution.group`.
+        has_text: Whether there is a text, of which a pair of whole numbers is a span of characters.
+
+    Raises:
+        InputError: If a region is in no medium, or two regions overlap.
     """
-    named = _named_regions(sources if isinstance(sources, Mapping) else {}, has_text=has_text)
-    regions = _placed_regions(media, named, has_text=has_text)
-    _check_apart(regions)
+    named = _named_regions(sources, has_text)
+    regions = _placed_regions(media, named, has_text) if named else []
+    for region, second in combinations(regions, 2):
+        if region.medium == second.medium and overlap(region.places[0], second.places[0]):
+            raise InputError(f"the sources {region.name!r} and {second.name!r} overlap")
+    places = []
     for index, medium in enumerate(media):
-        places = {name: place for name, (of_medium, place) in regions.items() if of_medium == index}
-        for name, place in places.items():
-            yield index, name, "region", [place]
-        if not places:
-            yield index, medium.name, "medium", []
-        elif rest := _outside(list(places.values()), medium.extent):
-            yield index, f"the rest of {medium.name}", "medium", rest
+        of_medium = [region for region in regions if region.medium == index]
+        places += of_medium
+        if not of_medium:
+            places.append(MediaPlace(index, medium.name, "medium", []))
+        elif rest := _outside([region.places[0] for region in of_medium], medium.extent):
+            places.append(MediaPlace(index, f"the rest of {medium.name}", "medium", rest))
+    return places
 
 
-def _named_regions(sources: Mapping[Any, Any], *, has_text: bool) -> dict[str, Any]:
-    """Return the sources that are regions by their names; InputError for another one of an input without a text."""
-    named = {str(name): item for name, item in sources.items() if is_region(item, has_text=has_text)}
-    for name, item in sources.items():
-        if not has_text and str(name) not in named:
+def _named_regions(sources: Any, has_text: bool) -> dict[str, Any]:
+    """Return what of a caller's named sources are regions; without a text all must be."""
+    named = {}
+    for name, item in sources.items() if isinstance(sources, Mapping) else ():
+        if is_region(item, has_text=has_text):
+            named[str(name)] = item
+        elif not has_text:
             forms = ", ".join(f"of a {kind} {medium.region_form}" for kind, medium in registered("media").items())
             raise InputError(f"source {name!r}: {item} is not a region: {forms}")
     return named
 
 
-def _placed_regions(media: Sequence[Any], named: Mapping[str, Any], *, has_text: bool) -> dict[str, tuple[int, Place]]:
-    """Return for each named region the index of its medium and its place there."""
-    regions: dict[str, tuple[int, Place]] = {}
-    for kind, class_of_kind in registered("media").items() if named else ():
+def _placed_regions(media: Sequence[Any], named: Mapping[str, Any], has_text: bool) -> list[MediaPlace]:
+    """Return named regions with the media that they are of."""
+    regions = []
+    for kind, class_of_kind in registered("media").items():
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
         of_kind = {name: item for name, item in named.items() if class_of_kind.is_region(item, has_text=has_text)}
-        of_media = class_of_kind.regions([media[index] for index in indices], of_kind)
-        regions |= {name: (indices[number], place) for name, (number, place) in of_media.items()}
+        placed = class_of_kind.regions([media[index] for index in indices], of_kind)
+        regions += [MediaPlace(indices[number], name, "region", [place]) for name, (number, place) in placed.items()]
     return regions
-
-
-def _check_apart(regions: Mapping[str, tuple[int, Place]]) -> None:
-    """Refuse regions of a medium that overlap."""
-    for (first, (index, place)), (second, (second_index, second_place)) in combinations(regions.items(), 2):
-        if index == second_index and overlap(place, second_place):
-            raise InputError(f"the sources {first!r} and {second!r} overlap")
 
 
 def overlap(first: Place, second: Place) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import DataError, InputError
 from ..storage.schema import FloatArray
@@ -22,57 +23,84 @@ def passed_through(
     With A_k the scores of part k of the answer on the prompt and B_kj its score on an earlier part j, the passed-on
     scores are T_k = A_k + sum_j B_kj r_j, where r_j says what part j rests on: the positive scores of A_j + sum_i B_ji
     r_i, divided by their sum. The matrix B is triangular, for a part is read by later ones alone, so one pass over the
-    parts in their order solves it. Each r_j sums to 1, so the sum over units is that of the direct scores. It may be
-    taken of other scores of the parts, `weighted`.
+    parts in their order solves it. Each r_j sums to 1, so the sum over units is that of the direct scores.
+
+    Args:
+        a: The result.
+        spans: Which parts are passed on, as in `Attribution.through`.
+        weighted: (K, ..., U), other scores of the parts, by which r is taken; the result's own by default.
+
+    Raises:
+        DataError: If the parts of the answer are not both targets and units.
+        InputError: If no part lies in the spans.
     """
-    part_of_unit = _parts_that_are_units(a)  # by unit, of those that are passed on
-    if spans is not None:
-        chosen = _spans_passed(a, spans)
-        lies_there = [any(overlap(target.span or (-1, -1), span) for span in chosen) for target in a.targets]
-        part_of_unit = {unit: k for unit, k in part_of_unit.items() if lies_there[k]}
-        if not part_of_unit:
-            raise InputError("no explained part of the answer that later ones read lies there")
+    part_of_unit = _parts_passed_on(a, spans)
+    units, parts = np.array(sorted(part_of_unit.items())).T  # (n,) each
     direct = a.scores.astype(np.float64)  # (K, ..., U)
     basis = direct if weighted is None else weighted.astype(np.float64)  # (K, ..., U)
     passed, rests = direct.copy(), basis.copy()
-    passed[..., list(part_of_unit)] = rests[..., list(part_of_unit)] = 0
+    passed[..., units] = rests[..., units] = 0
     support = np.zeros_like(direct)  # r, (K, ..., U)
-    starts = [k if a.generated else (target.span or (0, 0))[0] for k, target in enumerate(a.targets)]
-    for k in sorted(range(len(starts)), key=starts.__getitem__):  # as they stand in the text
-        of_part = [unit for unit, j in part_of_unit.items() if j == k]
-        earlier = [unit for unit, j in part_of_unit.items() if starts[j] < starts[k]]
-        of_earlier = support[[part_of_unit[unit] for unit in earlier]]  # (n, ..., U)
+    starts = np.arange(len(a)) if a.generated else np.array(a.target_spans)[:, 0]  # (K,)
+    for part in np.argsort(starts, kind="stable"):  # as they stand in the text
+        is_earlier = starts[parts] < starts[part]
+        earlier, own = units[is_earlier], units[parts == part]
         for scores, total in ((direct, passed), (basis, rests)):
-            total[k] += np.einsum("...n,n...u->...u", scores[k][..., earlier], of_earlier)  # (..., U)
-        positive = np.maximum(rests[k], 0)
-        positive[..., of_part[:1]] += positive.sum(-1, keepdims=True) == 0  # a part that rests on nothing keeps it
-        support[k] = positive / positive.sum(-1, keepdims=True) if of_part else 0
-        # What a part takes from its own earlier words rests on what the part rests on.
-        passed[k] += direct[k][..., of_part].sum(-1, keepdims=True) * support[k]
+            of_earlier = support[parts[is_earlier]]  # (n, ..., U)
+            total[part] += np.einsum("...n,n...u->...u", scores[part][..., earlier], of_earlier)  # (..., U)
+        if own.size:
+            support[part] = _shares_of_support(rests[part], own[0])
+            # What a part takes from its own earlier words rests on what the part rests on.
+            passed[part] += direct[part][..., own].sum(-1, keepdims=True) * support[part]
     settings = {**a.settings, "through": "the answer" if spans is None else str(spans)}
     return replace(a, scores=passed.astype(np.float32), settings=settings, verified=None)
 
 
+def _shares_of_support(scores: NDArray[np.float64], own_unit: int) -> NDArray[np.float64]:
+    """Return positive scores, (..., U), divided by their sum; a part that rests on nothing rests on its own unit."""
+    positive = np.maximum(scores, 0)
+    positive[..., own_unit] += positive.sum(-1) == 0
+    return np.asarray(positive / positive.sum(-1, keepdims=True))
+
+
+def _parts_passed_on(a: "Attribution", spans: str | Sequence[tuple[int, int]] | None) -> dict[int, int]:
+    """Return the target of each unit whose scores are passed on."""
+    part_of_unit = _parts_that_are_units(a)
+    if spans is None:
+        return part_of_unit
+    chosen = _spans_passed(a, spans)
+    lies_there = [any(overlap(target.span or (-1, -1), span) for span in chosen) for target in a.targets]
+    passed_on = {unit: part for unit, part in part_of_unit.items() if lies_there[part]}
+    if not passed_on:
+        raise InputError("no explained part of the answer that later ones read lies there")
+    return passed_on
+
+
 def _parts_that_are_units(a: "Attribution") -> dict[int, int]:
     """Return the index of the target that each unit of the answer is, or is a token of."""
-    explained = [target.id for target in a.targets]
-    is_other = bool(a.generated) and explained != [token.id for token in a.generated]
-    if is_other or any(target.contrast is not None for target in a.targets):
+    if not _explains_own_words(a):
         raise DataError("scores pass through the answer's own words, and another target or a contrast is explained")
-    start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     if a.generated and a.prompt_tokens is not None:  # the targets are the generated tokens
-        return {unit: unit - start for unit in range(start, a.text_units)}
-    units, spans = a.units, a.units.spans
+        return {unit: part for part, unit in enumerate(a.answer_units)}
+    spans = a.units.spans
     if a.completion is None or not a.has_target_axis or spans is None:
         raise DataError("scores pass through the parts of an answer: explain_completion(..., parts='sentence')")
-    of_answer = [unit for unit in range(a.text_units) if unit >= start or units.kind[unit] == "answer"]
-    ends = {k: target.span or (-1, -1) for k, target in enumerate(a.targets)}
-    parts = {  # a token may begin with the space before its part
-        unit: k for unit in of_answer for k, (first, end) in ends.items() if first < spans[unit][1] <= end
-    }
+    earlier_words = [unit for unit, kind in enumerate(a.units.kind[: a.text_units]) if kind == "answer"]
+    parts: dict[int, int] = {}
+    for part, target in enumerate(a.targets):
+        start, end = target.span or (-1, -1)
+        # A token may begin with the space before its part.
+        parts |= {unit: part for unit in (*earlier_words, *a.answer_units) if start < spans[unit][1] <= end}
     if not parts:
         raise DataError("the answer's words are one unit: explain its parts, or pass scores on before they are grouped")
     return parts
+
+
+def _explains_own_words(a: "Attribution") -> bool:
+    """Return whether what is explained is the answer itself: no other tokens in its place, and no contrast."""
+    has_contrast = any(target.contrast is not None for target in a.targets)
+    is_other = a.generated and not a.explains_itself
+    return not (has_contrast or is_other)
 
 
 def _spans_passed(a: "Attribution", spans: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

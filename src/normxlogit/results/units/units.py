@@ -2,7 +2,9 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,34 +62,42 @@ class Units:
     def __len__(self) -> int:
         return len(self.text)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The name of each unit; empty strings if no unit has a name other than its text."""
         return self.name or ("",) * len(self)
 
-    @property
+    @cached_property
     def sources(self) -> list[int]:
         """The indices of the sources of an answer: all units but the rest of a prompt and the answer's own."""
         return [index for index, kind in enumerate(self.kind) if kind not in APART]
 
+    @property
+    def columns(self) -> dict[str, tuple[Any, ...]]:
+        """The columns that the units have, by name."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: values for name, values in columns.items() if values}
+
     def __add__(self, other: "Units") -> "Units":
         """Concatenate units; a column that only one of them has is filled for the other."""
+        ours, theirs = self.columns, other.columns
         columns: dict[str, Any] = {}
-        for name, ours in vars(self).items():
-            theirs, filling = getattr(other, name), [NOTHING.get(name)]
-            if ours or theirs:
-                columns[name] = (*(ours or filling * len(self)), *(theirs or filling * len(other)))
+        for name in ours | theirs:
+            nothing = (NOTHING.get(name),)
+            columns[name] = ours.get(name, nothing * len(self)) + theirs.get(name, nothing * len(other))
         return replace(self, **columns)
 
     def take(self, indices: Sequence[int]) -> "Units":
         """Return the units at some indices, in their order."""
-        columns = {name: values for name, values in vars(self).items() if values}
-        return replace(self, **{name: tuple(values[i] for i in indices) for name, values in columns.items()})
+        columns: dict[str, Any] = {
+            name: tuple(values[index] for index in indices) for name, values in self.columns.items()
+        }
+        return replace(self, **columns)
 
     def validate(self) -> None:
         """Raise ValueError if a column does not have an entry for each."""
-        for name, values in vars(self).items():
-            fits = len(values or ()) == len(self) or (not values and name in NOTHING)
+        for name in ("kind", "special", "sequence", *self.columns):
+            fits = len(getattr(self, name)) == len(self)
             require(fits, f"units, {name}: not one for each text, of which there are {len(self)}")
         of_media = {medium.unit_kind for medium in registered("media").values()}
         for kind in set(self.kind) - KINDS - of_media:
@@ -123,13 +133,26 @@ class UnitScore(NamedTuple):
         return self.tokens[0]
 
 
+class WordTokens(NamedTuple):
+    """A word with its tokens.
+
+    Attributes:
+        start: Its first character.
+        end: One past its last.
+        tokens: The indices of its tokens.
+    """
+
+    start: int
+    end: int
+    tokens: list[int]
+
+
 def word_groups(
     text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
-) -> list[tuple[int, int, list[int]]]:
-    """Return the span and the tokens of each word that has tokens; every token is in exactly one word.
+) -> list[WordTokens]:
+    """Return each word that has tokens; every token is in exactly one word.
 
-    Words and signs are those of `word_spans`. A token, (index, start, end), that reaches over several of these makes
-    one word of them.
+    Words and signs are those of `word_spans`. A token that reaches over several of these makes one word of them.
 
     Args:
         text: The text.
@@ -138,30 +161,29 @@ def word_groups(
         split: The characters of the word of each token; None to find words in the text.
     """
     if split is not None:
-        members_of: dict[tuple[int, int], list[int]] = {}
+        tokens_of: dict[tuple[int, int], list[int]] = {}
         for index, *_ in tokens:
-            members_of.setdefault(split[index], []).append(index)
-        return [(*span, members) for span, members in members_of.items()]
+            tokens_of.setdefault(split[index], []).append(index)
+        return [WordTokens(*span, indices) for span, indices in tokens_of.items()]
     words = word_spans(text, 0, boundary) + word_spans(text, boundary)
     starts, ends = [start for start, _ in words], [end for _, end in words]
-    groups: list[tuple[int, int, list[int]]] = []
+    groups: list[WordTokens] = []
     waiting: list[int] = []  # tokens without characters, and a space of its own before a number, go with the next
-    for index, start, end in sorted(tokens, key=lambda token: token[1:]):
+    for index, start, end in sorted(tokens, key=itemgetter(1, 2)):
         if not text[start:end].strip(" ") and not start < end == boundary:
             waiting.append(index)
             continue
         start, end = trimmed(text, start, end)  # byte-level tokens begin with the space
         reached = slice(bisect_right(ends, start), bisect_left(starts, end))
-        first, last = min([start, *starts[reached]]), max([end, *ends[reached]])
-        if groups and first < groups[-1][1]:
-            previous = groups.pop()
-            first, last = previous[0], max(previous[1], last)
-            waiting = previous[2] + waiting
-        groups.append((first, last, [*waiting, index]))
+        word = WordTokens(min([start, *starts[reached]]), max([end, *ends[reached]]), [*waiting, index])
         waiting = []
+        if groups and word.start < groups[-1].end:
+            previous = groups.pop()
+            word = WordTokens(previous.start, max(previous.end, word.end), previous.tokens + word.tokens)
+        groups.append(word)
     if waiting and groups:
-        groups[-1][2].extend(waiting)
-    return [(start, end, sorted(members)) for start, end, members in groups]
+        groups[-1].tokens.extend(waiting)
+    return [word._replace(tokens=sorted(word.tokens)) for word in groups]
 
 
 def merge_scores(scores: Any, merge: str) -> Any:

@@ -1,0 +1,66 @@
+"""Checks that the fields of an attribution belong together, as in a file that was changed by hand."""
+
+import math
+from typing import TYPE_CHECKING
+
+from .storage.schema import require
+
+if TYPE_CHECKING:
+    from .attribution import Attribution
+
+
+def check_scores(a: "Attribution") -> None:
+    """Check the axes of all scores.
+
+    Raises:
+        ValueError: If they do not fit the targets, the layers and the units.
+    """
+    unit_count, target_count = len(a.units), len(a.targets)
+    require(target_count > 0 and unit_count > 0, "targets, units: none")
+    require(all(s in (None, 0, 1) for s in a.units.sequence), "sequence: neither 0 nor 1")
+    target_axes = a.scores.ndim - 1 - (a.layers is not None)
+    fits = target_axes == 1 or (target_axes == 0 and target_count == 1)
+    require(fits, "scores: not the axes of its targets and layers")
+    shape = (target_count,) * target_axes
+    if a.layers is not None:
+        shape = (*shape, len(a.layers))
+    require(a.scores.shape == (*shape, unit_count) and 0 not in shape, f"scores: not of shape {(*shape, unit_count)}")
+    of_targets = [value for value in a.diagnostics.values() if target_axes and isinstance(value, tuple)]
+    require(all(len(value) == target_count for value in of_targets), "diagnostics: not one for each target")
+    for constants in (a.bias, a.sink):
+        fits = constants is None or constants.shape == a._bias_shape(shape)
+        require(fits, "bias, sink: not of the scores' shape")
+    require(all(unit < unit_count for unit in a.sinks), "sinks: no such unit")
+    require((a.sink is not None) == bool(a.sinks), "sinks: without what they contribute, or the reverse")
+
+
+def check_answer(a: "Attribution") -> None:
+    """Check the predictions and the generated tokens.
+
+    Raises:
+        ValueError: If they are more or fewer than the targets or tokens.
+    """
+    heads = a.token_predictions
+    require(heads is None or len(heads) == a.text_units, "token_predictions: not one for each token")
+    if a.prompt_tokens is not None:
+        generated = a.units.kind.count("token") - a.prompt_tokens
+        fits = generated == len(a.generated) if a.generated else generated >= 0
+        require(fits, "prompt_tokens: not the number before the generated ones")
+    if a.completion is not None:
+        fits = {len(a.predictions), len(a.generated)} <= {0, len(a.targets)}
+        require(fits, "predictions, generated: not one for each target")
+
+
+def check_spans(a: "Attribution") -> None:
+    """Check the spans of units, messages and targets.
+
+    Raises:
+        ValueError: If one is not inside its text.
+    """
+    length, pair_length = (math.inf if text is None else len(text) for text in (a.text, a.text_pair))
+    require(len(a.completion or "") <= length, "completion: longer than the text")
+    for (start, end), sequence in zip(a.offsets or (), a.units.sequence, strict=False):
+        require(start <= end <= (pair_length if sequence else length), "spans: outside the text")
+    spans = [(message.start, message.end) for message in a.messages or ()]
+    spans += [target.span for target in a.targets if target.span is not None]
+    require(all(start <= end <= length for start, end in spans), "a span: outside the text")
