@@ -1,4 +1,3 @@
-
 from types import SimpleNamespace
 
 from normxlogit.inputs.encoding import readable_tokens

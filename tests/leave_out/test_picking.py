@@ -1,4 +1,3 @@
-
 """Which parts of a result are left out, by what the caller asks for."""
 
 import pytest

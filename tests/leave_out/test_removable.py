@@ -70,6 +70,3 @@ def test_of_a_prompt_one_part_stays():
 
 def test_labels_and_layers_have_the_words_of_their_text():
     assert len(removable(labels_and_layers()["positive"].layer(2)).parts) == len(removable(make_attribution()).parts)
-
-
-

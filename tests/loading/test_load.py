@@ -434,6 +434,3 @@ def test_a_converted_gguf_file_is_loaded_if_nothing_else_is_asked_for(folder, tm
         load(tmp_path, **more)
         _, options = passed.popitem()
         assert (options["source"], options["gguf_file"]) == (str(tmp_path), "a.gguf")
-
-
-

@@ -1,4 +1,3 @@
-
 """Where a picture or a sound enters a model."""
 
 import pytest

@@ -1,4 +1,3 @@
-
 import pytest
 
 from normxlogit.render.blocks import Table

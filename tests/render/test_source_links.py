@@ -1,4 +1,3 @@
-
 """What a page's script knows of an answer that rests on its earlier parts."""
 
 from normxlogit import Explainer

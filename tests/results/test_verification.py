@@ -1,4 +1,3 @@
-
 import pytest
 
 from normxlogit.results.verification import Removal
