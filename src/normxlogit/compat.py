@@ -144,7 +144,7 @@ def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
 
 
 def generation_state(token_count: int) -> dict[str, torch.Tensor]:
-    """Return what `generate` keeps beside a model's inputs: the positions of a prompt's tokens, which 4.57 counts on."""
+    """Return what `generate` keeps beside a model's inputs, which 4.57 counts on: the positions of a prompt."""
     return {"cache_position": torch.arange(token_count)}
 
 
