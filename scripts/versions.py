@@ -47,8 +47,9 @@ class Set(NamedTuple):
 
 
 SETS = {
-    "oldest": Set(
-        "3.10", ("torch==2.5.1", "transformers==4.51.0", "numpy==1.26.0", "safetensors==0.4.3", "rich==13.8")
+    "oldest": Set(  # pyarrow 26 needs numpy 2, which its metadata does not say
+        "3.10",
+        ("torch==2.5.1", "transformers==4.51.0", "numpy==1.26.0", "safetensors==0.4.3", "rich==13.8", "pyarrow<26"),
     ),
     "4.57": Set("3.11", ("torch==2.13.0", "transformers==4.57.6")),
     "5.0": Set("3.11", ("torch==2.13.0", "transformers==5.0.0")),

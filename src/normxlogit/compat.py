@@ -143,6 +143,11 @@ def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def generation_state(token_count: int) -> dict[str, torch.Tensor]:
+    """Return what `generate` keeps beside a model's inputs, which 4.57 counts on: the positions of a prompt."""
+    return {"cache_position": torch.arange(token_count)}
+
+
 def generation_defaults(pipeline: Any) -> Mapping[str, Any]:
     """Return the settings with which a pipeline generates by default.
 

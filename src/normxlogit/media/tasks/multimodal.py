@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers.utils.generic import ModelOutput
 
+from ...compat import generation_state
 from ...copies.arithmetic import full_float32
 from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
@@ -201,6 +202,7 @@ class MultimodalLM(CausalLM):
         }
         if not before.media or not generation_inputs:
             return {}
+        generation_inputs |= generation_state(len(before))
         for _ in range(len(appended) - len(before)):
             generation_inputs = cast(Any, model.unmodified)._update_model_kwargs_for_generation(
                 ModelOutput(), generation_inputs
