@@ -65,8 +65,8 @@ def _distance_limit(model: PreTrainedModel, config: PretrainedConfig) -> Iterato
 
 def _declared_positions(config: PretrainedConfig) -> list[int]:
     """Return the numbers of positions in a configuration, the largest first."""
-    named = (value for name, value in config.to_dict().items() if re.search(r"position|n_ctx", name))
-    return sorted({value for value in named if isinstance(value, int) and value > 1}, reverse=True)
+    counts = (value for name, value in config.to_dict().items() if re.search(r"position|n_ctx", name))
+    return sorted({count for count in counts if isinstance(count, int) and count > 1}, reverse=True)
 
 
 def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:

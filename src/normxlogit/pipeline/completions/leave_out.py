@@ -147,16 +147,19 @@ def with_completion_verification(
 
 
 def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Array | None = None) -> Answers:
-    """Return a function that measures a completion without units of its prompt, of which each source is made.
+    """Return a function that measures a completion without units of its prompt.
 
-    The weights say which tokens of the completion are of which part, (K, G), if parts are measured and their sum.
+    Args:
+        ablations: Measures the completion without sources.
+        units: The units of which each source is made, in the order of the sources.
+        weights: Which tokens of the completion belong to each of its parts, (K, G), if parts are measured as well.
     """
     places = [(source.tokens, source.places) for source in ablations.sources]
     place_of = dict(zip(units, places, strict=True))  # units with the same words are at one place, and go together
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        absent = [{place_of[unit] for unit in place_of if set(unit) <= set(removed)} for _, removed in removals]
-        present = np.array([[place not in removed for place in places] for removed in absent])  # (N, S)
+        absent_places = [{place_of[unit] for unit in place_of if set(unit) <= set(tokens)} for _, tokens in removals]
+        present = np.array([[place not in absent for place in places] for absent in absent_places])  # (N, S)
         if weights is None:
             return [Answer(None, nats, None) for nats in ablations.nats(present).tolist()]
         parts = ablations(present) @ weights.T  # (N, K)
