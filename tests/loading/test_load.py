@@ -296,7 +296,11 @@ def test_a_tokenizer_without_files_is_said_to_be_missing(folder, monkeypatch):
 
 
 def test_a_tokenizer_of_special_tokens_alone_is_refused(folder, monkeypatch):
-    empty = SimpleNamespace(get_vocab=lambda: {"[PAD]": 0}, all_special_tokens=["[PAD]", "[UNK]"])
+    class Tokenizer(SimpleNamespace):
+        def __call__(self, text):
+            raise AssertionError("it is refused before it reads a text")
+
+    empty = Tokenizer(pad_token_id=0, get_vocab=lambda: {"[PAD]": 0}, all_special_tokens=["[PAD]", "[UNK]"])
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: empty)
     with pytest.raises(InputError, match="has no tokenizer: its files"):
         load(folder)

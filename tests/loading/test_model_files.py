@@ -70,7 +70,7 @@ def test_a_converted_model_is_found_by_what_its_file_holds(tmp_path, monkeypatch
     assert folder.parent == tmp_path / "kept" / "gguf"
     assert folder == converted_folder(same) != converted_folder(other)
     assert converted_folder(empty) is converted_folder(tmp_path / "missing.gguf") is converted_folder(tmp_path) is None
-    monkeypatch.setattr(transformers, "__version__", "another")
+    monkeypatch.setattr("normxlogit.loading.model_files.transformers.__version__", "another")
     assert converted_folder(first) != folder
     monkeypatch.setenv("NORMXLOGIT_CACHE", "")
     assert converted_folder(first) is None

@@ -116,9 +116,9 @@ class Verification:
 
     def validate(self, tokens: int) -> None:
         """Raise ValueError if a removal does not fit an input of some tokens."""
-        known = self.unit in REMOVED_UNITS | parts_of_media().keys()
+        known = self.unit in REMOVED_UNITS or self.unit in parts_of_media()
         require(known, f"verified, unit: {abbreviated(self.unit)} is of no extension that is installed")
-        known = self.removed_by in REMOVED_BY | set(parts_of_media().values())
+        known = self.removed_by in REMOVED_BY or self.removed_by in parts_of_media().values()
         require(known, f"verified, removed_by: {abbreviated(self.removed_by)} is of no extension that is installed")
         optional = [removal for removal in (self.smallest, self.control) if removal is not None]
         for removal in (self.original, *self.single, self.together, *optional):
@@ -199,6 +199,6 @@ def _listed(units: Sequence[str], unit: str) -> str:
     """Return units, each a word, region or other `unit`, as a list in a sentence."""
     if len(units) > NAMED:
         return f"{len(units)} {unit}s"
-    are_places = unit in parts_of_media()
+    are_places = unit not in REMOVED_UNITS
     marked = [f"{unit} {t}" if are_places else f'"{shortened(visible(t), LONGEST)}"' for t in units]
     return " and ".join(filter(None, [", ".join(marked[:-1]), *marked[-1:]])) or "nothing"
