@@ -59,7 +59,7 @@ def test_a_table_whose_vectors_are_those_of_any_text_is_none_of_words(batched):
     module = PlacedByIds()
     module.places = PositionsOfIds(40, 16, batched)
     model = TaskModel(plain.grown(module), tiny.tokenizer(), task="sequence-classification").module
-    parts, _ = find_parts(Pool(model), INPUTS, 3)
+    parts, _ = find_parts(Pool(model), INPUTS, MainInput("input_ids", 3))
     assert parts.tables == ("words",)
 
 
@@ -90,8 +90,9 @@ class Bypassed(plain.Transformer):
 
 def test_the_layers_of_a_plain_module_are_found_by_structure():
     model = TaskModel(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification").module
-    parts, _ = find_parts(Pool(model), INPUTS, 3)
+    parts, _ = find_parts(Pool(model), INPUTS, MainInput("input_ids", 3))
     assert [(output.path, output.call) for output in parts.outputs] == [(f"blocks.{i}", 1) for i in range(3)]
     beside = plain.grown(Bypassed())
-    parts, _ = find_parts(Pool(TaskModel(beside, tiny.tokenizer(), task="sequence-classification").module), INPUTS, 3)
+    model = TaskModel(beside, tiny.tokenizer(), task="sequence-classification").module
+    parts, _ = find_parts(Pool(model), INPUTS, MainInput("input_ids", 3))
     assert parts.outputs is None, "a path to the answer leads around them"
