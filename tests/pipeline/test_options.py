@@ -20,7 +20,7 @@ def test_any_integer_is_an_index_or_a_layer(integer):
     assert e(tiny.TEXTS[:2], targets=[integer(2), integer(0)]) == e(tiny.TEXTS[:2], targets=[2, 0])
 
 
-@pytest.mark.parametrize(("declared", "said"), [(("a",), "it was made with a;"), ((), "it was made without any;")])
+@pytest.mark.parametrize(("declared", "said"), [(("a",), "it was made with a;"), ((), "it was made with none;")])
 def test_an_extra_input_that_the_explainer_was_not_made_with_is_refused(declared, said):
     defaults = dict.fromkeys(declared, torch.zeros(1, 2))
     with pytest.raises(InputError, match=f"no extra input 'b': {said}"):

@@ -2,7 +2,6 @@
 
 from normxlogit import Explainer
 from normxlogit.render.source_links import links_of
-from normxlogit.results.units.spans import earlier_parts
 from tests import tiny
 
 
@@ -11,7 +10,7 @@ def test_a_part_of_an_answer_has_shares_of_earlier_parts_alone():
     a = explainer.explain_completion(
         "the cat sat", " A good film. It was bad. So it is.", parts="sentence", sources="word", reasoning=[(0, 25)]
     )
-    parts = len(earlier_parts(a))
+    parts = len(a.earlier_parts)
     rows = [row[-parts:] for row in links_of(a).data["shares"]]
     assert parts > 1
     for number, row in enumerate(rows):
