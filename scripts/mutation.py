@@ -186,7 +186,7 @@ def mutations(room: str, only: str | None) -> Mutations:
     for path in sorted(Path(PACKAGE, room).rglob("*.py")):
         if only not in (None, path.name):
             continue
-        nodes, left_alone = list(ast_nodes(get_ast_from_path(path))), annotations(path)
+        nodes, left_alone = list(ast_nodes(get_ast_from_path(path))), without_effect(path)
         for name in sorted(operator_names()):
             if get_operator(name).arguments():  # those that need settings of their own
                 continue
@@ -199,15 +199,35 @@ def mutations(room: str, only: str | None) -> Mutations:
     return changes
 
 
-def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return where a file's annotations begin and end: (line, column) each."""
-    nodes: list[Any] = []
+def without_effect(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return where annotations, overloads and stars between parameters begin and end: (line, column) each."""
+    places = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
-            nodes.append(node.annotation)
-        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
-            nodes.append(node.returns)
-    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes]
+            places.append((start_of(node.annotation), end_of(node.annotation)))
+        elif isinstance(node, ast.FunctionDef):
+            if node.returns is not None:
+                places.append((start_of(node.returns), end_of(node.returns)))
+            places += [((each.lineno, 0), end_of(node)) for each in node.decorator_list if is_overload(each)]
+            if node.args.kwonlyargs and node.args.vararg is None:
+                before = [end_of(each) for each in (*node.args.posonlyargs, *node.args.args, *node.args.defaults)]
+                places.append((max(before, default=start_of(node)), start_of(node.args.kwonlyargs[0])))
+    return places
+
+
+def start_of(node: Any) -> tuple[int, int]:
+    """Return where a node begins."""
+    return node.lineno, node.col_offset
+
+
+def end_of(node: Any) -> tuple[int, int]:
+    """Return where a node ends."""
+    return node.end_lineno, node.end_col_offset
+
+
+def is_overload(decorator: ast.expr) -> bool:
+    """Return whether a decorator says that a function is for type checkers alone."""
+    return isinstance(decorator, ast.Name) and decorator.id == "overload"
 
 
 def sampled(changes: Mutations, count: int, seed: int) -> "list[MutationSpec]":

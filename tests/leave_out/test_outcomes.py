@@ -4,6 +4,7 @@ import torch
 from normxlogit import Explainer
 from normxlogit.leave_out.outcomes import Outcomes, in_batches
 from normxlogit.leave_out.removal import tokens_removed
+from normxlogit.leave_out.text_answers import TextAnswers
 from tests import tiny
 
 
@@ -38,3 +39,13 @@ def test_a_span_that_begins_at_a_word_that_is_left_out_is_never_the_answer(has_m
     assert [removal.value for removal in at_target] == [0.0]
     assert others
     assert all(0 < removal.value <= 1 for removal in others)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_span_that_begins_at_a_token_that_is_masked_or_deleted_has_no_chance(masked):
+    explainer = tiny.explainer("bert", "QuestionAnswering")
+    pair = ("a film ?", "the cat sat on the mat")
+    a, encodings = explainer(pair), explainer._model.encoder([pair])
+    answers = TextAnswers(explainer._model, encodings, [a], masked=masked)
+    values = {token: answers([(0, (token,))])[0].value for token in range(1, len(a.units) - 1) if a.offsets[token][1]}
+    assert [token for token, value in values.items() if value == 0] == [a.target.position]

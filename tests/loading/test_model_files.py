@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from tokenizers import normalizers
 
 from normxlogit import InputError
 from normxlogit.loading import model_files
@@ -100,11 +101,15 @@ def test_a_converted_model_is_kept_whole_or_not_at_all(tmp_path, monkeypatch, ca
         assert kept(model, tmp_path / "limited") == (limit == size)
 
 
-def test_a_model_whose_tokenizer_changes_when_it_is_saved_is_not_kept(tmp_path, monkeypatch):
-    other = tiny.tokenizer(cls_last=True)
-    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda _: other)
-    assert not kept(tiny.model("gpt2", "CausalLM"), tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("forms", [(normalizers.NFC(), normalizers.NFD()), (normalizers.NFD(), normalizers.NFC())])
+def test_a_model_whose_tokenizer_changes_when_it_is_saved_is_not_kept(tmp_path, monkeypatch, forms):
+    saved, reloaded = (tiny.tokenizer_for("gpt2") for _ in forms)
+    for tokenizer, form in zip((saved, reloaded), forms, strict=True):
+        tokenizer.backend_tokenizer.normalizer = form
+    for read, is_kept in ((reloaded, False), (saved, True)):
+        monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda _, read=read: read)
+        save_converted(tiny.model("gpt2", "CausalLM"), saved, tmp_path / "model")
+        assert (tmp_path / "model").is_dir() is is_kept
 
 
 def test_a_full_disk_is_no_error(tmp_path, monkeypatch):

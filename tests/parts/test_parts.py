@@ -93,9 +93,6 @@ def test_the_layers_of_a_plain_module_are_found_by_structure():
     parts, _ = find_parts(Pool(model), INPUTS, MainInput("input_ids", 3))
     assert [(output.path, output.call) for output in parts.outputs] == [(f"blocks.{i}", 1) for i in range(3)]
     beside = plain.grown(Bypassed())
-    parts, _ = find_parts(
-        Pool(TaskModel(beside, tiny.tokenizer(), task="sequence-classification").module),
-        INPUTS,
-        MainInput("input_ids", 3),
-    )
+    model = TaskModel(beside, tiny.tokenizer(), task="sequence-classification").module
+    parts, _ = find_parts(Pool(model), INPUTS, MainInput("input_ids", 3))
     assert parts.outputs is None, "a path to the answer leads around them"

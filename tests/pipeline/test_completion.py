@@ -83,9 +83,11 @@ def test_words_of_a_prompt_are_left_out_by_their_number_or_their_names(prompt):
     assert len(explainer.explain_completion(prompt, "bad movie", verify=2).verified.single) == 2
 
 
-@pytest.mark.parametrize("prompt", ["the cat sat on the mat", "a great film with charm and wit"])
-def test_of_several_layers_the_last_one_says_which_words_are_left_out(prompt):
-    a = tiny.writer().explain_completion(prompt, "bad movie", method="logat", layers=ALL, verify=2)
-    scores = a.layer(a.layers[-1]).whole().scores[: a.prompt_tokens]
-    removed = [token for removal in a.verified.single for token in removal.tokens]
-    assert sorted(removed) == sorted(np.argsort(-scores)[:2])
+def test_of_several_layers_the_last_one_says_which_words_are_left_out():
+    a = tiny.writer().explain_completion(
+        "the movie is not good but maybe bad", "bad movie", method="frozen-gradient", layers=ALL, verify=2
+    )
+    of_layers = [a.layer(layer).whole().scores[: a.prompt_tokens] for layer in a.layers]
+    removed = {token for removal in a.verified.single for token in removal.tokens}
+    first_two = [set(np.argsort(-scores)[:2]) for scores in of_layers]
+    assert [removed == words for words in first_two] == [False, False, True]

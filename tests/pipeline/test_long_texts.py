@@ -164,6 +164,18 @@ def test_an_answer_comes_from_the_window_that_has_the_best_one():
     assert a.text_pair[a.offsets[a.prediction.id][0] :].startswith(best.label)
 
 
+def test_a_span_has_no_chance_without_the_token_at_which_it_starts_whatever_its_window():
+    explainer = tiny.explainer("bert", "QuestionAnswering")
+    in_later_window = 0
+    for shift in range(12):
+        text = " ".join(WORDS[shift:50] + WORDS[:shift])
+        a = explainer(("is it ?", text), long_text="window", target="start", verify=50)
+        in_later_window += a.target.position < LIMIT and "tokens 1 to" not in a.notes[0]
+        for removal in a.verified.single:
+            assert (removal.value == 0) == (a.target.position in removal.tokens)
+    assert in_later_window
+
+
 def test_a_window_that_loses_all_its_text_has_no_say(explainer):
     kept, _ = windows_of(explainer, LONG)
     ids = explainer(LONG, method="normxlogit", long_text="window").token_ids

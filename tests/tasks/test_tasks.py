@@ -145,3 +145,9 @@ def test_a_position_is_chosen_where_each_token_has_an_answer_and_others_are_told
         writer(tiny.TEXTS[0], position=1)
     with pytest.raises(InputError, match=r"token classifiers and masked language models$"):
         classifier(tiny.TEXTS[0], position=1)
+
+
+@pytest.mark.parametrize("position", [("a", 3), (3, "a"), (1, 2, 3), (None, 3)])
+def test_what_is_no_span_of_a_text_is_no_position(position):
+    with pytest.raises(InputError, match="a position is a token's index, a piece of the text, or its characters"):
+        tiny.explainer("bert", "TokenClassification")(tiny.TEXTS[0], position=position)

@@ -106,9 +106,10 @@ class TextAnswers:
         """
         text, tokens = self._windows[window]
         target = self._results[text].target
-        tokens_read = [token for i, token in enumerate(tokens) if self._masked or i not in removed]
+        absent = {tokens[index] for index in removed}
+        tokens_read = [token for token in tokens if self._masked or token not in absent]
         value = 0.0
-        if run.logits_by_position is not None and target.position in tokens_read and target.position not in removed:
+        if run.logits_by_position is not None and target.position in tokens_read and target.position not in absent:
             probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
             value = float(probabilities[tokens_read.index(target.position), target.id or 0])
         return Answer(self.model.task.position.in_whole_text(prediction, tokens_read or [0]), value, prediction.label)
