@@ -335,7 +335,7 @@ def removal(
         mask = explainer.tokenizer.mask_token
         if mask is None:
             raise InputError("the model has no mask token")
-        if explainer.task_model.task.position.is_mask:
+        if explainer.task_model.task.name == "masked-lm":
             texts: list[Any] = word_removal.masked_sentences(Path(dataset), mask, limit, split)
         else:
             texts = [example.text for example in load_examples(dataset, split=split, data_dir=data_dir, limit=limit)]

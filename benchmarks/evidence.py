@@ -69,7 +69,7 @@ def known_agreement(explainer: Explainer, data_dir: Path, seed: int) -> Iterator
         items = encode_pairs(some, model.encoder, model.task.name, evidence)
         for pair, item, spans in zip(some, items, evidence, strict=True):
             if isinstance(item, Item):
-                masked = f"{mask}{pair.good[pair.target[1] :]}" if model.task.position.is_mask else ""
+                masked = f"{mask}{pair.good[pair.target[1] :]}" if model.task.name == "masked-lm" else ""
                 text = (pair.good[: pair.target[0]] + masked).strip()
                 words = [pair.good[slice(*span)] for span in spans]
                 yield {"text": text, "target": item.target, "contrast": item.foil, "evidence": words}
