@@ -4,6 +4,7 @@ One thread shows it for all calls: it is there while a single long step runs, to
 A call inside another one shows its own progress only if the outer one has no steps of its own to show.
 """
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -121,6 +122,10 @@ class Watch:
     """
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as a fork must: it has no threads of its parent, and the lock that one of them held."""
         self._changed = threading.Condition()
         self._displays: list[Display] = []
         self._thread: threading.Thread | None = None
@@ -135,7 +140,7 @@ class Watch:
             if at_once:
                 self._due = now
             self._displays.append(display)
-            if self._thread is None or not self._thread.is_alive():  # a fork has no threads of its parent
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="normxlogit progress", daemon=True)
                 self._thread.start()
             elif self._due < self._wakes_at:
@@ -169,6 +174,8 @@ class Watch:
 
 
 _WATCH = Watch()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_WATCH.forget)
 _active = threading.local()
 
 
