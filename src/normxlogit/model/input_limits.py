@@ -122,7 +122,7 @@ def padding_id(
     if not isinstance(module, PreTrainedModel):
         return tokenizer.pad_token_id or 0, True
     configured = getattr(config.get_text_config(), "pad_token_id", None)
-    candidates = (configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+    candidates: tuple[Any, ...] = (configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
     limit = vocabulary_limit(module) or math.inf
     pad_id = next(int(token_id) for token_id in candidates if token_id is not None and 0 <= token_id < limit)
     return pad_id, pad_id == configured

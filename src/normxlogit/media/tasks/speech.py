@@ -119,7 +119,7 @@ class CTC(SpeechTask, AudioClassification):
     name: ClassVar[TaskName] = FRAMES.name
     models = FRAMES.models
     position = AtFrames()
-    outputs = Outputs()
+    outputs = Outputs()  # pyright: ignore[reportAssignmentType]
     per_frame = True
 
     @classmethod

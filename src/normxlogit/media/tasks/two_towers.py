@@ -75,7 +75,7 @@ class TextTower(Task):
 class PictureTower(ImageClassification):
     """The side of two towers that reads pictures."""
 
-    outputs = Outputs()
+    outputs = Outputs()  # pyright: ignore[reportAssignmentType]
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode pictures."""

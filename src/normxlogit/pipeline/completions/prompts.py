@@ -84,7 +84,7 @@ def explain_given(
 
 def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
-    divisions = [
+    divisions: list[Any] = [
         None if chosen.sources is None else prompt.division(chosen.sources)
         for prompt, chosen in zip(completed, options, strict=True)
     ]

@@ -50,8 +50,8 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else JSON_NAMES[str(value)]
     if is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
-    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
-        value = value._asdict()
+    elif as_fields := getattr(value, "_asdict", None):  # of a named tuple
+        value = as_fields()
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
