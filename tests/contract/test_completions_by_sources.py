@@ -148,6 +148,8 @@ def test_the_page_shows_the_prompt_between_its_sources(writer):
 
 @pytest.mark.parametrize(("method", "passes"), [("normxlogit", 1), ("logat", 1), ("gradient-x-input", 4)])
 def test_the_cost_is_one_pass_where_the_scores_of_a_token_are_its_own(writer, method, passes):
+    if method == "gradient-x-input":
+        pytest.importorskip("normxlogit.decompositions", reason="gradients are a wing's")
     for options in ({"sources": SOURCES}, {"parts": "all"}):
         a = writer.explain_completion(PROMPT, COMPLETION, method=method, **options)
         assert a.diagnostics == {"forward_passes": passes}
