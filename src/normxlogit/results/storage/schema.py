@@ -22,8 +22,11 @@ FORMAT_VERSION = 1
 
 FloatArray = npt.NDArray[np.float32]
 
-Index = Annotated[int, range(2**53)]
-"""An index or a count; JSON readers hold whole numbers up to 2**53."""
+MOST_INDEX = 2**53
+"""JSON readers hold whole numbers below it exactly."""
+
+Index = Annotated[int, range(MOST_INDEX)]
+"""An index or a count."""
 
 Number = Annotated[float, "NaN and infinities included"]
 """A number that was measured; a plain float is finite."""
@@ -172,7 +175,7 @@ SCALARS: dict[Any, tuple[str, Check]] = {
     str: ("a string", lambda value: value if isinstance(value, str) else None),
     bool: ("true or false", lambda value: bool(value) if isinstance(value, bool | np.bool_) else None),
     int: ("a whole number", lambda value: _whole(value, 1 - LARGEST, LARGEST)),
-    Index: ("a whole number from 0", lambda value: _whole(value, 0, 2**53)),
+    Index: ("a whole number from 0", lambda value: _whole(value, 0, MOST_INDEX)),
     float: ("a number", lambda value: _real(value, finite=True)),
     Number: ("a number", lambda value: value if type(value) is float else _real(value, finite=False)),
 }
