@@ -100,9 +100,8 @@ class Units:
             fits = len(getattr(self, name)) == len(self)
             require(fits, f"units, {name}: not one for each text, of which there are {len(self)}")
         for kind in set(self.kind) - KINDS:
-            if any(kind == medium.unit_kind for medium in registered("media").values()):
-                continue
-            raise ValueError(f"units, kind: {abbreviated(kind)} is of no extension that is installed")
+            known = any(kind == medium.unit_kind for medium in registered("media").values())
+            require(known, f"units, kind: {abbreviated(kind)} is of no extension that is installed")
 
 
 class UnitScore(NamedTuple):
