@@ -221,3 +221,17 @@ def test_the_probability_of_what_is_explained_is_printed_beside_another_predicti
     of_other = explainer("the movie is not good", target=rest, verify=2)
     assert all(f"({rest}: {100 * r.value:.1f}%)" in str(of_other) for r in of_other.verified.single)
     assert f"({a.prediction.label}: " not in str(a)
+
+
+def test_a_question_whose_whole_context_is_removed_has_no_answer() -> None:
+    explainer = tiny.explainer("bert", "QuestionAnswering")
+    question = ("is the movie bad", "good")
+    removal = explainer.without(question, ["good"])
+    assert removal.prediction.label == ""
+    ids = explainer.tokenizer(question[0], "")
+    with torch.no_grad():
+        logits = explainer.model(**ids.convert_to_tensors("pt", prepend_batch_axis=True))
+    start, end = logits.start_logits[0].softmax(-1), logits.end_logits[0].softmax(-1)
+    assert removal.prediction.probability == pytest.approx(float(start[0] * end[0]), rel=1e-3)
+    tested = explainer(question, verify=20).verified.single
+    assert "" in [each.prediction.label for each in tested if each.units == ("good",)]

@@ -1,7 +1,7 @@
 """Extractive question answering: the span of a context that answers a question."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
+CONTEXT = 1
+"""The sequence id of the context's tokens: the question comes first."""
 
 
 class Span(AnswerPosition):
@@ -25,10 +27,17 @@ class Span(AnswerPosition):
 
     at = "span"
 
+    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
+        """Return the encodings, each of which has a context: only one that is taken away later may be missing."""
+        for index, encoding in enumerate(encodings):
+            _check_context(encoding, index)
+        return super().locate(encodings, position)
+
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the span, (B, 2), with the largest sum of start and end logit, (B, T, 2), among the context's tokens.
 
-        The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
+        The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger, and where
+        all of the context was removed.
         """
         if logits is None:
             raise ValueError("the model's logits are needed to find the position")
@@ -36,8 +45,7 @@ class Span(AnswerPosition):
         spans = []
         for row, encoding in enumerate(batch.encodings):
             tokens = batch.mask[row].nonzero()[:, 0]  # (T,)
-            context = _context(encoding, batch.indices[row])
-            outside = torch.tensor([s != context for s in encoding.sequence_ids], device=logits.device)  # (T,)
+            outside = torch.tensor([s != CONTEXT for s in encoding.sequence_ids], device=logits.device)  # (T,)
             token_logits = logits[row, tokens]  # (T, 2)
             start, end = token_logits.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
             count = len(token_logits)
@@ -63,12 +71,11 @@ class Span(AnswerPosition):
             mask = run.batch.mask[row]
             start, end = (int(mask[:position].sum()) for position in run.positions[row].tolist())
             probabilities = run.logits_by_position[row].float()[mask].softmax(0)  # (T, 2)
-            text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
             label = ""
-            if not encoding.special[start]:
+            if encoding.sequence_ids[start] == CONTEXT:
                 label = "".join(encoding.tokens[start : end + 1])
-                if text is not None and encoding.offsets is not None:
-                    label = text[encoding.offsets[start][0] : encoding.offsets[end][1]]
+                if encoding.text_pair is not None and encoding.offsets is not None:
+                    label = encoding.text_pair[encoding.offsets[start][0] : encoding.offsets[end][1]]
             probability = float(probabilities[start, 0] * probabilities[end, 1])
             predictions.append(Prediction(label.strip(), start, float(run.logits[row].sum()), probability))
         return predictions
@@ -84,10 +91,10 @@ class Span(AnswerPosition):
         return prediction._replace(id=places[prediction.id])
 
 
-def _context(encoding: Encoding, index: int) -> int:
-    """Return which text of an input holds the answer, with the input's index for the error if none does."""
-    if 1 in encoding.sequence_ids:
-        return 1
+def _check_context(encoding: Encoding, index: int) -> None:
+    """Refuse an input without a context, with its index for the error."""
+    if CONTEXT in encoding.sequence_ids:
+        return
     if encoding.text_pair is not None:
         raise InputError(f"the context of input {index} is empty, and an answer is looked for in it")
     raise InputError(
