@@ -23,7 +23,8 @@ LONGEST_ANSWER = 15
 class Span(AnswerPosition):
     """The start and the end of the span of the context that answers the question."""
 
-    at = "span"
+    pooled = False
+    token_per_output = True
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the span, (B, 2), with the largest sum of start and end logit, (B, T, 2), among the context's tokens.
