@@ -97,7 +97,7 @@ def delete_each_word(explainer: Explainer, encodings: list[Encoding]) -> Deletio
         UnsupportedModelError: If the model does not predict one of several labels of a text.
     """
     model = explainer.task_model
-    if model.task.outputs.outcomes != "exclusive" or model.task.position.at != "text":
+    if model.task.outputs.outcomes != "exclusive" or not model.task.position.pooled:
         raise UnsupportedModelError(f"simulation is of classifiers of texts, and {model.name} is for {model.task.name}")
     predicted = explainer(encodings, method="random")
     words = [(t, part.tokens) for t, a in enumerate(predicted) for part in removable_for_task(model, a).parts]

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 from normxlogit import extending
+from normxlogit.tasks.base import Generates, Task
+from normxlogit.tasks.task_outputs import AnswerPosition, Outputs
 from scripts import architecture
 from scripts.without_wings import DELETABLE
 
@@ -83,6 +85,37 @@ def test_the_core_calls_nothing_that_a_wing_registers():
     }
     assert "cite" in calls
     assert used == set()
+
+
+FACTS = {
+    "name", "models", "tokenizer", "processor", "result_kind",
+    "outputs", "labels", "kind", "outcomes", "vocabulary",
+    "position", "pooled", "token_per_output", "left_to_right",
+}  # fmt: skip
+"""What other rooms may know of a task, its outputs and its position; everything else they ask its methods."""
+
+
+def is_of_task(node):
+    """Return whether an expression is a task, its outputs or its position, as in `model.task.position`."""
+    if isinstance(node, ast.Attribute) and node.attr in ("outputs", "position"):
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr == "task"
+
+
+def test_rooms_know_facts_of_a_task_and_ask_it_everything_else():
+    asked, compared = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] in ("tasks", *DELETABLE):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and is_of_task(node.value):
+                asked.add(node.attr)
+            if isinstance(node, ast.Compare):
+                compared |= {ast.unparse(side) for side in (node.left, *node.comparators)}
+    methods = {name for kind in (Task, Generates, Outputs, AnswerPosition) for name in dir(kind)} - FACTS
+    assert {"encode", "vocabulary", "pooled"} <= asked
+    assert asked - methods <= FACTS
+    assert not [side for side in compared if side.endswith("task.name")], "no room asks which task it is"
 
 
 def test_rooms_have_no_circle_and_files_small_ones():

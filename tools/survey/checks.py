@@ -87,7 +87,7 @@ def _told_apart(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) 
     explainer.task_model.run(batch)
     assert explainer.task_model.head, "refused, or proved"
     own, _ = _own(explainer, model, batch)
-    rows = own[0][batch.mask[0]] if explainer.task_model.task.position.at != "text" else own  # (N, C)
+    rows = own[0][batch.mask[0]] if not explainer.task_model.task.position.pooled else own  # (N, C)
     rows = rows.masked_fill(rows.abs() > EXCLUDED, 0.0)
     apart = (rows.max(0).values - rows.min(0).values).max().item()
     return apart > APART * TOLERANCE * max(1.0, rows.abs().max().item())
@@ -110,7 +110,7 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
 
 def _read(explainer: Explainer, texts: list[Any]) -> str:
     """Which positions the head reads, by the gradient; where it is one, the head on it alone gives the output."""
-    if explainer.task_model.task.position.at != "text":
+    if not explainer.task_model.task.position.pooled:
         return "each token" if explainer.task_model.parts.tokenwise else "each token among the others"
     batch = _batch(explainer, texts[:1])
     run = explainer.task_model.run(batch)
@@ -140,7 +140,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         hidden = explainer.task_model.run(batch).hidden  # (1, T, H)
         label = 0 if explainer.task_model.task.name == "multiple-choice" else together.target.id
         alone_logits = (
-            None if explainer.task_model.task.position.at != "text" else _each_alone(explainer, model, batch, hidden)
+            None if not explainer.task_model.task.position.pooled else _each_alone(explainer, model, batch, hidden)
         )  # (T, C)
         wanted = []
         for place in range(len(together.tokens)):

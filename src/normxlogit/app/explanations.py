@@ -142,8 +142,7 @@ class App:
             model_input = (model_input, self.limits.text(pair, "second text"))
         explainer = self.explainer(model)
         task = explainer.task_model.task
-        if task.reads != "text":
-            raise UnsupportedModelError(f"the app explains texts, and {_described(explainer)}")
+        task.check_input(explainer.task_model, "one text")
         options: dict[str, Any] = typed_targets(task, [name for name in targets or () if name.strip()], contrast)
         if every_layer:
             options["layers"] = ALL

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
-from ..methods.registry import default_methods, use_of
+from ..methods.registry import ANSWER_METHODS
 from .explanations import App, Limits
 from .frame import CSS, HEAD
 
@@ -101,8 +101,7 @@ def make(
     from .page import blocks, theme
 
     app = App(model, limits, load)
-    task = app.explainer(None).task_model.task
-    names = [method.spec for method in (app.limits.chosen(methods) if methods else default_methods(use_of(task))[:1])]
+    names = [method.spec for method in app.limits.chosen(methods or ANSWER_METHODS[:1])]
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),

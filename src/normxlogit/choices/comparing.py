@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
-from ..errors import InputError, TargetError
+from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding
 from ..leave_out.outcomes import Answer, Outcomes, Progress, in_batches
 from ..leave_out.picking import removable_for_task
@@ -25,7 +25,7 @@ from ..pipeline.texts import attribute_pass
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
-from ..tasks.base import Task
+from ..tasks.base import Needed, Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
 from ..tasks.task_outputs import Outputs
 from ..text.same import matching_names
@@ -48,10 +48,14 @@ class Comparing(Task):
         subtracted: The output that is subtracted from it; None for none.
     """
 
-    reads = "texts"
     independent: bool = False
     output: int = 0
     subtracted: int | None = None
+
+    def check_input(self, model: TaskModel, needed: Needed) -> None:
+        """Refuse to read an input as one text."""
+        if needed == "one text":
+            raise UnsupportedModelError(f"this needs one text for each answer, and {model.name} compares several")
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs to compare for each input, and whether a single input was given."""

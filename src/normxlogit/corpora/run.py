@@ -148,7 +148,7 @@ def attribute(
     if not isinstance(job, Job):
         raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
     model = explainer.task_model
-    media = model.task.reads == "signal"
+    media = model.task.result_kind != "text"
     source = open_source(inputs, input_format, files=media)
     names = source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)

@@ -295,7 +295,7 @@ class _HeadOnShares:
     def __init__(self, model: TaskModel, target: BatchTargets) -> None:
         paths: HeadPaths = head_paths(model)
         module = model.module.get_submodule
-        self.span = model.task.position.at == "span"
+        self.span = model.task.position.token_per_output
         self.rows, self.target = target.vocabulary_rows()
         self.weight, self.bias = linear_weights(module(paths.out))  # (C, H), (C,)
         self.centred = model.task.outputs.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ..copies.memory import out_of_memory
 from ..errors import NormXLogitError, UnsupportedModelError
-from ..leave_out.removal import check_words
 from ..methods.base import Baseline, Method, Request, Scores, baseline_vectors, import_package, remainder
 from ..methods.registry import alternatives, register
 from ..model.task_model import TaskModel
@@ -30,7 +29,7 @@ class _AnswerToEmbeddings:
     """
 
     def __init__(self, request: Request, protocol: Protocol) -> None:
-        check_words(request.model)
+        request.model.task.check_input(request.model, "words")
         self.request = request
         model, run, target = request.model, request.forward, request.target
         # Copies, because autograd keeps no tensor that was made in inference mode.

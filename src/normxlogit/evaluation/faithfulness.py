@@ -468,8 +468,8 @@ def _differences(a: Faithfulness, b: Faithfulness) -> Floats:
 
 
 def _classifies_texts(model: TaskModel) -> bool:
-    """Return whether a model answers a text with labels, or values."""
-    return model.task.reads == "text" and model.task.position.at == "text" and bool(model.task.outputs.labels)
+    """Return whether a model answers with labels, or values, that are of the whole input."""
+    return model.task.position.pooled and bool(model.task.outputs.labels)
 
 
 def check_head(model: TaskModel, task: GlueTask) -> None:
@@ -482,6 +482,7 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
     Raises:
         UnsupportedModelError: If it classifies no texts, or has another number of labels.
     """
+    model.task.check_input(model, "one text")
     if not _classifies_texts(model):
         needs = f"{task.name} needs a model that classifies texts"
         raise UnsupportedModelError(f"{needs}, and {model.name} is for {model.task.name}")
@@ -526,6 +527,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
 def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
     """Refuse models on which faithfulness is not measured, and what is not a list of examples."""
     outputs = model.task.outputs
+    model.task.check_input(model, "one text")
     if not _classifies_texts(model):
         advice = ": `normxlogit evaluate generation` measures its sources" if outputs.vocabulary else ""
         supported = "faithfulness is measured on classifiers and regression models"

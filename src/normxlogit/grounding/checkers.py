@@ -113,7 +113,8 @@ class Checker:
     @property
     def marks_words(self) -> bool:
         """Whether it marks the words of an answer that the sources do not support."""
-        return self.explainer.task_model.task.name == "token-classification" and self.position is None
+        task = self.explainer.task_model.task
+        return bool(task.outputs.labels) and not task.position.pooled and self.position is None
 
     def compare(self, pairs: Sequence[Sequence[Pair]]) -> list[Check]:
         """Compare each sentence with its sources, and explain the comparison that decides.

@@ -55,7 +55,7 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
         verify: What the caller asked for.
     """
     a, task = ranked_scores(a), model.task
-    fixed = a.target.position if task.position.at == "token" else None
+    fixed = task.position.token_of(a.target)
     quantity: Literal["value", "probability"] = "value" if task.outputs.kind == "value" else "probability"
     parts = removable(a, fixed)._replace(target=a.target.name, quantity=quantity)
     return picked(a, parts, verify, None if task.position.left_to_right else fixed)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from transformers.models.auto import modeling_auto as auto
 
-from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
 from ..model.task_model import TaskModel
 
@@ -13,15 +12,6 @@ Tokens = tuple[int, ...]
 
 TextRemoval = tuple[int, Tokens]
 """A text, by its place, and the indices of the tokens that are removed from it."""
-
-
-def check_words(model: TaskModel) -> None:
-    """Refuse a model of pictures or sounds, whose patches and frames cannot be removed as words are."""
-    if model.task.reads == "signal":
-        raise UnsupportedModelError(
-            f"this method needs a text, whose tokens can be left out or replaced, and {type(model.module).__name__} "
-            "reads pictures or sounds; frozen-gradient, normxlogit and logat explain these"
-        )
 
 
 def masks(model: TaskModel) -> bool:

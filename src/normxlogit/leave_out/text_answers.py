@@ -1,7 +1,6 @@
 """The model's answers to texts, pictures and sounds without some of their tokens."""
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -14,9 +13,6 @@ from ..results.targets import Prediction
 from .outcomes import Answer, Outcomes, Progress, in_batches, no_progress
 from .removable import ranked_scores
 from .removal import TextRemoval, Tokens, tokens_removed
-
-HOLDS = 0.5
-"""The probability from which on a label holds, where labels do not exclude each other."""
 
 
 class TextAnswers:
@@ -52,10 +48,8 @@ class TextAnswers:
             self._windows_of_text.append(range(len(inputs), len(inputs) + len(tokens_of_windows)))
             for tokens in tokens_of_windows:
                 window = encoding if len(tokens) == len(encoding) else encoding.take(tokens)
-                if task.position.at == "token" and not task.position.left_to_right:
-                    window = replace(window, position=tokens.index(result.target.position or 0))
                 self._windows.append((text, tokens))
-                inputs.append(window)
+                inputs.append(task.position.of_window(window, tokens, result.target))
         without = tokens_removed(model, inputs, masked=masked)
         self._table: Outcomes[TextRemoval, Answer] = Outcomes(in_batches(model, without, self._read), progress)
 
@@ -85,7 +79,7 @@ class TextAnswers:
         """Run the model on texts or windows without some of their tokens."""
         task, texts = self.model.task, [self._windows[window][0] for window, _ in removals]
         batch = self.model.batch(encodings, list(range(len(encodings))))
-        if task.position.at == "text":  # the head's answer at each token is not needed
+        if task.position.pooled:  # the head's answer at each token is not needed
             self.model.prepare(batch)
             logits = self.model.answer(batch.inputs)  # (B, C)
         else:
@@ -95,7 +89,7 @@ class TextAnswers:
             logits = run.logits  # (B, C)
         answers = self._answers(logits, texts)
         self.model.check_finite(np.array([answer.value for answer in answers]), batch)
-        if task.position.at != "text" and all(len(self._windows_of_text[text]) == 1 for text in texts):
+        if not task.position.pooled and all(len(self._windows_of_text[text]) == 1 for text in texts):
             return answers
         return [answer._replace(logits=row) for answer, row in zip(answers, logits.cpu(), strict=True)]  # (C,)
 
@@ -120,16 +114,8 @@ class TextAnswers:
         probabilities = task_outputs.probabilities(logits)  # (B, C)
         outputs = logits if probabilities is None else probabilities  # (B, C)
         targets = torch.tensor([[self._results[text].target.id] for text in texts], device=outputs.device)  # (B, 1)
-        # Where labels do not exclude each other, the answer is read from the explained label's own output.
-        top = task_outputs.top(logits, None if task_outputs.outcomes == "exclusive" else targets)  # (B, 3)
-        top, measured = to_host(top, outputs.gather(1, targets))
+        top, measured = to_host(task_outputs.answered(logits, targets), outputs.gather(1, targets))
         return [
-            Answer(prediction, value, self._outcome(prediction))
+            Answer(prediction, value, task_outputs.outcome(prediction))
             for prediction, value in zip(task_outputs.describe(top), measured[:, 0].tolist(), strict=True)
         ]
-
-    def _outcome(self, prediction: Prediction) -> Hashable:
-        """Return what is compared: the label, or whether it reaches `HOLDS` if labels do not exclude each other."""
-        if self.model.task.outputs.outcomes == "independent":
-            return (prediction.probability or 0) >= HOLDS
-        return None if self.model.task.outputs.outcomes is None else prediction.id

@@ -118,9 +118,7 @@ def load(
     with _one_line_error(base, TOKENIZER):
         processor = getattr(transformers, head_task.models.processor_class)
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-    task_in_use = head_task.task_class
-    if task_in_use.reads != "signal":
-        _check_tokenizer(base, task_in_use.tokenizer_of(tokenizer))
+    _check_tokenizer(base, head_task.task_class.tokenizer_of(tokenizer))
     save_converted(model, tokenizer, converted)
     if target_device is not None:
         model.to(target_device)
@@ -322,7 +320,8 @@ def _check_weights(
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:
     """Refuse the empty tokenizer that transformers builds when the files are missing."""
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+    is_tokenizer = hasattr(tokenizer, "get_vocab")  # and not what reads pictures or sounds
+    if is_tokenizer and set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(NO_TOKENIZER.format(source))
 
 

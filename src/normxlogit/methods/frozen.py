@@ -96,8 +96,8 @@ class FrozenGradient(Method):
 
     def notes_on(self, model: TaskModel) -> tuple[str, ...]:
         """Say where scores are of the word embeddings, as the layers of a model are not known."""
-        is_of_layers = isinstance(self.read_at, str) and model.task.reads != "signal"
-        if not is_of_layers or model.parts.outputs is not None:
+        layers_are_read = not isinstance(self.read_at, str) or model.parts.outputs is not None
+        if layers_are_read or FrozenModel.of(model).places.words is None:
             return ()
         name = type(model.module).__name__
         return (f"read at the word embeddings alone: no modules of {name} were found that return its layers' outputs",)

@@ -23,7 +23,8 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":
         model = request.model
-        table = None if model.task.reads == "signal" else table_of(model.module)
+        model.task.check_input(model, "words")
+        table = table_of(model.module)
         looked_up = None if table is None else tensor_of(table(request.forward.batch.inputs["input_ids"]))  # (B, T, H)
         if looked_up is None:
             raise UnsupportedModelError(

@@ -16,7 +16,7 @@ import torch
 
 from ..inputs.encoding import Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
-from ..leave_out.removal import TextRemoval, check_words, masks, moved_position, tokens_removed
+from ..leave_out.removal import TextRemoval, masks, moved_position, tokens_removed
 from ..results.targets import OutputQuantity, Quantity
 from ..tasks import Task
 from .base import Method, Request, Scores, remainder
@@ -30,7 +30,7 @@ class TokenSubsets:
     """The explained quantity of texts, or the log-odds, as a function of which of their tokens are present."""
 
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:
-        check_words(request.model)
+        request.model.task.check_input(request.model, "words")
         self.model, self.run, self._log_odds = request.model, request.forward, log_odds
         self.target = replace(request.target, explained="log-probability") if log_odds else request.target
         self.players = [self._players_of(row) for row in range(len(self.run.batch.encodings))]
@@ -52,10 +52,7 @@ class TokenSubsets:
         """Return the indices of a text's tokens that may be left out."""
         encoding = self.run.batch.encodings[row]
         positions = self._positions(row)
-        if self.model.task.position.left_to_right:  # later tokens cannot have an effect
-            return [index for index, special in enumerate(encoding.special) if not special and index <= positions[0]]
-        fixed = positions if self.model.task.position.stays(masked=masks(self.model)) else []
-        return [index for index, special in enumerate(encoding.special) if not special and index not in fixed]
+        return self.model.task.position.removable(encoding, positions, masked=masks(self.model))
 
     def _positions(self, row: int) -> list[int]:
         """Return the positions of the explained prediction, counted in the text's own tokens."""

@@ -23,7 +23,6 @@ from ..results.storage.schema import plain
 from .other_names import letters, other_name
 
 if TYPE_CHECKING:
-    from ..tasks import Task
     from .base import Method
 
 
@@ -369,25 +368,28 @@ class Default:
     page: str  # of the documentation, with the figure
 
 
+ANSWER_METHODS = ("frozen-gradient", "normxlogit")
+"""The default of what explains answers to inputs, labels and tokens alike, and the method that takes its place."""
+
 DEFAULTS: dict[Use, Default] = {
     "labels": Default(
         "explainer(inputs), explain, attribute, compare, app: classification, tagging, question answering, "
         "multiple choice",
-        ("frozen-gradient", "normxlogit"),
+        ANSWER_METHODS,
         "2",
         "AOPC 0.663 on held-out SST-2 (normxlogit, the paper's method and half the price: 0.427)",
         "frontier.md",
     ),
     "signals": Default(
         "explainer(inputs): pictures, sounds",
-        ("frozen-gradient", "normxlogit"),
+        ANSWER_METHODS,
         "2",
         "scores and bias add up to the logit, also where no head reads a state for each patch",
         "pictures-and-sounds.md",
     ),
     "tokens": Default(
         "explainer(texts), explain, attribute: masked and causal language models",
-        ("frozen-gradient", "normxlogit"),
+        ANSWER_METHODS,
         "2",
         "finds leave-one-out's first token on 0.77 of 200 texts (normxlogit: 0.26)",
         "results-language.md#the-next-token",
@@ -418,13 +420,6 @@ DEFAULTS: dict[Use, Default] = {
     ),
 }
 """The default methods by use."""
-
-
-def use_of(task: "Task") -> Use:
-    """Return what is explained by a call of a task's model."""
-    if task.outputs.vocabulary:
-        return "tokens"
-    return "signals" if task.reads == "signal" else "labels"
 
 
 def default_methods(use: Use) -> list["Method"]:

@@ -119,6 +119,8 @@ def padding_id(
     Returns:
         The id, the first within the vocabulary of those that are declared, and whether the configuration declares it.
     """
+    if not hasattr(tokenizer, "pad_token_id"):  # what reads pictures and sounds, or nothing
+        return 0, True
     if not isinstance(module, PreTrainedModel):
         return tokenizer.pad_token_id or 0, True
     configured = getattr(config.get_text_config(), "pad_token_id", None)

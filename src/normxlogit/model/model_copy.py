@@ -203,7 +203,7 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
         value = sample[name]  # (1, T)
         if task.outputs.vocabulary:
             value = value[:, :MAX_TOKENS]
-        if value.shape[1] == 1 and task.reads != "signal":  # one token is repeated, as its axis would be ambiguous
+        if value.shape[1] == 1 and task.result_kind == "text":  # a token is repeated: its axis would be ambiguous
             value = torch.cat((value, value + 1 if name == "position_ids" else value), 1)  # (1, 2)
         sample[name] = value
     return sample

@@ -219,11 +219,7 @@ class TaskModel:
     @property
     def embeddings(self) -> WordEmbeddings:
         """The word embeddings, which can be replaced in a pass."""
-        if self.task.reads == "signal":
-            raise UnsupportedModelError(
-                f"{type(self.module).__name__} reads no word embeddings, which this method works on; normxlogit, logat "
-                "and frozen-gradient explain pictures and sounds"
-            )
+        self.task.check_input(self, "words")
         return self.copy.embeddings
 
     @property
@@ -514,7 +510,7 @@ class TaskModel:
             read_logits,
             None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
             positions,
-            None if vocabulary or self.task.position.at == "text" else logits,
+            None if vocabulary or self.task.position.pooled else logits,
         )
 
     def _checked_answer(self, batch: Batch, hidden: Tensor | None, logits: Tensor | None) -> Tensor | None:

@@ -79,8 +79,8 @@ def read_model(
     )
     # Trunks whose head takes the last position as it is must have their last token there.
     copy.pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")
-    copy.pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads != "signal" else (0, True)
-    if not (is_configured or task.position.at != "text" or copy.pad_left):
+    copy.pad_id, is_configured = padding_id(copy.module, config, tokenizer)
+    if task.position.pooled and not (is_configured or copy.pad_left):
         copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
     return copy
 
@@ -136,7 +136,7 @@ def _form_of_answer(
         run_probe(0),
         settings.output_field,
         type(module).__name__,
-        extractive=task.position.at == "span",
+        extractive=task.position.token_per_output,
         fits=partial(_fits_task, task),
     )
     form = answer_form(run_probe, keys, settings.outputs, len(probes))

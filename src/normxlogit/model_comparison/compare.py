@@ -80,7 +80,8 @@ class SharedOutputs:
     def __init__(self, before: TaskModel, after: TaskModel) -> None:
         for model in (before, after):
             model.task.check_explains_inputs(model)
-            if model.task.reads != "text" or model.task.position.at != "text":
+            model.task.check_input(model, "one text")
+            if not model.task.position.pooled:
                 raise UnsupportedModelError(
                     f"{model.name} is for {model.task.name}, and compared are models that classify a text or give it a "
                     "value, and language models on a completion: compare_models(before, prompts, completion)"

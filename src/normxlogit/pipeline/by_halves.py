@@ -84,8 +84,7 @@ def keep_errors(model: TaskModel, inputs: Any, options: Options, explain: Callab
 
 def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
     """Return the texts or pairs that a caller gave; None for a single one."""
-    if model.task.reads != "text":
-        raise InputError(f"on_error='keep' is for texts, not for what {model.name} reads")
+    model.task.check_input(model, "one text")
     inputs = arrow_value(text_column(inputs))
     if isinstance(inputs, str | tuple | bytes | Mapping) or not isinstance(inputs, Iterable):
         return None

@@ -19,7 +19,7 @@ from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
 from ..methods import Method, Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
-from ..methods.registry import DEFAULTS, alternatives, use_of
+from ..methods.registry import ANSWER_METHODS, alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.task_model import ForwardPass, TaskModel, to_host
 from ..parts.headpiece import TOKENS_AT_ONCE
@@ -54,7 +54,7 @@ def try_defaults(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) ->
         MethodError: If the method that works does not explain what is asked.
         UnsupportedModelError: If neither works.
     """
-    default, alternative = DEFAULTS[use_of(model.task)].methods
+    default, alternative = ANSWER_METHODS
     options = Options.of(arguments, method=method_named(default))
     inputs = repeatable(inputs)  # each method that is tried reads them
     try:
@@ -331,7 +331,7 @@ def _token_predictions(
     """
     task, outputs = model.task, model.task.outputs
     were_read = vars(run).get("token_logits") is not None
-    if not (were_read if requested is None else requested) or task.position.at == "span":
+    if not (were_read if requested is None else requested) or task.position.token_per_output:
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
@@ -352,8 +352,8 @@ def score_windows(model: TaskModel, encoding: Encoding, options: Options) -> tup
     kept_windows = windows(encoding, limit, model.task.position.known(encoding))
     parts = [encoding.take(window) for window in kept_windows]
     runs = forward_passes(model, parts, layers=options.layers is not None)
-    if model.task.position.at != "text":
-        window = model.task.position.answering_window(runs)
+    window = model.task.position.answering_window(runs)
+    if window is not None:
         (result,) = attribute_pass(model, runs[window], options)
         answer = model.task.position.in_whole_text(result.predictions[0], kept_windows[window])
         result = replace(result, predictions=(answer,))

@@ -38,11 +38,7 @@ def explain(
     """Explain a forward pass that the caller has run."""
     model.refresh()
     model.task.check_explains_inputs(model)
-    if model.task.reads != "text":
-        raise InputError(
-            f"from_outputs explains the tokens of one text each, and {model.name} reads something else: call the "
-            f"explainer on the input itself, or on what its processor returned for it"
-        )
+    model.task.check_input(model, "one text")
     encodings = model.task.position.locate(model.encoder.from_batch(inputs, continued=True), options.position)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
@@ -62,7 +58,7 @@ def explain(
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
-    states, logits = checked_states_and_logits(outputs, batch, per_token=model.task.position.at != "text")
+    states, logits = checked_states_and_logits(outputs, batch, per_token=not model.task.position.pooled)
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)

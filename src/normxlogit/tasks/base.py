@@ -36,6 +36,9 @@ EXAMPLE_TEXT = "Is it so?"
 Region = tuple[float, ...]
 """A box in pixels, or a span in seconds."""
 
+Needed = Literal["words", "one text"]
+"""What a method or a call may need of an input."""
+
 Pooling = Literal["mean", "first", "last"]
 """How the states of a text's tokens become one vector: their mean, or the first or last token's."""
 
@@ -63,8 +66,6 @@ class Task:
     Attributes:
         name: Its name in transformers' terms.
         models: Its classes of models.
-        reads: Whether an input is one text (or a pair), several texts whose answers are compared, or a signal: patches
-            or frames, and not tokens of a vocabulary.
         result_kind: The kind of rows that results are in a corpus: "text", or the kind of a medium of an extension.
         outputs: What the model answers with. A class that extends another declares its own in its place.
         position: Where the answer is read, likewise.
@@ -74,7 +75,6 @@ class Task:
 
     name: ClassVar[TaskName]
     models: ClassVar[ModelClasses] = ModelClasses()
-    reads: ClassVar[Literal["text", "texts", "signal"]] = "text"
     result_kind: ClassVar[str] = "text"
 
     outputs: Outputs = Outputs()
@@ -119,7 +119,7 @@ class Task:
         Args:
             module: A copy of the caller's model, which may be changed.
         """
-        if not isinstance(module, PreTrainedModel) or self.position.at != "text":
+        if not isinstance(module, PreTrainedModel) or not self.position.pooled:
             return False
         config = module.config.get_text_config()
         if getattr(config, "pad_token_id", None) is not None:
@@ -202,6 +202,17 @@ class Task:
     def check_explains_inputs(self, model: "TaskModel") -> None:
         """Refuse models whose answer to a single text cannot be explained."""
 
+    def check_input(self, model: "TaskModel", needed: Needed) -> None:
+        """Refuse models whose inputs lack what a method or a call needs: these read a text, or a pair, of words.
+
+        Args:
+            model: The model.
+            needed: What is needed: "words", to be left out or replaced, or "one text" for each answer.
+
+        Raises:
+            UnsupportedModelError: If the inputs are something else.
+        """
+
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the units of an encoding, and its pictures and sounds."""
         return units_of_tokens(encoding), ()
@@ -220,9 +231,8 @@ def loaded(reader: Any) -> Any:
 
 def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None = None) -> None:
     """Refuse logits, (B, C) or (B, T, C), that do not fit a task, such as two classes of a language model."""
-    by_token = task.position.at != "text"
-    if (logits.ndim == 3) != by_token:
-        expected = "every token" if by_token else "the whole text"
+    if (logits.ndim == 2) != task.position.pooled:
+        expected = "the whole text" if task.position.pooled else "every token"
         raise UnsupportedModelError(
             f"{name} answers with logits of shape {tuple(logits.shape)}, and {task.name} needs logits for {expected}"
         )

@@ -1,6 +1,6 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,9 +12,10 @@ from ..extending import ModelClasses
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
+from ..results.targets import Target
 from ..text.same import unicode_forms
 from .base import Generates, Task, TaskName, of_prompt
-from .task_outputs import MAX_LISTED_LABELS, AnswerPosition, Outputs, with_chosen_positions
+from .task_outputs import MAX_LISTED_LABELS, AnswerPosition, AtToken, Outputs, with_chosen_positions
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel
@@ -68,10 +69,8 @@ class Vocabulary(Outputs):
         return readable_tokens(self.tokenizer, [index])[0]
 
 
-class AtLastToken(AnswerPosition):
+class AtLastToken(AtToken):
     """The next token is explained, which is predicted at the last one; of an encoder-decoder model the decoder's."""
-
-    at = "token"
 
     def __init__(self, *, left_to_right: bool) -> None:
         self.left_to_right = left_to_right
@@ -80,6 +79,16 @@ class AtLastToken(AnswerPosition):
         """Return the last token, (B,)."""
         places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
         return with_chosen_positions(batch, (batch.mask * places).argmax(-1))  # (B,)
+
+    def removable(self, encoding: Encoding, positions: Sequence[int], *, masked: bool) -> list[int]:
+        """Return the tokens up to the explained one, itself too; of a decoder beside an encoder the others."""
+        if not self.left_to_right:
+            return super().removable(encoding, positions, masked=masked)
+        return [index for index, special in enumerate(encoding.special) if not special and index <= positions[0]]
+
+    def of_window(self, window: Encoding, tokens: Sequence[int], target: Target) -> Encoding:
+        """Return the window as it is if it is continued at its end."""
+        return window if self.left_to_right else super().of_window(window, tokens, target)
 
     def known(self, encoding: Encoding) -> int | None:
         """Return the last token."""
@@ -157,10 +166,9 @@ class MaskedLM(OverVocabulary):
         return f"{super().example_input(model)} {self.tokenizer.mask_token}"
 
 
-class AtMask(AnswerPosition):
+class AtMask(AtToken):
     """The token at a mask is explained."""
 
-    at = "token"
     can_choose = True
 
     def __init__(self, tokenizer: Any) -> None:

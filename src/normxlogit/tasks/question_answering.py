@@ -25,7 +25,8 @@ CONTEXT = 1
 class Span(AnswerPosition):
     """The start and the end of the span of the context that answers the question."""
 
-    at = "span"
+    pooled = False
+    token_per_output = True
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings, each of which has a context: only one that is taken away later may be missing."""

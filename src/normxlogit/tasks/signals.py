@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.media import Medium, medium_class
 from ..results.units.units import UnitKind, Units
-from .base import Task
+from .base import Needed, Task
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel
@@ -25,8 +26,6 @@ class ReadsSignals(Task):
     names in `Extension.media`. A subclass has `encode` and `medium_of`, and for modules that are not of transformers
     `probes`.
     """
-
-    reads = "signal"
 
     def medium_of(self, encoding: Encoding) -> Medium | None:
         """Return an input with the places of its parts; None if they have none.
@@ -51,6 +50,13 @@ class ReadsSignals(Task):
         inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
         no_tokens = torch.zeros_like(batch.inputs["input_ids"])  # (B, T)
         return replace(batch, inputs=batch.inputs | {"input_ids": no_tokens} | inputs)
+
+    def check_input(self, model: "TaskModel", needed: Needed) -> None:
+        """Refuse to read such an input as words."""
+        raise UnsupportedModelError(
+            f"this needs {needed}, and {model.name} reads a {self.result_kind}; frozen-gradient, normxlogit and logat "
+            "explain it"
+        )
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the parts of an input, with the places of those that have one; those of padding are special."""

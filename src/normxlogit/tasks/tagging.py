@@ -13,7 +13,7 @@ from ..inputs.encoding import Batch, Encoding
 from ..results.units.units import word_groups
 from ..text.same import same_text
 from .classification import Classification, Labels
-from .task_outputs import AnswerPosition, Outputs, with_chosen_positions
+from .task_outputs import AnswerPosition, AtToken, Outputs, with_chosen_positions
 
 if TYPE_CHECKING:
     from ..model.task_model import ForwardPass
@@ -58,10 +58,9 @@ def outside_labels(labels: Sequence[str]) -> list[int]:
     return named_so or (others if len(others) == 1 else [])
 
 
-class AtTaggedToken(AnswerPosition):
+class AtTaggedToken(AtToken):
     """The label of a token is explained."""
 
-    at = "token"
     can_choose = True
 
     def __init__(self, outside: Callable[[], Collection[int]]) -> None:

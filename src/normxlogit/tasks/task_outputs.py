@@ -1,7 +1,7 @@
 """What a model answers with, and where in its input the answer is read."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,7 @@ from ..errors import InputError, TargetError, UnsupportedModelError, listed, nea
 from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
-from ..results.targets import Prediction
+from ..results.targets import Prediction, Target
 from ..text.same import find_text, matching_names
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MAX_LISTED_LABELS = 20
 """Most labels that an error lists."""
+
+HOLDS = 0.5
+"""The probability from which on an output is true, where several can be."""
 
 OutputType = Literal["label", "token", "value"]
 """The kind of target that an output is."""
@@ -137,6 +140,16 @@ class Outputs:
         probability = torch.full_like(values, torch.nan) if probabilities is None else probabilities.gather(-1, ids)
         return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)
 
+    def answered(self, logits: Tensor, explained: Tensor) -> Tensor:
+        """Return the answers in logits (N, C), as `top` does; of several true ones that of the explained, (N, 1)."""
+        return self.top(logits, None if self.outcomes == "exclusive" else explained)
+
+    def outcome(self, prediction: Prediction) -> Hashable:
+        """Return what tells an answer from another: which output is true, or whether this one is; None of values."""
+        if self.outcomes == "independent":
+            return (prediction.probability or 0) >= HOLDS
+        return None if self.outcomes is None else prediction.id
+
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""
         values, indices = table[:, 0].tolist(), table[:, 1].astype(int).tolist()
@@ -149,13 +162,14 @@ class AnswerPosition:
     """Where an answer is read: of the class itself, from the text as a whole.
 
     Attributes:
-        at: Whether the head answers once for the text, (B, C), or at every token, (B, T, C), of which a token is
-            explained, or the start and the end of a span.
+        pooled: Whether the head pools a text to one answer, (B, C), instead of answering at every token, (B, T, C).
+        token_per_output: Whether each output is read at a token of its own, such as the start and the end of a span.
         can_choose: Whether a caller can choose the token whose prediction is explained.
-        left_to_right: Whether an answer cannot depend on later tokens.
+        left_to_right: Whether an answer cannot depend on later tokens, as of a model that continues a text.
     """
 
-    at: Literal["text", "token", "span"] = "text"
+    pooled: bool = True
+    token_per_output: bool = False
     can_choose: bool = False
     left_to_right: bool = False
 
@@ -192,6 +206,31 @@ class AnswerPosition:
         """
         return not masked
 
+    def removable(self, encoding: Encoding, positions: Sequence[int], *, masked: bool) -> list[int]:
+        """Return the tokens of a text that may be removed one at a time, special ones excepted.
+
+        Args:
+            encoding: The text.
+            positions: The tokens at which the explained answer is read.
+            masked: As in `stays`.
+        """
+        kept = positions if self.stays(masked=masked) else ()
+        return [index for index, special in enumerate(encoding.special) if not special and index not in kept]
+
+    def token_of(self, target: Target) -> int | None:
+        """Return the token whose prediction a target is; None for the text as a whole, or a span."""
+        return None
+
+    def of_window(self, window: Encoding, tokens: Sequence[int], target: Target) -> Encoding:
+        """Return a window of a text in which the same token is explained as in the text.
+
+        Args:
+            window: The window.
+            tokens: The indices of its tokens in the text.
+            target: What is explained of the text.
+        """
+        return window
+
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the position explained, (B,), or start and end, (B, 2), by logits (B, T, C); None for the text."""
         return None
@@ -200,9 +239,9 @@ class AnswerPosition:
         """Return the index of the token whose prediction is explained, None if it depends on the model's answer."""
         return encoding.position
 
-    def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
-        """Return which of the windows of a long text holds the answer of a head that answers at a token."""
-        return 0
+    def answering_window(self, runs: Sequence["ForwardPass"]) -> int | None:
+        """Return which of the windows of a long text holds the answer; None if it is that of their mean logits."""
+        return None
 
     def spans(self, run: "ForwardPass") -> list[Prediction] | None:
         """Return the span of the text that the model predicts for each text of a batch; None if it predicts outputs."""
@@ -211,6 +250,24 @@ class AnswerPosition:
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
         """Return the prediction of a window with its places counted in the whole text."""
         return prediction
+
+
+class AtToken(AnswerPosition):
+    """The prediction at one token is explained, of a head that answers at every token."""
+
+    pooled = False
+
+    def token_of(self, target: Target) -> int | None:
+        """Return the token."""
+        return target.position
+
+    def of_window(self, window: Encoding, tokens: Sequence[int], target: Target) -> Encoding:
+        """Return the window with a note of the token."""
+        return replace(window, position=tokens.index(target.position or 0))
+
+    def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
+        """Return the only window that is read, the one around a token that is known, or the first."""
+        return 0
 
 
 def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:

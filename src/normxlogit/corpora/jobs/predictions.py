@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 
-from ...errors import InputError, TargetError, UnsupportedModelError
+from ...errors import InputError, TargetError
 from ...inputs.encoder import LongText
 from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
 from ...methods import Method, method_named
-from ...methods.registry import default_methods, use_of
+from ...methods.registry import ANSWER_METHODS
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
@@ -105,8 +105,8 @@ class Predictions(Job):
         """Return the model, after checks of what would fail in every row."""
         model.task.check_explains_inputs(model)
         model.refresh()
-        if model.task.reads == "texts":
-            raise UnsupportedModelError(f"a corpus is not explained by models that compare texts, as {model.name} does")
+        if model.task.result_kind == "text":
+            model.task.check_input(model, "one text")
         check_target(model.task, model.output_count, self.target, self.contrast)
         if self.layers is not None:
             try:
@@ -125,7 +125,7 @@ class Predictions(Job):
             example = model.task.example_input(model)
             _, works = try_defaults(model, example, {"layers": self.layers, "progress": False})
             return works, None
-        return default_methods(use_of(model.task))[0], None
+        return method_named(ANSWER_METHODS[0]), None
 
     def cells(self, result: Record, kind: str) -> dict[str, Any]:
         """Return the cells of a result, and its words with their scores, merged from token scores."""
@@ -146,7 +146,7 @@ class Predictions(Job):
 
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
         """Return how texts, pictures or sounds are encoded with their targets, and how they are explained."""
-        media, target_of = model.task.reads == "signal", cache(partial(self._target, model))
+        media, target_of = model.task.result_kind != "text", cache(partial(self._target, model))
 
         def read(rows: list[Mapping[str, Any]]) -> Iterable[tuple[Encoding, int | None]]:
             inputs = [cells["text"] if media else self._text(cells) for cells in rows]

@@ -67,8 +67,13 @@ class Phrase:
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     """Return the model of a run, to ask it for other texts."""
     model, task = explainer.task_model, explainer.task_model.task
-    is_of_texts = run.unit == "words" and task.position.at == "text" and task.reads != "texts"
-    if not is_of_texts or task.outputs.outcomes != "exclusive" or not task.outputs.labels:
+    task.check_input(model, "one text")
+    if (
+        run.unit != "words"
+        or not task.position.pooled
+        or task.outputs.outcomes != "exclusive"
+        or not task.outputs.labels
+    ):
         advice = "attribute them so, without words=False or --no-words"
         raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")
     if not run.manifest.identity.is_same(identity_of(model)):

@@ -16,7 +16,7 @@ from ...results.targets import Prediction
 from ...tasks.base import Generates, Task, TaskName, loaded
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
-from ...tasks.task_outputs import AnswerPosition, Outputs
+from ...tasks.task_outputs import AtToken, Outputs
 from ..extension import FRAMES, SPEECH
 from ..inputs.sounds import Sound, feature_extractor_of, sampling_rate_of
 from .classification import AudioClassification
@@ -107,10 +107,8 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
 
-class AtFrames(AnswerPosition):
+class AtFrames(AtToken):
     """A token, or the blank, is read at every frame."""
-
-    at = "token"
 
 
 class CTC(SpeechTask, AudioClassification):

@@ -87,7 +87,6 @@ class TwoTowers(Task):
 
     name = TWO_TOWERS.name
     models = TWO_TOWERS.models
-    reads = "signal"
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
 
     @classmethod
