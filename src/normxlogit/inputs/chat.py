@@ -1,7 +1,9 @@
 """Prompts: texts, and chat messages rendered by the tokenizer's template."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from jinja2 import TemplateError
@@ -32,6 +34,10 @@ TEMPLATE_ERRORS = (TemplateError, TypeError, KeyError, ValueError)
 
 class ChatTemplateError(InputError):
     """The tokenizer has no chat template."""
+
+
+Message = dict[str, Any]
+"""A message in the form that chat templates take."""
 
 
 def chat_keys() -> tuple[str, ...]:
@@ -139,13 +145,13 @@ def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
     columns = named_columns(table)
     if columns is None:
         return None
-    names_of_keys = {key: key for key in chat_keys() if key in columns}
+    columns_of_keys = {key: columns[key] for key in chat_keys() if key in columns}
     if "messages" not in columns:
-        names_of_chats = [name for name, column in columns.items() if _begins_with_chat(column)]
-        if len(names_of_chats) != 1:
+        columns_of_chats = list(filter(_begins_with_chat, columns.values()))
+        if len(columns_of_chats) != 1:
             return None
-        names_of_keys["messages"] = names_of_chats[0]
-    cells = {key: [plain_cell(cell) for cell in columns[name]] for key, name in names_of_keys.items()}
+        columns_of_keys["messages"] = columns_of_chats[0]
+    cells = {key: map(plain_cell, column) for key, column in columns_of_keys.items()}
     return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
 
@@ -164,6 +170,9 @@ def read_prompt(
         prompt: A text, messages, or a mapping that holds messages.
         template_options: What the template is given where the prompt does not say otherwise.
         answer_follows: Whether the model goes on with it, after the messages or at the end of its own last one.
+
+    Raises:
+        InputError: If this is not a prompt, or the template refuses it.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
@@ -177,13 +186,106 @@ def read_prompt(
         is_begun = messages[-1]["role"] == "assistant"
         options = {"continue_final_message" if is_begun else "add_generation_prompt": True}
     options |= {**(template_options or {}), **own_options}
-    messages, text = _written(tokenizer, messages, options, media)
-    contents, notes = _locate_contents(tokenizer, messages, text, options)
-    notes += _unused_options(tokenizer, messages, text, options)
-    return ReadPrompt(text, tuple(contents), tuple(notes), messages, media, options)
+    written = _written(_Chat(tokenizer, messages, options), media)
+    contents, notes = written.located_contents()
+    notes += written.unused_options()
+    return ReadPrompt(written.text, tuple(contents), tuple(notes), written.messages, media, options)
 
 
-def _checked_messages(prompt: Any) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class _Chat:
+    """Messages in the form that a chat template takes, with its options."""
+
+    tokenizer: Any
+    messages: list[Message]
+    options: Mapping[str, Any]
+
+    @cached_property
+    def text(self) -> str:
+        """The messages as the chat template writes them."""
+        return str(self.tokenizer.apply_chat_template(self.messages, tokenize=False, **self.options))
+
+    def advice_on_calls(self) -> str:
+        """Return what to do with a message that is a tool call alone, for a template that writes none; "" otherwise."""
+        empty = [index for index, message in enumerate(self.messages) if message.get("content") is None]
+        if not empty or "tool_calls" in str(self.tokenizer.chat_template):
+            return ""
+        return f"; message {empty[0]} has no content, and the template writes no tool calls: write them as its content"
+
+    def unused_options(self) -> list[str]:
+        """Return a note for tools or documents that the template does not write: the text is the same without them."""
+        notes = []
+        for name in ("tools", "documents"):
+            if not self.options.get(name):
+                continue
+            without_it = replace(self, options={**self.options, name: None})
+            with suppress(*TEMPLATE_ERRORS):  # of a template that needs them
+                if without_it.text == self.text:
+                    notes.append(f"the chat template does not write {name}=, so the model does not read them")
+        return notes
+
+    def writes_parts(self) -> bool:
+        """Return whether the template takes contents that are lists of parts, and does not write them as code."""
+        try:
+            text = self.text
+        except TypeError:
+            return False
+        contents = [message.get("content") for message in self.messages]
+        return not any(str(content) in text for content in contents if isinstance(content, list) and content)
+
+    def with_text(self, index: int, number: int, text: str) -> "_Chat":
+        """Return the chat with one of the texts of a message replaced; all else stays."""
+        message = self.messages[index]
+        content = message.get("content")
+        if isinstance(content, list):
+            place = [place for place, part in enumerate(content) if text_of_part(part) is not None][number]
+            text_part = {**content[place], "text": text}
+            new_content: Any = [*content[:place], text_part, *content[place + 1 :]]
+        else:
+            new_content = text
+        new_message = {**message, "content": new_content}
+        return replace(self, messages=[*self.messages[:index], new_message, *self.messages[index + 1 :]])
+
+    def located_contents(self) -> tuple[list[Content], list[str]]:
+        """Return the spans of the texts of messages, and a note for each that is not found."""
+        contents: list[Content] = []
+        notes: dict[str, None] = {}
+        for index, message in enumerate(self.messages):
+            text_start = 0  # of each text, in the texts of the message joined by a character
+            for number, body in enumerate(texts_of(message)):
+                stripped = body.strip()
+                start = self._place_of_text(index, number, body) if stripped else None
+                if start is not None:
+                    first = text_start + body.index(stripped)
+                    contents.append(Content(str(message["role"]), start, start + len(stripped), index, first))
+                elif stripped:
+                    place = f"message {index} ({message['role']})"
+                    note = f"the chat template does not write {place} once and as it is, so it is not among the sources"
+                    notes[note] = None
+                text_start += len(body) + 1
+        return sorted(contents, key=lambda content: content.start), list(notes)
+
+    def _place_of_text(self, index: int, number: int, content: str) -> int | None:
+        """Return where a text of a message begins in the prompt, found by writing a marker instead; None if unknown.
+
+        A template may write something of a content elsewhere too, such as its length; then it is where it is found
+        once, and not without the message.
+        """
+        text, body, mark = self.text, content.strip(), _unused_mark(self.text, len(content))
+        try:
+            text_with_mark = self.with_text(index, number, mark).text
+        except TEMPLATE_ERRORS:  # it refuses the mark
+            return None
+        if text_with_mark.count(mark) != 1:
+            return None
+        prefix, _, suffix = text_with_mark.partition(mark)
+        is_around = text.startswith(prefix) and text.endswith(suffix)
+        if is_around and text[len(prefix) : len(text) - len(suffix)].strip() == body:
+            return text.index(body, len(prefix))
+        return text.index(body) if text.count(body) == 1 and body not in text_with_mark else None
+
+
+def _checked_messages(prompt: Any) -> list[Message]:
     """Return the messages of a prompt.
 
     Raises:
@@ -200,62 +302,25 @@ def _checked_messages(prompt: Any) -> list[dict[str, Any]]:
     return [dict(item) for item in items]
 
 
-def _written(
-    tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any], media: Sequence[ReadPart]
-) -> tuple[list[dict[str, Any]], str]:
-    """Return messages in the form that the chat template takes, and what it writes of them.
+def _written(chat: _Chat, media: Sequence[ReadPart]) -> _Chat:
+    """Return a chat in the form that its template takes, which has written it.
 
     Raises:
-        InputError: If the template refuses them, or writes texts alone and they hold media.
+        InputError: If the template refuses the messages, or writes texts alone and they hold media.
     """
     try:
-        text = _with_known_parts(tokenizer, messages, options)
-        if text is not None:
-            return messages, text
+        if chat.writes_parts():
+            return chat
         if media:
             raise InputError(f"the chat template writes texts alone, and a message holds a {media[0].kind}")
-        messages = [_as_one_text(message) for message in messages]
-        return messages, _render(tokenizer, messages, options)
+        chat = replace(chat, messages=list(map(_as_one_text, chat.messages)))
+        _ = chat.text
     except TEMPLATE_ERRORS as error:
-        advice = _advice_on_calls(tokenizer, messages)
-        raise InputError(f"the chat template refuses these messages: {error}{advice}") from None
+        raise InputError(f"the chat template refuses these messages: {error}{chat.advice_on_calls()}") from None
+    return chat
 
 
-def _advice_on_calls(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return what to do with a message that is a tool call alone, for a template that writes none; "" otherwise."""
-    empty = [index for index, message in enumerate(messages) if message.get("content") is None]
-    if not empty or "tool_calls" in str(tokenizer.chat_template):
-        return ""
-    return f"; message {empty[0]} has no content, and the template writes no tool calls: write them as its content"
-
-
-def _unused_options(tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]) -> list[str]:
-    """Return a note for tools or documents that the template does not write: it writes the same text without them."""
-    notes = []
-    for name in ("tools", "documents"):
-        if not options.get(name):
-            continue
-        try:
-            is_unused = _render(tokenizer, messages, {**options, name: None}) == text
-        except TEMPLATE_ERRORS:  # of a template that needs them
-            is_unused = False
-        if is_unused:
-            notes.append(f"the chat template does not write {name}=, so the model does not read them")
-    return notes
-
-
-def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str | None:
-    """Return messages rendered by the chat template; None if it supports texts alone, and not lists of parts."""
-    try:
-        text = _render(tokenizer, messages, options)
-    except TypeError:
-        return None
-    contents = [message.get("content") for message in messages]
-    written_as_code = any(str(content) in text for content in contents if isinstance(content, list) and content)
-    return None if written_as_code else text
-
-
-def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
+def _as_one_text(message: Message) -> Message:
     """Return a message with parts that are all texts joined to one text; any other message unchanged."""
     content = message.get("content")
     is_text = isinstance(content, list) and all(text_of_part(part) is not None for part in content)
@@ -273,68 +338,6 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
     return {**template_options, **template_kwargs}
-
-
-def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
-    """Return messages rendered by the chat template."""
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
-
-
-def _with_text(message: Mapping[str, Any], number: int, text: str) -> dict[str, Any]:
-    """Return a message with one of its texts replaced; all else stays."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return {**message, "content": text}
-    place = [place for place, part in enumerate(content) if text_of_part(part) is not None][number]
-    return {**message, "content": [*content[:place], {**content[place], "text": text}, *content[place + 1 :]]}
-
-
-def _locate_contents(
-    tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]
-) -> tuple[list[Content], list[str]]:
-    """Return the spans of the texts of messages, and a note for each that is not found."""
-    contents, notes = [], []
-    for index, message in enumerate(messages):
-        text_start = 0  # of each text, in the texts of the message joined by a character
-        for number, body in enumerate(texts_of(message)):
-            leading_spaces = len(body) - len(body.lstrip())
-            start = _locate_text(tokenizer, messages, (index, number), text, options) if body.strip() else None
-            if start is not None:
-                span = start, start + len(body.strip())
-                contents.append(Content(str(message["role"]), *span, index, text_start + leading_spaces))
-            elif body.strip():
-                notes.append(
-                    f"the chat template does not write message {index} ({message['role']}) once and as it is, so it is "
-                    "not among the sources"
-                )
-            text_start += len(body) + 1
-    return sorted(contents, key=lambda content: content.start), list(dict.fromkeys(notes))
-
-
-def _locate_text(
-    tokenizer: Any, messages: list[dict[str, Any]], text_index: tuple[int, int], text: str, options: Mapping[str, Any]
-) -> int | None:
-    """Return where a text begins in the rendered prompt, found by rendering a marker instead; None if unknown.
-
-    A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
-    and not without the message. `text_index` is that of the message, and of the text in it.
-    """
-    message_index, index_in_message = text_index
-    content = texts_of(messages[message_index])[index_in_message]
-    body, mark = content.strip(), _unused_mark(text, len(content))
-    try:
-        marked_messages = list(messages)
-        marked_messages[message_index] = _with_text(messages[message_index], index_in_message, mark)
-        text_with_mark = _render(tokenizer, marked_messages, options)
-    except TEMPLATE_ERRORS:  # it refuses the mark
-        return None
-    if text_with_mark.count(mark) != 1:
-        return None
-    prefix, _, suffix = text_with_mark.partition(mark)
-    is_around = text.startswith(prefix) and text.endswith(suffix)
-    if is_around and text[len(prefix) : len(text) - len(suffix)].strip() == body:
-        return text.index(body, len(prefix))
-    return text.index(body) if text.count(body) == 1 and body not in text_with_mark else None
 
 
 def _unused_mark(text: str, length: int) -> str:
