@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from .memory import reraise_out_of_memory
-from .run import private_clone, tensor_of
+from .run import private_clone
 from .trace import Call, trace
 
 EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "high": 2.0**-10, "medium": 2.0**-10, True: 2.0**-10}
@@ -145,7 +145,7 @@ def non_finite_error(
 
 def _returns_non_finite(call: Call, inputs: Mapping[str, Any]) -> bool:
     """Return whether a module returned NaN or infinity at a real token."""
-    output, mask = tensor_of(call.returned), inputs.get("attention_mask")
+    output, mask = call.output, inputs.get("attention_mask")
     if output is None or not output.is_floating_point():
         return False
     if isinstance(mask, Tensor) and mask.shape == output.shape[:2]:

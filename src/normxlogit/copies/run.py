@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -120,7 +120,21 @@ def private_clone(model: Model) -> Model:
     return cast(Model, copied)
 
 
-Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+class CallArguments(NamedTuple):
+    """The arguments of a module's call."""
+
+    args: tuple[Any, ...]
+    kwargs: Inputs
+
+    @property
+    def main_input(self) -> Any:
+        """The module's main input."""
+        if self.args:
+            return self.args[0]
+        return self.kwargs.get("hidden_states", next(iter(self.kwargs.values()), None))
+
+
+Replace = Callable[[Any, CallArguments], Any]
 """Called with a module's output and arguments; returns a replacement, or None to leave the output."""
 
 Instead = Callable[..., Any]
@@ -241,19 +255,19 @@ class _Hooks:
         if self.replacements or not all(site.is_input for site in self.sites):
             stack.callback(module.register_forward_hook(self.on_return, with_kwargs=True).remove)
 
-    def on_call(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def on_call(self, _: nn.Module, args: Any, kwargs: Inputs) -> None:
         """Record the module's main input."""
         self.calls_begun += 1
         for site in self.sites:
             if site.is_input:
-                self.result.record(site, self.calls_begun, main_input(args, kwargs))
+                self.result.record(site, self.calls_begun, CallArguments(args, kwargs).main_input)
                 _stop_at(site, self.calls_begun, self.stop)
 
-    def on_return(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+    def on_return(self, _: nn.Module, args: Any, kwargs: Inputs, output: Any) -> Any:
         """Replace the module's output, and record it."""
         self.calls_ended += 1
         for call, replace in self.replacements:
-            changed = replace(output, args, kwargs) if call in (0, self.calls_ended) else None
+            changed = replace(output, CallArguments(args, kwargs)) if call in (0, self.calls_ended) else None
             output = output if changed is None else changed
         for site in self.sites:
             if not site.is_input:
@@ -299,11 +313,6 @@ def _device_of(inputs: Inputs) -> str:
 # --- what a module is given, and what it returns --------------------------------------------------------------------
 
 
-def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a module's main input from its arguments."""
-    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
-
-
 @dataclass(frozen=True)
 class Form:
     """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`."""
@@ -329,7 +338,7 @@ class Form:
 
     def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
         """Skip a module: return its main input in the form of its output."""
-        return self.wrap(main_input(args, kwargs))
+        return self.wrap(CallArguments(args, kwargs).main_input)
 
 
 def tensor_of(output: Any) -> Tensor | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from .run import Site, hidden_of, main_input, run, tensor_of
+from .run import CallArguments, Site, hidden_of, run, tensor_of
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -32,14 +32,19 @@ class Call:
     number: int = 1  # at which of its module's calls, counted from 1; layers may share one module
 
     @property
+    def output(self) -> Tensor | None:
+        """The main tensor in what the module returned."""
+        return tensor_of(self.returned)
+
+    @property
     def hidden(self) -> Tensor | None:
-        """The hidden states in the module's output."""
+        """The hidden states in what the module returned."""
         return hidden_of(self.returned)
 
     @property
     def keeps_shape(self) -> bool:
         """Whether it reads states of (B, T, H) and returns others of the same shape, as a layer does."""
-        state, output = self.main_input, tensor_of(self.returned)
+        state, output = self.main_input, self.output
         if state is None or output is None:
             return False
         return state.ndim == 3 and state.is_floating_point() and state.shape == output.shape
@@ -70,8 +75,8 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
         running.append(calls[-1])
         return module(*args, **kwargs)
 
-    def end(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        call, first_argument = running.pop(), main_input(args, kwargs)
+    def end(output: Any, arguments: CallArguments) -> None:
+        call, first_argument = running.pop(), arguments.main_input
         call.main_input = first_argument if isinstance(first_argument, Tensor) else None
         call.returned, call.end = output, next(ended)
 

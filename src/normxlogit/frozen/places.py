@@ -229,7 +229,7 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
 
 
 def _read_layer(
-    readouts: dict[Place, Readout], place: Place, readout: Readout, enters: bool, returned: Any, _: Any, __: Any
+    readouts: dict[Place, Readout], place: Place, readout: Readout, enters: bool, returned: Any, _: Any
 ) -> Any:
     """Read the output of a layer, at which the input enters the graph if `enters`; a `Replace` of `run`."""
     state = tensor_of(returned)

@@ -38,9 +38,7 @@ class Together(list[Any]):
         """Return units that a caller names: a single word or span, several, or several by names of the caller's."""
         if isinstance(units, Mapping):
             return cls(units.values())
-        is_row = isinstance(units, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in units)
-        is_span = is_row and len(units) > 0
-        return cls([units] if isinstance(units, str) or is_span else units)
+        return cls([units] if isinstance(units, str) or _is_place(units) else units)
 
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
@@ -119,8 +117,7 @@ def _picked_by_name(
         raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
     tokens = {token for unit in units for token in unit.tokens}
     others = [part for part in _by_score(removable.parts) if tokens.isdisjoint(part.tokens)]
-    items = named.values() if isinstance(named, Mapping) else named
-    are_words = not a.has_text or all(isinstance(item, str) for item in items)
+    are_words = not a.has_text or not _places_named(_items_by_name(named))
     return removable._replace(
         parts=[*units, *others],
         singles=len(units),
@@ -141,18 +138,29 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
     Raises:
         InputError: If there is no such unit, or the model does not read it.
     """
-    pairs = named.items() if isinstance(named, Mapping) else ((_written(item), item) for item in named)
-    items = {str(name): item for name, item in pairs}
-    group_of_name = _groups_at_places(a, {name: item for name, item in items.items() if not isinstance(item, str)})
+    items = _items_by_name(named)
+    group_of_name = _groups_at_places(a, _places_named(items))
     units = []
     for name, item in items.items():
         if isinstance(item, str):
             units.append(_unit(a, name, _tokens_of_words(a, parts, item)))
-        else:
-            group = group_of_name[name]
-            tokens = _tokens_of_place(name, group)
-            units.append(_unit(a, name if isinstance(named, Mapping) else _text_of(a, group) or name, tokens))
+            continue
+        group = group_of_name[name]
+        shown_name = name if isinstance(named, Mapping) else _text_of(a, group) or name
+        units.append(_unit(a, shown_name, _tokens_of_place(name, group)))
     return units
+
+
+def _items_by_name(named: Any) -> dict[str, Any]:
+    """Return the words and places that a caller names, by the names of the caller's, or as they are written."""
+    if isinstance(named, Mapping):
+        return {str(name): item for name, item in named.items()}
+    return {_written(item): item for item in named}
+
+
+def _places_named(items: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which of the named items are places: spans, boxes or seconds, not words."""
+    return {name: item for name, item in items.items() if not isinstance(item, str)}
 
 
 def _groups_at_places(a: Attribution, places: Mapping[str, Any]) -> dict[str, NamedSpan]:
@@ -182,15 +190,24 @@ def _text_of(a: Attribution, group: NamedSpan) -> str:
 
 def _written(item: Any) -> str:
     """Return a word, or the numbers of a place as a caller writes them."""
-    is_place = isinstance(item, tuple | list | np.ndarray) and all(isinstance(number, Real) for number in item)
-    return f"({', '.join(f'{round(float(number), 3):g}' for number in item)})" if is_place else str(item)
+    if not _is_place(item):
+        return str(item)
+    return f"({', '.join(f'{round(float(number), 3):g}' for number in item)})"
+
+
+def _is_place(item: Any) -> bool:
+    """Return whether a caller's item is a row of numbers: a span, a box or seconds."""
+    is_row = isinstance(item, tuple | list | np.ndarray) and len(item) > 0
+    return is_row and all(isinstance(number, Real) for number in item)
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
     """Return the tokens of words, wherever the same text stands, or else of the parts that are called so."""
     tokens = _tokens_where_text_stands(a, words.strip())
     if not tokens:
-        tokens = [token for part in parts if _is_called(a, part, words) for token in part.tokens]
+        key = word_key(words)
+        called_so = (part for part in parts if key in map(word_key, _names(a, part)))
+        tokens = [token for part in called_so for token in part.tokens]
     if not tokens:
         near = nearest(words.strip(), {name for part in parts for name in _names(a, part)})
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -204,22 +221,18 @@ def _tokens_where_text_stands(a: Attribution, words: str) -> list[int]:
         return []
     tokens: list[int] = []
     for sequence, text in enumerate((a.text, a.text_pair)):
-        if text is None:
-            continue
-        units = [unit for unit in a.words(sequence=sequence) if _is_of_prompt(a, unit)]
-        starts, ends = {unit.start for unit in units}, {unit.end for unit in units}
-        for start, end in comparable(text).find(words, at_words=False):
-            if start in starts and end in ends:
-                tokens += [token for unit in units if start <= unit.start < end for token in unit.tokens]
+        units = [unit for unit in a.words(sequence=sequence) if unit.tokens[-1] < a.answer_units.start]
+        for start, end in comparable(text or "").find(words, at_words=False):
+            tokens += _tokens_of_span(units, start, end)
     return tokens
 
 
-def _is_of_prompt(a: Attribution, unit: UnitScore) -> bool:
-    return a.prompt_tokens is None or unit.tokens[-1] < a.prompt_tokens
-
-
-def _is_called(a: Attribution, part: UnitScore, name: str) -> bool:
-    return word_key(name) in map(word_key, _names(a, part))
+def _tokens_of_span(units: Sequence[UnitScore], start: int, end: int) -> list[int]:
+    """Return the tokens of the words in a span; none if it begins or ends inside a word."""
+    inside = [unit for unit in units if start <= unit.start < end]
+    if not inside or (inside[0].start, inside[-1].end) != (start, end):
+        return []
+    return [token for unit in inside for token in unit.tokens]
 
 
 def _names(a: Attribution, part: UnitScore) -> set[str]:

@@ -29,37 +29,57 @@ def tokens_removed(
     """Return a function from removals to what the model reads: the text with tokens masked in place, or deleted.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
-    of no tokens has no answer. Tokens are masked as `masks` says, if `masked` does not.
+    of no tokens has no answer.
+
+    Args:
+        model: The model.
+        encodings: The texts, by their places.
+        masked: Whether tokens are masked; None for what `masks` says.
     """
     is_masked = masks(model) if masked is None else masked
 
     def without(removal: TextRemoval) -> Encoding:
-        encoding, positions = encodings[removal[0]], set(removal[1])
+        text, positions = removal
+        encoding = encodings[text]
         if not positions:
             return encoding
         if encoding.signal is not None:
-            return replace(encoding, signal=encoding.signal.without(removal[1]))
-        if is_masked:
-            ids = [model.tokenizer.mask_token_id if i in positions else token for i, token in enumerate(encoding.ids)]
-            return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
-        moved = None if encoding.position is None else moved_position(encoding.position, removal[1])
-        if remaining := [index for index in range(len(encoding)) if index not in positions]:
-            return replace(encoding.take(remaining), position=moved)
-        first = (model.tokenizer.bos_token_id, model.tokenizer.eos_token_id, model.filler)
-        start_ids = [next(token for token in first if token is not None)]
-        empty = encoding.take([0])
-        return replace(
-            empty,
-            inputs={**empty.inputs, "input_ids": start_ids},
-            tokens=readable_tokens(model.tokenizer, start_ids),
-            offsets=empty.offsets and ((0, 0),),
-            words=empty.words and ((0, 0),),
-            sequence_ids=(None,),
-            special=(True,),
-            position=moved,
-        )
+            return replace(encoding, signal=encoding.signal.without(positions))
+        return _masked(model, encoding, positions) if is_masked else _shortened(model, encoding, positions)
 
     return without
+
+
+def _masked(model: TaskModel, encoding: Encoding, positions: Tokens) -> Encoding:
+    """Return a text with the mask token in the place of some tokens."""
+    ids = list(encoding.ids)
+    for position in positions:
+        ids[position] = model.tokenizer.mask_token_id
+    return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
+
+
+def _shortened(model: TaskModel, encoding: Encoding, positions: Tokens) -> Encoding:
+    """Return a text without some of its tokens, or a single token if all are deleted."""
+    position = None if encoding.position is None else moved_position(encoding.position, positions)
+    remaining = sorted({*range(len(encoding))} - {*positions})
+    shortened = encoding.take(remaining) if remaining else _of_first_token(model, encoding)
+    return replace(shortened, position=position)
+
+
+def _of_first_token(model: TaskModel, encoding: Encoding) -> Encoding:
+    """Return a text of nothing but a beginning-of-sequence (or end-of-sequence) token."""
+    candidates = (model.tokenizer.bos_token_id, model.tokenizer.eos_token_id, model.filler)
+    ids = [next(token for token in candidates if token is not None)]
+    empty = encoding.take([0])
+    return replace(
+        empty,
+        inputs={**empty.inputs, "input_ids": ids},
+        tokens=readable_tokens(model.tokenizer, ids),
+        offsets=empty.offsets and ((0, 0),),
+        words=empty.words and ((0, 0),),
+        sequence_ids=(None,),
+        special=(True,),
+    )
 
 
 def moved_position(position: int, removed: Sequence[int]) -> int:

@@ -5,20 +5,18 @@ through Representation Erasure"); the smallest set whose removal changes the pre
 parts in the order of their measured effects, and made irreducible by putting parts back.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from ..results.attribution import Attribution
 from ..results.verification import Removal, Verification
 from .outcomes import Answer
 from .removable import Removable
-from .removal import TextRemoval, Tokens
-from .smallest import changing_set, control_set, tokens_of
+from .removal import TextRemoval
+from .smallest import Asking, SetSearch, tokens_of
 
 NOTHING_REMOVABLE = "not verified: there is nothing that could be removed, or nothing would be left"
-
-Search = Generator[list[Tokens], list[Answer], Verification]
-"""A coroutine that yields sets of tokens, receives the answers without each, and returns the verification."""
 
 
 def run_searches(
@@ -41,14 +39,14 @@ def run_searches(
         requested = {}
         for place, sets in pending.items():
             try:
-                requested[place] = searches[place].send([next(replies) for _ in sets])
+                requested[place] = searches[place].send(list(islice(replies, len(sets))))
             except StopIteration as stop:  # noqa: PERF203  # its value is the verification
                 verified[place] = replace(results[place], verified=stop.value)
         pending = requested
     return verified
 
 
-def search(units: Removable) -> Search:
+def search(units: Removable) -> Asking[Verification]:
     """Yield the parts to remove: the first ones together and alone, and as many others as a control."""
     parts, first = units.parts, list(range(units.singles))
     alone = first if units.one_by_one else []
@@ -58,8 +56,9 @@ def search(units: Removable) -> Search:
     single = dict(zip(alone, answers, strict=True))
     smallest = control = None
     if single and not units.all_together:
-        smallest = yield from changing_set(parts, original, single, without_all, among_all=units.among_all)
-        control = yield from control_set(parts, len(first), None if smallest is None else smallest.members)
+        sets_of_parts = SetSearch(parts, original)
+        smallest = yield from sets_of_parts.changing_set(single, without_all, among_all=units.among_all)
+        control = yield from sets_of_parts.control_set(len(first), smallest)
 
     def removal(members: Sequence[int], answer: Answer) -> Removal:
         return _removal(units, members, answer, original)

@@ -1,6 +1,7 @@
 """The model's answers to texts, pictures and sounds without some of their tokens."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,13 @@ from ..results.targets import Prediction
 from .outcomes import Answer, Outcomes, Progress, in_batches, no_progress
 from .removable import ranked_scores
 from .removal import TextRemoval, Tokens, tokens_removed
+
+
+class _Window(NamedTuple):
+    """A window of a text, or the whole of it."""
+
+    text: int  # the place of the text
+    tokens: Indices  # which of its tokens are in the window
 
 
 class TextAnswers:
@@ -39,8 +47,8 @@ class TextAnswers:
     ) -> None:
         self.model, self._masked, self.encodings = model, masked, encodings
         self._results = [ranked_scores(a) for a in results]
-        self._windows: list[tuple[int, Indices]] = []  # the text of each, and its tokens
-        self._windows_of_text: list[range] = []
+        self._windows: list[_Window] = []
+        self._windows_of_text: list[Sequence[int]] = []
         inputs: list[Encoding] = []
         task = model.task
         for text, (encoding, result) in enumerate(zip(encodings, self._results, strict=True)):
@@ -48,7 +56,7 @@ class TextAnswers:
             self._windows_of_text.append(range(len(inputs), len(inputs) + len(tokens_of_windows)))
             for tokens in tokens_of_windows:
                 window = encoding if len(tokens) == len(encoding) else encoding.take(tokens)
-                self._windows.append((text, tokens))
+                self._windows.append(_Window(text, tokens))
                 inputs.append(task.position.of_window(window, tokens, result.target))
         without = tokens_removed(model, inputs, masked=masked)
         self._table: Outcomes[TextRemoval, Answer] = Outcomes(in_batches(model, without, self._read), progress)
@@ -61,12 +69,16 @@ class TextAnswers:
 
     def _keys(self, text: int, removed: set[int]) -> list[TextRemoval]:
         """Return the windows of a text, each with its removed tokens, without those that lose all their text."""
-        places, encoding = self._windows_of_text[text], self.encodings[text]
-        keys = [(w, tuple(i for i, token in enumerate(self._windows[w][1]) if token in removed)) for w in places]
-        if len(places) == 1:
-            return keys
-        content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding))[0])
-        return [key for key in keys if not content.intersection(self._windows[key[0]][1]) <= removed] or keys[:1]
+        windows, encoding = self._windows_of_text[text], self.encodings[text]
+        if len(windows) > 1:
+            content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding))[0])
+            with_text = [number for number in windows if content.intersection(self._windows[number].tokens) - removed]
+            windows = with_text or windows[:1]
+        keys: list[TextRemoval] = []
+        for number in windows:
+            tokens = self._windows[number].tokens
+            keys.append((number, tuple(index for index, token in enumerate(tokens) if token in removed)))
+        return keys
 
     def _mean(self, text: int, answers: list[Answer]) -> Answer:
         """Return the answer to a text from those of its windows."""
@@ -77,7 +89,7 @@ class TextAnswers:
 
     def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
         """Run the model on texts or windows without some of their tokens."""
-        task, texts = self.model.task, [self._windows[window][0] for window, _ in removals]
+        task, texts = self.model.task, [self._windows[window].text for window, _ in removals]
         batch = self.model.batch(encodings, list(range(len(encodings))))
         if task.position.pooled:  # the head's answer at each token is not needed
             self.model.prepare(batch)

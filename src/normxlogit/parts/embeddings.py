@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..compat import decoder_of, encoder_of
-from ..copies.run import Replace, Site, main_input, tensor_of, with_tensor
+from ..copies.run import CallArguments, Replace, Site, tensor_of, with_tensor
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 
@@ -97,8 +97,8 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site,
     """
     times_changed = [0] * len(lookups)
 
-    def replace_rows(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        output, indices = tensor_of(returned), main_input(args, kwargs)
+    def replace_rows(path: str, returned: Any, arguments: CallArguments) -> Any:
+        output, indices = tensor_of(returned), arguments.main_input
         if output is None or not isinstance(indices, Tensor):
             return None
         for index in sorted(range(len(lookups)), key=times_changed.__getitem__):  # several of one table take turns

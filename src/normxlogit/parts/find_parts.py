@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..copies.arithmetic import is_finite, non_finite_error
-from ..copies.run import Form, Inputs, ModelPool, Site, States, embedded_of, states_of, tensor_of
+from ..copies.run import Form, Inputs, ModelPool, Site, States, embedded_of, states_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError
 from .embeddings import table_of
@@ -48,193 +48,190 @@ def find_parts(
         UnsupportedModelError: If the model answers with NaN or infinity.
         HeadMismatchError: If it returns no logits.
     """
-    model = pool.model
-    traced, unverified = trace_beside_another(model, text, main_input)
-    calls, ids = traced.calls, traced.inputs["input_ids"]
+    traced, unverified = trace_beside_another(pool.model, text, main_input)
     if not is_finite(traced.logits):
-        raise non_finite_error(model, traced.inputs, calls)
-    layers: list[Call] = []  # of a plain module, whose trunk has no name
-    if not isinstance(model, PreTrainedModel):
-        layers = chained_layers(calls)
-    shown = _shown_states(model, traced, layers)
-    pads_inside = _model_pads_inside(calls, ids)
-    parts = Parts(states_lack_embeddings=shown.lack_embeddings)
-    skipped = {call.path: Form.of(call.returned) for call in layers}
-    piece = Headpiece("", Form(None), main_input, skipped=skipped, further=further)
-    # The head and what depends on it. Without a head, the parts before it are still found.
-    try:
-        proved = find_head(pool, _trunk_candidates(model, traced, layers, shown), traced, piece)
-        _check_states_of_tokens(model, proved, None if pads_inside else ids.shape[1])
-    except HeadMismatchError as error:
-        parts = replace(parts, head_error=str(error))
-        if shown.embedded is not None and shown.embedded.shape[1] != ids.shape[1] and not pads_inside:
-            shown = _ShownStates()  # latents, which belong to no token
-    else:
-        parts = _with_head(parts, pool, proved, traced, shown)
-    outputs, embedding = _layer_outputs(pool, parts, layers, shown, traced, main_input)
+        raise non_finite_error(pool.model, traced.inputs, traced.calls)
+    finder = _PartsFinder(pool, main_input, traced)
+    shown = finder.shown_states()
+    parts = finder.parts_with_head(shown, further)
+    if parts.headpiece is None and finder.are_latents(shown.embedded):
+        shown = _ShownStates()
+    outputs, embedding = finder.layer_outputs(parts.trunk, shown)
     if outputs and parts.layers not in (None, len(outputs)):
         outputs = None  # they are of all layers that are read, or none
-    site, axes = _embedding_site(model, calls, shown.embedded, ids)
+    site, axes = finder.embedding_site(shown.embedded)
     parts = replace(
         parts,
         embedding_site=site,
         embedding_axes=axes,
         outputs=outputs,
         embedding_output=embedding,
-        tables=_lookup_tables(model, calls, ids),
+        tables=finder.lookup_tables(),
         unverified=() if unverified is None else (unverified,),
     )
-    return parts, FirstText.of(dict(text), traced, batched=not pads_inside)
+    return parts, FirstText.of(dict(text), traced, batched=not finder.pads_inside)
 
 
-def _shown_states(model: nn.Module, traced: Traced, layers: list[Call]) -> _ShownStates:
-    """Return the states that a model returns; of a plain module, what its first layer reads."""
-    states = states_of(traced.output)
-    layer_input = first_layer_input(traced.calls, states) if states else None
-    if states and layer_input is not None:
-        return _ShownStates((layer_input, *states[:-1]), layer_input, lack_embeddings=True)
-    if isinstance(model, PreTrainedModel):
-        return _ShownStates(states, embedded_of(traced.output))
-    embedded = layers[0].main_input if layers else None
-    if embedded is not None and is_time_first(model, embedded, traced.inputs["input_ids"].shape):
-        embedded = embedded.transpose(0, 1)  # (B, T, H)
-    return _ShownStates(states, embedded)
+class _PartsFinder:
+    """Finds the parts of a model by what a recorded pass shows."""
 
+    def __init__(self, pool: ModelPool, main_input: MainInput, traced: Traced) -> None:
+        self.pool, self.main_input, self.traced, self.calls = pool, main_input, traced, traced.calls
+        self.model: Any = pool.model
+        self.is_plain = not isinstance(pool.model, PreTrainedModel)
+        self.layers = chained_layers(traced.calls) if self.is_plain else []  # of a module whose trunk has no name
+        self.ids: Tensor = traced.inputs["input_ids"]  # (B, T)
+        self.pads_inside = self._model_pads_inside()
 
-def _trunk_candidates(model: Any, traced: Traced, layers: list[Call], shown: _ShownStates) -> Iterator[Call]:
-    """Return the calls that could be the trunk's, likely ones first."""
-    if isinstance(model, PreTrainedModel):
-        return trunk_candidates(model, traced.calls, shown.states)
-    return plain_trunk_candidates(model, traced.calls, layers, traced.logits, traced.inputs["input_ids"].shape)
+    def shown_states(self) -> _ShownStates:
+        """Return the states that the model returns; of a plain module, what its first layer reads."""
+        states = states_of(self.traced.output)
+        layer_input = first_layer_input(self.calls, states) if states else None
+        if states and layer_input is not None:
+            return _ShownStates((layer_input, *states[:-1]), layer_input, lack_embeddings=True)
+        if not self.is_plain:
+            return _ShownStates(states, embedded_of(self.traced.output))
+        embedded = self.layers[0].main_input if self.layers else None
+        if embedded is not None and is_time_first(self.model, embedded, self.ids.shape):
+            embedded = embedded.transpose(0, 1)  # (B, T, H)
+        return _ShownStates(states, embedded)
 
+    def are_latents(self, embedded: Tensor | None) -> bool:
+        """Return whether the embedding layer returns latents, which belong to no token."""
+        return embedded is not None and embedded.shape[1] != self.ids.shape[1] and not self.pads_inside
 
-def _layer_outputs(
-    pool: ModelPool, parts: Parts, layers: list[Call], shown: _ShownStates, traced: Traced, main_input: MainInput
-) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
-    """Return where the outputs of the layers are returned, None if not all are, and that of the embedding layer."""
-    states, embedded, _ = shown
-    token_count = traced.inputs["input_ids"].shape[1]
-    is_squeezed = embedded is not None and embedded.shape[1] < token_count  # a state is of several tokens
-    if is_squeezed:
-        embedded = None
-    if not isinstance(pool.model, PreTrainedModel) and states is None:
-        return _outputs_by_structure(pool, layers, embedded, traced, main_input)
-    outputs = None
-    if states and len(states) > 1 and not is_squeezed:
-        outputs = layer_outputs(traced.calls, parts.trunk, states)
-    return outputs, embedding_output(traced.calls, embedded)
+    # --- the head, and what depends on it ----------------------------------------------------------------------------
 
-
-def _outputs_by_structure(
-    pool: ModelPool, layers: list[Call], embedded: Tensor | None, traced: Traced, main_input: MainInput
-) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
-    """Return the outputs of a plain module's layers, None if they are not proved, and of its embeddings.
-
-    Args:
-        pool: Copies of the module.
-        layers: The calls of its layers, see `chained_layers`; such a module returns no states.
-        embedded: What the first of them reads.
-        traced: A pass over a text.
-        main_input: The input of which another text has another one.
-    """
-    embedding = embedding_output(traced.calls, embedded)
-    outputs = chained_outputs(layers, traced.inputs["input_ids"].shape)
-    if not outputs or not on_every_path(pool, outputs, traced, main_input):
-        return None, embedding
-    bypassed = embedding is None or not on_every_path(pool, [embedding], traced, main_input)
-    return outputs, None if bypassed else embedding
-
-
-def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
-    """Return the paths of the tables that looked up token ids; an adapter's path instead of the table it wraps."""
-    tables = {
-        path
-        for path, module in model.named_modules()
-        if isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
-    }
-    paths = (call.path for call in calls if call.path in tables and _looked_ids_up(call, ids))
-    return tuple(dict.fromkeys(path for path in paths if path.rpartition(".")[0] not in tables))
-
-
-def _looked_ids_up(call: Call, ids: Tensor) -> bool:
-    """Return whether a table was called with token ids, (B, T), and returned a vector for each."""
-    vectors = tensor_of(call.returned)
-    if not same_ids(call.main_input, ids) or vectors is None or vectors.shape[:2] != ids.shape:
-        return False
-    # A table of positions may be called with the token ids, for their number: its vectors are those of any text.
-    return len(ids) == 1 or not torch.equal(vectors[0], vectors[1])
-
-
-def _first_lookup(model: nn.Module, calls: list[Call], ids: Tensor) -> str | None:
-    """Return the path of the first module without children of a plain module that returns a vector for each id."""
-    if isinstance(model, PreTrainedModel):
-        return None
-    for call in calls:
-        output, is_leaf = tensor_of(call.returned), not any(model.get_submodule(call.path).children())
-        # The model may have put the axis of tokens first.
-        read_ids = same_ids(call.main_input, ids) or same_ids(call.main_input, ids.T)
-        if is_leaf and read_ids and output is not None and output.is_floating_point() and output.ndim == 3:
-            return call.path
-    return None
-
-
-def _with_head(parts: Parts, pool: ModelPool, proved: ProvedHead, traced: Traced, shown: _ShownStates) -> Parts:
-    """Return the parts with a proved head, and with the way by which layers' outputs reach it."""
-    trunk = proved.trunk
-    parts = replace(
-        parts,
-        headpiece=proved.head.piece,
-        tokenwise=proved.tokenwise,
-        trunk=trunk.path,
-        trunk_gives_states=states_of(trunk.returned) is not None,
-    )
-    if shown.states and len(shown.states) > 1:
+    def parts_with_head(self, shown: _ShownStates, further: tuple[str, ...]) -> Parts:
+        """Return the parts with a proved head, or with the reason why there is none."""
+        skipped = {call.path: Form.of(call.returned) for call in self.layers}
+        piece = Headpiece("", Form(None), self.main_input, skipped=skipped, further=further)
+        parts = Parts(states_lack_embeddings=shown.lack_embeddings)
         try:
-            tail = find_tail(pool, traced.inputs, traced.calls, trunk, shown.states)
-            return replace(parts, tail=tail, layers=len(shown.states) - 1)
-        except LookupError:  # the layers are skipped instead, a pass for each
-            pass
-    early_exit = find_early_exit(pool, trunk, traced.calls, traced.inputs)
-    if early_exit is None:
-        return parts
-    return replace(parts, early_exit=early_exit.layers, layers=early_exit.call_count)
-
-
-def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
-    """Return whether the model itself pads texts, as BigBird does to fill its last block."""
-    main_inputs = (call.main_input for call in calls if call.main_input is not None)
-    longer = (values for values in main_inputs if values.ndim == 2 and values.shape[1] > ids.shape[1])
-    return any(values.dtype == ids.dtype and torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
-
-
-def _check_states_of_tokens(model: nn.Module, proved: ProvedHead, token_count: int | None) -> None:
-    """Refuse a trunk that returns another number of states than of tokens, as pooling ones do; None for any number."""
-    hidden = proved.trunk.hidden
-    if hidden is None or token_count is None:
-        return
-    count = proved.head.piece.swap_if_time_first(hidden).shape[1]
-    if count != token_count:
-        raise HeadMismatchError(
-            f"the trunk of {type(model).__name__} gives {count} states for {token_count} tokens, so a token has no "
-            "state of its own that the head could read"
+            proved = find_head(self.pool, self._trunk_candidates(shown.states), self.traced, piece)
+            self._check_states_of_tokens(proved)
+        except HeadMismatchError as error:
+            return replace(parts, head_error=str(error))
+        parts = replace(
+            parts,
+            headpiece=proved.head.piece,
+            tokenwise=proved.tokenwise,
+            trunk=proved.trunk.path,
+            trunk_gives_states=states_of(proved.trunk.returned) is not None,
         )
+        return self._with_way_to_head(parts, proved.trunk, shown.states)
 
+    def _trunk_candidates(self, states: States | None) -> Iterator[Call]:
+        """Return the calls that could be the trunk's, likely ones first."""
+        if not self.is_plain:
+            return trunk_candidates(self.model, self.calls, states)
+        return plain_trunk_candidates(self.model, self.calls, self.layers, self.traced.logits, self.ids.shape)
 
-def _embedding_site(
-    model: PreTrainedModel, calls: list[Call], embedded: Tensor | None, ids: Tensor
-) -> tuple[Site | None, Axes]:
-    """Find a module whose input or output is the embedding layer's output; return the order of its axes, too."""
-    if embedded is None:  # several streams from the start, made from the word embeddings
-        table = table_of(model)
-        path = _first_lookup(model, calls, ids) if table is None else path_of(model, table)
-        return None if path is None else Site(path), BATCH_FIRST
-    first_calls = [call for call in calls if call.number == 1]  # which is recorded
-    for call in first_calls:
-        if call.main_input is embedded:
-            return Site(call.path, is_input=True), BATCH_FIRST
-    for call in first_calls:
-        for is_input, tensor in ((True, call.main_input), (False, tensor_of(call.returned))):
-            axes = axes_of(tensor, embedded)
+    def _check_states_of_tokens(self, proved: ProvedHead) -> None:
+        """Refuse a trunk that returns another number of states than of tokens, as pooling ones do."""
+        if proved.trunk.hidden is None or self.pads_inside:
+            return
+        state_count, token_count = proved.head.piece.swap_if_time_first(proved.trunk.hidden).shape[1], self.ids.shape[1]
+        if state_count != token_count:
+            raise HeadMismatchError(
+                f"the trunk of {type(self.model).__name__} gives {state_count} states for {token_count} tokens, so a "
+                "token has no state of its own that the head could read"
+            )
+
+    def _with_way_to_head(self, parts: Parts, trunk: Call, states: States | None) -> Parts:
+        """Return the parts with the way by which layers' outputs reach the head."""
+        if states and len(states) > 1:
+            try:
+                tail = find_tail(self.pool, self.traced.inputs, self.calls, trunk, states)
+                return replace(parts, tail=tail, layers=len(states) - 1)
+            except LookupError:  # the layers are skipped instead, a pass for each
+                pass
+        early_exit = find_early_exit(self.pool, trunk, self.calls, self.traced.inputs)
+        if early_exit is None:
+            return parts
+        return replace(parts, early_exit=early_exit.layers, layers=early_exit.call_count)
+
+    # --- the outputs of layers ---------------------------------------------------------------------------------------
+
+    def layer_outputs(
+        self, trunk: str | None, shown: _ShownStates
+    ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
+        """Return where the outputs of the layers are returned, None if not all are, and that of the embedding layer."""
+        states, embedded, _ = shown
+        is_squeezed = embedded is not None and embedded.shape[1] < self.ids.shape[1]  # a state is of several tokens
+        embedding = embedding_output(self.calls, None if is_squeezed else embedded)
+        if self.is_plain and states is None:
+            return self._outputs_by_structure(embedding)
+        outputs = None
+        if states and len(states) > 1 and not is_squeezed:
+            outputs = layer_outputs(self.calls, trunk, states)
+        return outputs, embedding
+
+    def _outputs_by_structure(
+        self, embedding: LayerOutput | None
+    ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
+        """Return the outputs of a plain module's layers, None if they are not proved, and of its embeddings.
+
+        Args:
+            embedding: The output of the embeddings, which is proved if the layers are.
+        """
+        outputs = chained_outputs(self.layers, self.ids.shape)
+        if not outputs or not on_every_path(self.pool, outputs, self.traced, self.main_input):
+            return None, embedding
+        bypassed = embedding is None or not on_every_path(self.pool, [embedding], self.traced, self.main_input)
+        return outputs, None if bypassed else embedding
+
+    # --- embeddings --------------------------------------------------------------------------------------------------
+
+    def embedding_site(self, embedded: Tensor | None) -> tuple[Site | None, Axes]:
+        """Find a module whose input or output is the embedding layer's output; return the order of its axes, too."""
+        if embedded is None:  # several streams from the start, made from the word embeddings
+            table = table_of(self.model)
+            path = self._first_lookup() if table is None else path_of(self.model, table)
+            return None if path is None else Site(path), BATCH_FIRST
+        values: list[tuple[Site, Tensor | None]] = []
+        for call in self.calls:
+            if call.number == 1:  # which is recorded
+                if call.main_input is embedded:
+                    return Site(call.path, is_input=True), BATCH_FIRST
+                values += [(Site(call.path, is_input=True), call.main_input), (Site(call.path), call.output)]
+        for site, value in values:
+            axes = axes_of(value, embedded)
             if axes is not None:
-                return Site(call.path, is_input=is_input), axes
-    return None, BATCH_FIRST
+                return site, axes
+        return None, BATCH_FIRST
+
+    def lookup_tables(self) -> tuple[str, ...]:
+        """Return the paths of the tables that looked up token ids; an adapter's path instead of the table it wraps."""
+        tables = {
+            path
+            for path, module in self.model.named_modules()
+            if isinstance(getattr(module, "base_layer", module), nn.Embedding)
+        }
+        paths = (call.path for call in self.calls if call.path in tables and self._looked_ids_up(call))
+        return tuple(dict.fromkeys(path for path in paths if path.rpartition(".")[0] not in tables))
+
+    def _looked_ids_up(self, call: Call) -> bool:
+        """Return whether a table was called with the token ids and returned a vector for each."""
+        vectors = call.output
+        if not same_ids(call.main_input, self.ids) or vectors is None or vectors.shape[:2] != self.ids.shape:
+            return False
+        # A table of positions may be called with the token ids, for their number: its vectors are those of any text.
+        return len(self.ids) == 1 or not torch.equal(vectors[0], vectors[1])
+
+    def _first_lookup(self) -> str | None:
+        """Return the path of the first module without children of a plain module that returns a vector for each id."""
+        for call in self.calls if self.is_plain else ():
+            is_leaf = not any(self.model.get_submodule(call.path).children())
+            # The model may have put the axis of tokens first.
+            reads_ids = same_ids(call.main_input, self.ids) or same_ids(call.main_input, self.ids.T)
+            if is_leaf and reads_ids and call.hidden is not None and call.hidden.is_floating_point():
+                return call.path
+        return None
+
+    def _model_pads_inside(self) -> bool:
+        """Return whether the model itself pads texts, as BigBird does to fill its last block."""
+        length = self.ids.shape[1]
+        main_inputs = (call.main_input for call in self.calls if call.main_input is not None)
+        longer = (values for values in main_inputs if values.ndim == 2 and values.shape[1] > length)
+        return any(values.dtype == self.ids.dtype and torch.equal(values[:, :length], self.ids) for values in longer)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..compat import encoder_of
-from ..copies.run import Inputs, States, several_states, tensor_of
+from ..copies.run import Inputs, States, several_states
 from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, trace
 from .proofs import largest_difference, rounding_of
 
@@ -40,11 +40,15 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: States) -> tuple
     inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
     of_families = (_outputs_of_family(family, states) for family in families(inside).values())
     outputs = next(filter(None, of_families), None)
-    if outputs is None:
+    text_state = states[0] if states[0].ndim == 3 else _hidden_of_trunk(calls, trunk)  # (B, T, H)
+    if outputs is None or text_state is None:
         return None
-    trunk_states = (call.hidden for call in calls if call.path == trunk)
-    text_state = states[0] if states[0].ndim == 3 else next(trunk_states, None)  # (B, T, H)
-    return None if text_state is None else _in_order_of(text_state, outputs, _states_of_inner(states))
+    return _in_order_of(text_state, outputs, _states_of_inner(states))
+
+
+def _hidden_of_trunk(calls: list[Call], trunk: str | None) -> Tensor | None:
+    """Return the hidden states, (B, T, H), that a trunk returned at its first call; None if it returned none."""
+    return next((call.hidden for call in calls if call.path == trunk), None)
 
 
 def _in_order_of(text_state: Tensor, outputs: Sequence[LayerOutput], states: States) -> tuple[LayerOutput, ...] | None:
@@ -74,7 +78,7 @@ def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOut
         An output for each layer; () if one of them has no state for each token.
     """
     orders: dict[torch.Size, Axes] = {torch.Size(shape[::-1]): (1, 0, 2), shape: BATCH_FIRST}
-    states = [tensor_of(call.returned) for call in layers]
+    states = [call.output for call in layers]
     axes = [None if state is None else orders.get(state.shape[:2]) for state in states]
     outputs = [
         LayerOutput(call.path, call.number, order)
@@ -117,10 +121,9 @@ def _outputs_of_family(family: list[Call], states: States) -> list[LayerOutput] 
 
 def _next_of_same_shape(calls: list[Call], before: Call) -> Call | None:
     """Return the next call after one that returned a tensor of its shape; None if there is none."""
-    shape = getattr(tensor_of(before.returned), "shape", None)
+    shape = getattr(before.output, "shape", None)
     for call in calls:
-        output = tensor_of(call.returned)
-        if call.end > before.end and output is not None and output.shape == shape:
+        if call.end > before.end and call.output is not None and call.output.shape == shape:
             return call
     return None
 
@@ -135,7 +138,7 @@ def calls_returning(calls: list[Call], states: States) -> list[tuple[Call, Axes]
     matches: list[tuple[Call, Axes]] = []
     waiting = iter(calls)
     for state in states:
-        returned = ((call, axes_of(tensor_of(call.returned), state)) for call in waiting)
+        returned = ((call, axes_of(call.output, state)) for call in waiting)
         match = next(((call, axes) for call, axes in returned if axes is not None), None)
         if match is None:
             return None
@@ -157,10 +160,10 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
         return None
     in_order = [call for call in sorted(calls, key=lambda call: call.end) if call.path]
     for call in in_order:
-        axes = axes_of(tensor_of(call.returned), embedded)
+        axes = axes_of(call.output, embedded)
         if axes is not None:
             return LayerOutput(call.path, call.number, axes)
-    scaled = (call for call in in_order if _is_multiple(tensor_of(call.returned), embedded))
+    scaled = (call for call in in_order if _is_multiple(call.output, embedded))
     first = next(scaled, None)
     return None if first is None else LayerOutput(first.path, first.number, BATCH_FIRST)
 

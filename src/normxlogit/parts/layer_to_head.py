@@ -14,7 +14,19 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.answer_form import fields_of
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Form, Inputs, Instead, ModelPool, Replace, Site, States, hidden_of, main_input, run, tensor_of
+from ..copies.run import (
+    CallArguments,
+    Form,
+    Inputs,
+    Instead,
+    ModelPool,
+    Replace,
+    Site,
+    States,
+    hidden_of,
+    run,
+    tensor_of,
+)
 from ..copies.trace import Axes, Call, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import beyond_rounding, proof, tolerance_for
@@ -104,27 +116,31 @@ def find_tail(pool: ModelPool, inputs: Inputs, calls: list[Call], trunk: Call, s
     if axes_of(states[-1], hidden) and any(calls_returning(family, states[1:]) for family in by_family.values()):
         return None  # one kind of module gives every state, the last one too, which the head reads as it is
     for last in inside:
-        last_output = tensor_of(last.returned)
         tail = _tail_after(last, by_family[last.family], trunk, states)
-        if tail is None or last_output is None:
-            continue
-        try:
-            with torch.inference_mode():
-                brought = bring_to_head(pool, trunk.path, tail, last_output.permute(tail.axes), inputs)
-        except Exception as error:  # a wrong guess may fail in any way; the next one is tried
-            reraise_out_of_memory(error)
-            continue
-        if (brought - hidden).abs().max().item() <= tolerance_for(states[-1]):
+        if tail is not None and _brings_to_head(pool, trunk, tail, last.output, inputs, tolerance_for(states[-1])):
             return tail
     raise LookupError("the modules between the last layer and the head could not be found")
 
 
+def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, inputs: Inputs, tolerance: float) -> bool:
+    """Return whether the last layer's output, brought to the head by a tail, is what the head read."""
+    hidden: Any = trunk.hidden
+    try:
+        with torch.inference_mode():
+            brought = bring_to_head(pool, trunk.path, tail, output.permute(tail.axes), inputs)
+    except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+        reraise_out_of_memory(error)
+        return False
+    difference = (brought - hidden).abs().max().item()
+    return bool(difference <= tolerance)
+
+
 def _tail_after(last: Call, family: list[Call], trunk: Call, states: States) -> Tail | None:
     """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
-    axes, output = axes_of(last.main_input, states[-2]), tensor_of(last.returned)
-    if axes is None or last.main_input is None or output is None or output.shape != last.main_input.shape:
+    axes, state, output = axes_of(last.main_input, states[-2]), last.main_input, last.output
+    if axes is None or state is None or output is None or output.shape != state.shape or last.path == trunk.path:
         return None
-    if last.path == trunk.path or (states[2:] and calls_returning(family, states[1:-1]) is None):
+    if len(states) > 2 and calls_returning(family, states[1:-1]) is None:
         return None
     paths = dict.fromkeys(call.path for call in family if call.path.startswith(f"{trunk.path}."))
     return Tail(tuple(paths), Form.of(last.returned), axes)
@@ -139,7 +155,7 @@ def first_layer_input(calls: list[Call], states: States) -> Tensor | None:
     """
     by_family = families(calls)
     for call in calls:
-        if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
+        if axes_of(call.output, states[0]) is None or axes_of(call.main_input, states[0]) is not None:
             continue
         family = by_family[call.family]
         # The modules of this class are the layers if there is one for each state but the last, and it is their first.
@@ -177,10 +193,10 @@ def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Input
     """
     calls_made = 0
 
-    def skip(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # it ran: caches must be there
+    def skip(output: Any, arguments: CallArguments) -> Any:  # it ran: caches must be there
         nonlocal calls_made
         calls_made += 1
-        return output if calls_made <= layer else _with_inputs_as_states(output, args, kwargs)
+        return output if calls_made <= layer else _with_inputs_as_states(output, arguments)
 
     return run_trunk(pool, trunk, inputs, replace={Site(path, call=0): skip for path in layers})
 
@@ -222,12 +238,13 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inp
 
 def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit:
     """Return the layers whose output the head's input depends on."""
-    layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
-    if any(call.family == trunk.family for call in layer_calls):
-        layer_calls = chained_layers([call for call in calls if call.end <= trunk.end])  # it is the last layer
-    last_calls = {call.family: call for call in layer_calls}.values()
-    families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
-    paths = [call.path for call in layer_calls if call.family in families_reaching_head]
+    layers = chained_layers([call for call in calls if call.end < trunk.end])
+    if trunk.family in families(layers):
+        layers = chained_layers([call for call in calls if call.end <= trunk.end])  # it is the last layer
+    paths: list[str] = []
+    for family in families(layers).values():
+        if _reaches_head(pool, trunk, family[-1], inputs):
+            paths += [call.path for call in family]
     return EarlyExit(tuple(dict.fromkeys(paths)), len(paths))
 
 
@@ -239,19 +256,20 @@ def chained_layers(calls: list[Call]) -> list[Call]:
         if is_numbered and call.keeps_shape and not any(call.path.startswith(f"{outer.path}.") for outer in layers):
             layers.append(call)
     # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
-    families_read = {layer.family for layer in layers if _is_read_by_another(tensor_of(layer.returned), layer, calls)}
+    families_read = {layer.family for layer in layers if _is_read_by_another(layer, calls)}
     return [call for call in layers if call.family in families_read]
 
 
-def _is_read_by_another(output: Tensor | None, layer: Call, calls: list[Call]) -> bool:
+def _is_read_by_another(layer: Call, calls: list[Call]) -> bool:
     """Return whether another module than the layer reads its output."""
+    output = layer.output
     return any(call.main_input is output for call in calls if call.path != layer.path)
 
 
 def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> bool:
     """Return whether changing a layer's output changes the head's input; that of some layers only affects a choice."""
 
-    def perturb(output: Any, _: Any, __: Any) -> Any:
+    def perturb(output: Any, _: Any) -> Any:
         state = tensor_of(output)
         if state is not None:
             state.add_(state.roll(1, -1), alpha=1e-3)
@@ -261,17 +279,18 @@ def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> 
     return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
 
 
-def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
     """Return the output of a skipped layer: its input states, by the names of arguments or in order of their shape."""
     if isinstance(output, Tensor):
-        return main_input(args, kwargs)
+        return arguments.main_input
     fields: dict[Any, Any] = dict(fields_of(output))
-    arguments = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
+    by_name: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
+    tensors = {name: value for name, value in by_name.items() if isinstance(value, Tensor)}
     state_names = [name for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3]
-    for name in sorted(state_names, key=lambda name: name not in kwargs):
-        argument = _argument_like(fields[name], name if name in kwargs else None, arguments)
+    for name in sorted(state_names, key=lambda name: name not in arguments.kwargs):
+        argument = _argument_like(fields[name], name if name in arguments.kwargs else None, tensors)
         if argument is not None:
-            fields[name] = arguments.pop(argument)
+            fields[name] = tensors.pop(argument)
     return _with_fields(output, fields)
 
 

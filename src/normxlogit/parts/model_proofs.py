@@ -15,7 +15,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import is_finite
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Inputs, ModelPool, Replace, Site, private_clone, run, tensor_of, with_tensor
+from ..copies.run import Inputs, ModelPool, Replace, Site, private_clone, run, with_tensor
 from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
@@ -93,7 +93,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
         traced: A pass over the text.
         main_input: The input that the other text has instead of this one's.
     """
-    states = {Site(call.path, call=call.number): tensor_of(call.returned) for call in traced.calls}
+    states = {Site(call.path, call=call.number): call.output for call in traced.calls}
     another = {**traced.inputs, main_input.name: main_input.another(traced.inputs[main_input.name])}
 
     def answer_with(replaced: Mapping[Site, Replace]) -> Tensor | None:
@@ -115,7 +115,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
     return True
 
 
-def _with_state(state: Tensor | None, returned: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def _with_state(state: Tensor | None, returned: Any, _: Any) -> Any:
     """Return a module's output with another state; None, which changes nothing, if there is none."""
     return None if state is None else with_tensor(returned, state)
 
@@ -173,16 +173,17 @@ def _beside_another(text: Inputs, main_input: MainInput) -> dict[str, Any] | Non
     main_name = next((name for name in names if name in text), None)
     if main_name is None:
         return None
-    another = text[main_name].roll(1, 1 if main_name == main_input.name else -1)
-    if main_name == main_input.name and torch.equal(another, text[main_name]):  # one token, again and again
-        another = main_input.another(another)
-    count = 2 if text[main_name].shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
-    return {
-        name: torch.cat((value, *[another if name == main_name else value] * count))
-        if isinstance(value, Tensor)
-        else value
-        for name, value in text.items()
-    }
+    value = text[main_name]
+    if main_name == main_input.name:
+        another = value.roll(1, 1)
+        if torch.equal(another, value):  # one token, again and again
+            another = main_input.another(value)
+    else:
+        another = value.roll(1, -1)
+    second = {**text, main_name: another}
+    count = 2 if value.shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
+    tensors = [name for name, value in text.items() if isinstance(value, Tensor)]
+    return {**text, **{name: torch.cat((text[name], *[second[name]] * count)) for name in tensors}}
 
 
 @dataclass(frozen=True)

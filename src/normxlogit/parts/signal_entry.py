@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import Inputs, Replace, Site, run
+from ..copies.run import CallArguments, Inputs, Replace, Site, run
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SignalEntry:
     def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[Site, Replace]:
         """Return the `replace=` of `run` that changes the patches, (1, N, H)."""
 
-        def replace_output(output: Any, _: Any, __: Any) -> Tensor:
+        def replace_output(output: Any, _: Any) -> Tensor:
             with torch._C.DisableTorchFunction():
                 return self.unflatten(change(self.flatten(output)), output.shape)
 
@@ -70,8 +70,8 @@ def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
     """
     entries: list[SignalEntry] = []
 
-    def record_entry(path: str, module: Any, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        entry_input = args[0] if args else next(iter(kwargs.values()), None)
+    def record_entry(path: str, module: Any, output: Any, arguments: CallArguments) -> None:
+        entry_input = arguments.main_input
         if not entries and isinstance(entry_input, Tensor) and entry_input.is_floating_point():
             shapes = tuple(entry_input.shape), tuple(output.shape)
             window = () if isinstance(module, nn.Linear) else _window_of(module)

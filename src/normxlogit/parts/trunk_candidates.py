@@ -22,7 +22,8 @@ def trunk_candidates(model: PreTrainedModel, calls: list[Call], states: States |
     """
     # The proof would succeed with any earlier module too, even with the embeddings.
     last_layer_end = _end_of_last_layer(calls, states)
-    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= last_layer_end}
+    called = {call.path: call for call in calls if call.hidden is not None and call.end >= last_layer_end}
+    called.pop("", None)  # the model itself
     order = [
         path_of(model, model.base_model),
         *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),
