@@ -7,7 +7,7 @@ import griffe
 import normxlogit
 from normxlogit.extending import wings
 
-CALLS = {reference.replace(":", "."): name for wing in wings() for name, reference in wing.calls.items()}
+CALLS = {reference.replace(":", "."): name for wing in wings().values() for name, reference in wing.calls.items()}
 """The methods of the explainer that wings add, by the paths of their functions."""
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ._version import __version__ as __version__
-from .extending import import_reference, lazy_names, wings
+from .extending import import_reference, lazy_names, named_in, wings
 
 CORE = (
     "ALL",
@@ -19,6 +19,7 @@ CORE = (
     "register",
     "NormXLogitError",
     "DataError",
+    "ExtensionError",
     "HeadMismatchError",
     "InputError",
     "MethodError",
@@ -55,4 +56,4 @@ def __dir__() -> list[str]:
 
 
 def _names_of_wings() -> dict[str, str]:
-    return {name: reference for wing in wings() for name, reference in wing.names.items()}
+    return named_in(wings(), "names")

@@ -6,6 +6,7 @@ from .corpora.run import attribute
 from .corpora.summaries.summary import summarize
 from .errors import (
     DataError,
+    ExtensionError,
     HeadMismatchError,
     InputError,
     MethodError,
@@ -33,6 +34,7 @@ __all__ = [
     "register",
     "NormXLogitError",
     "DataError",
+    "ExtensionError",
     "HeadMismatchError",
     "InputError",
     "MethodError",

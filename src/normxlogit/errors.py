@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 __all__ = [
     "DataError",
+    "ExtensionError",
     "HeadMismatchError",
     "InputError",
     "MethodError",
@@ -59,6 +60,10 @@ class DataError(NormXLogitError):
 
 class MethodError(NormXLogitError):
     """An unknown method name, or an option that the method does not have."""
+
+
+class ExtensionError(NormXLogitError):
+    """Two packages that are installed register the same name, or one registers a name of this package."""
 
 
 def _safe(message: str) -> str:

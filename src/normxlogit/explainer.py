@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 from .copies.answer_form import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
-from .extending import extensions, references, wings
+from .extending import named_in, references, wings
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Question, Text, repeatable, split_texts
@@ -105,7 +105,7 @@ class Explainer(Calls):
         return self._arguments | {"model": without_recording_hooks(self.model)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        add_calls(Explainer, extensions())  # here, because other packages may import this module
+        add_calls(Explainer, references("calls"))  # here, because other packages may import this module
         self._arguments = state
         self.model: nn.Module = state["model"]
         self.tokenizer: Any = state["tokenizer"]
@@ -323,7 +323,7 @@ class Explainer(Calls):
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
         options |= {"completion": completion, "sources": sources}
         passed = {name: value for name, value in options.items() if value is not None}
-        calls = {**references("without"), "completion": "explain_completion"}
+        calls = {**references("without", keywords.OF_CALLS), "completion": "explain_completion"}
         call = next((calls[argument] for argument in calls if argument in passed), "__call__")
         a = getattr(self, call)(inputs, method="random", verify=Together.of(units), **passed)
         if not isinstance(a, Record) or a.scored.verified is None:
@@ -419,4 +419,4 @@ class Explainer(Calls):
         return self._model.generating()
 
 
-add_calls(Explainer, wings())
+add_calls(Explainer, named_in(wings(), "calls"))

@@ -3,17 +3,19 @@
 A wing is a folder of this package with an `extension.py` that holds an `EXTENSION`; another package names its own in
 the entry-point group `normxlogit.extensions`. What is named there is imported when it is first used, so that neither
 the start of the command line nor an explanation of a text pays for what it does not use, and a wing whose folder is
-deleted takes along what it added.
+deleted takes along what it added. A name that two packages register is refused: which of them counts would be chance.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+
+from .errors import ExtensionError
 
 GROUP = "normxlogit.extensions"
 """Entry-point group: each entry names an `Extension`, as in "your_package:EXTENSION"."""
@@ -133,6 +135,8 @@ def import_or_warn(reference: str) -> Any:
     """Import what "module:name" names; None with a warning if that fails: others' faults are not ours."""
     try:
         return import_reference(reference)
+    except ExtensionError:
+        raise
     except Exception as error:
         warnings.warn(f"the extension {reference} could not be loaded: {error}", stacklevel=3)
         return None
@@ -151,25 +155,63 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
 
 
 @cache
-def wings() -> tuple[Extension, ...]:
-    """Return what the wings of this package add, by the names of their folders."""
+def wings() -> dict[str, Extension]:
+    """Return what the wings of this package add, by where they say it, in the order of their folders."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/extension.py"))
-    return tuple(import_reference(f"{__package__}.{folder}.extension:EXTENSION") for folder in folders)
+    homes = [f"{__package__}.{folder}.extension:EXTENSION" for folder in folders]
+    return {home: import_reference(home) for home in homes}
 
 
 @cache
-def extensions() -> tuple[Extension, ...]:
+def extensions() -> dict[str, Extension]:
     """Return the extensions: this package's wings, then those of other packages."""
-    others = map(import_or_warn, [entry.value for entry in entry_points(group=GROUP)])
-    return (*wings(), *(extension for extension in others if isinstance(extension, Extension)))
+    others = {entry.value: import_or_warn(entry.value) for entry in entry_points(group=GROUP)}
+    return {**wings(), **{home: other for home, other in others.items() if isinstance(other, Extension)}}
+
+
+def named_once(what: str, entries: Iterable[tuple[str, Any, str]], core: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what packages register, by its names.
+
+    Args:
+        what: What the names are of, for errors.
+        entries: Names, each with what it stands for and the module that registers it.
+        core: Names of this package, which no other may take.
+
+    Raises:
+        ExtensionError: If a name is registered for two things.
+    """
+    named: dict[str, Any] = {}
+    homes = dict.fromkeys(core, __package__)
+    for name, thing, home in entries:
+        if name in homes and (name not in named or named[name] != thing):
+            first, second = (module.partition(":")[0] for module in (homes[name], home))
+            raise ExtensionError(f"{first} and {second} both register {name!r} in {what}: uninstall one of them")
+        named[name], homes[name] = thing, home
+    return named
+
+
+def named_in(some_extensions: Mapping[str, Extension], field: str, core: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what some extensions name in a field, see `references`."""
+    entries = list[tuple[str, Any, str]]()
+    for home, extension in some_extensions.items():
+        named = getattr(extension, field)
+        by_name = named if isinstance(named, Mapping) else {getattr(each, "name", each): each for each in named}
+        entries += [(name, thing, home) for name, thing in by_name.items()]
+    return named_once(field, entries, core)
 
 
 @cache
-def references(field: str) -> dict[str, str]:
-    """Return what extensions name in a field, by its keys; of a list the references are the keys."""
-    fields = [getattr(extension, field) for extension in extensions()]
-    mappings = (named if isinstance(named, Mapping) else dict(zip(named, named, strict=True)) for named in fields)
-    return {key: reference for mapping in mappings for key, reference in mapping.items()}
+def references(field: str, core: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Return what extensions name in a field, by its keys; of a list by names, or the references themselves.
+
+    Args:
+        field: A field of `Extension`.
+        core: Names of this package in it, which no extension may take.
+
+    Raises:
+        ExtensionError: If two packages name the same.
+    """
+    return named_in(extensions(), field, core)
 
 
 @cache

@@ -75,7 +75,7 @@ assert explainer.without(numbers, ["3"]).original == a.verified.original.value
 try:
     explainer(numbers, method="occlusion")
 except UnsupportedModelError as error:
-    assert "needs a text" in str(error)
+    assert "needs words" in str(error)
 else:
     raise AssertionError("a series has no words to leave out")
 constant = Explainer(module, task="series-classification")

@@ -145,12 +145,36 @@ def test_its_command_is_a_command_and_its_method_is_known_there(extensions_insta
     assert "upper case" in out
 
 
+def lay_out_package(folder, name, reference, code=""):
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[normxlogit.extensions]\nadded = {reference}\n")
+    (folder / f"{name}.py").write_text(code)
+
+
+SECOND_STABILITY = """
+from normxlogit.extending import Extension
+EXTENSION = Extension(FIELD={"stability": "normxlogit_second:stability"})
+def stability(explainer): ...
+"""
+
+
+@pytest.mark.parametrize("field", ["calls", "commands"])
+def test_a_name_of_two_packages_is_one_line_that_names_both(extensions_installed, field, tmp_path):
+    pytest.importorskip("normxlogit.cli")
+    code = SECOND_STABILITY.replace("FIELD", field)
+    lay_out_package(tmp_path, "normxlogit_second", "normxlogit_second:EXTENSION", code)
+    code, _, error = extensions_installed("-m", "normxlogit", "explain", "A dull film.", path=[tmp_path])
+    packages = {"normxlogit_stability", "normxlogit_second"}
+    assert (code, len(error.splitlines())) == (2, 1), error
+    assert all(package in error for package in packages)
+    assert f"both register 'stability' in {field}" in error
+
+
 def test_a_broken_package_costs_its_own_abilities_only(extensions_installed, tmp_path):
     pytest.importorskip("normxlogit.cli")
-    package = tmp_path / "normxlogit_broken-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: normxlogit-broken\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text("[normxlogit.extensions]\nbroken = no_such_package:EXTENSION\n")
+    lay_out_package(tmp_path, "normxlogit_broken", "no_such_package:EXTENSION")
     code, out, error = extensions_installed("-W", "default", "-m", "normxlogit", "methods", path=[tmp_path])
     assert (code, "distance-to-mean" in out) == (0, True)
     assert "no_such_package" in error

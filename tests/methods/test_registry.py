@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, MethodError, list_methods
+from normxlogit import ALL, Explainer, ExtensionError, MethodError, list_methods
 from normxlogit.methods import Method, method_named, registry
 from normxlogit.methods.other_names import OTHER_NAMES, letters, other_name
 from normxlogit.methods.registry import Setting, alternatives, parse
@@ -118,7 +118,7 @@ def test_methods_of_layers_score_each_of_them(method):
 def test_a_name_that_is_taken_by_another_module_is_refused(fresh, module):
     taken = registry._METHODS["normxlogit"]
     other = type("Other", (Method,), {"__module__": module, "__doc__": "Another."})
-    with pytest.raises(MethodError, match="a method named 'normxlogit' is registered already"):
+    with pytest.raises(ExtensionError, match="both register 'normxlogit' in methods"):
         registry.register("normxlogit", paper="", needs="")(other)
     assert registry._METHODS["normxlogit"] is taken
 

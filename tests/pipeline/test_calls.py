@@ -7,7 +7,6 @@ import pytest
 from typing_extensions import Unpack
 
 from normxlogit import Explainer, InputError
-from normxlogit.extending import Extension
 from normxlogit.pipeline.arguments import checked_arguments
 from normxlogit.pipeline.calls import add_calls
 from tests import tiny
@@ -28,7 +27,7 @@ class Front(Explainer):
 
 
 def add(**calls: str) -> None:
-    add_calls(Front, [Extension(calls=calls)])
+    add_calls(Front, calls)
 
 
 def test_a_call_is_a_method_with_its_name_and_signature_and_checks_its_arguments() -> None:
@@ -46,12 +45,6 @@ def test_a_call_is_a_method_with_its_name_and_signature_and_checks_its_arguments
 def test_a_name_that_no_extension_provides_is_the_usual_error() -> None:
     with pytest.raises(AttributeError, match="'Explainer' object has no attribute 'summon'"):
         tiny.explainer().summon()
-
-
-def test_a_call_that_is_there_keeps_its_meaning() -> None:
-    with pytest.warns(UserWarning, match="there is a 'generate' already"):
-        add(generate=f"{__name__}:other")
-    assert Front.generate is Explainer.generate
 
 
 def test_a_call_whose_module_is_missing_is_not_an_attribute() -> None:

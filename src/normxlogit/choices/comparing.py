@@ -55,7 +55,9 @@ class Comparing(Task):
     def check_input(self, model: TaskModel, needed: Needed) -> None:
         """Refuse to read an input as one text."""
         if needed == "one text":
-            raise UnsupportedModelError(f"this needs one text for each answer, and {model.name} compares several")
+            raise UnsupportedModelError(
+                f"this needs one text for each answer, and {model.name} compares several: call the explainer on it"
+            )
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs to compare for each input, and whether a single input was given."""

@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ..errors import NormXLogitError, reason_of
-from ..extending import extensions, import_or_warn
+from ..errors import ExtensionError, NormXLogitError, reason_of
+from ..extending import import_or_warn, named_once, references
 from ..results.units.characters import one_line
 from .console import OnceEach
 from .doctor import doctor
@@ -61,21 +61,34 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 
 def _add(commands: Mapping[str, str]) -> None:
-    """Add the commands of an extension; one of two words goes to the group that the first names, if it is there."""
-    groups = {"": app} | {str(g.name): g.typer_instance for g in app.registered_groups if g.typer_instance is not None}
+    """Add the commands of extensions; one of two words goes to the group that the first names, if it is there."""
+    groups = {"": app}
     for words, reference in commands.items():
         group, _, name = words.rpartition(" ")
-        if group in groups:
-            command = import_or_warn(reference)
-            if isinstance(command, typer.Typer):
-                groups[group].add_typer(command, name=name)
-            elif command is not None:
-                groups[group].command(name=name, cls=OnceEach)(command)
+        command = import_or_warn(reference) if group in groups else None
+        if isinstance(command, typer.Typer):
+            groups[group].add_typer(command, name=name)
+            groups[words] = command
+        elif command is not None:
+            _check_name(groups[group], name, command)
+            groups[group].command(name=name, cls=OnceEach)(command)
+
+
+def _check_name(group: typer.Typer, name: str, command: Any) -> None:
+    """Refuse a command of a name that the group has."""
+    entries = [(name, command, command.__module__)]
+    for registered_command in group.registered_commands:
+        function: Any = registered_command.callback
+        own_name = registered_command.name or function.__name__.replace("_", "-")
+        entries.insert(0, (own_name, function, function.__module__))
+    named_once("commands", entries)
 
 
 app.command(cls=OnceEach)(explain)
 app.command(cls=OnceEach)(generate)
-for _extension in extensions():
-    _add(_extension.commands)
+try:
+    _add(references("commands", frozenset(("methods", "doctor"))))
+except ExtensionError as _error:
+    _stop(str(_error))
 app.command(cls=OnceEach)(methods)
 app.command(cls=OnceEach)(doctor)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from ..errors import MethodError, nearest
-from ..extending import registered
+from ..extending import named_once, registered
 from ..results.storage import schema
 from ..results.storage.schema import plain
 from .other_names import letters, other_name
@@ -210,6 +210,7 @@ def register(
 
     Raises:
         MethodError: If the name is taken or no name, or the class is not a `Method` with typed settings.
+        ExtensionError: If another package has a method of that name.
     """
 
     def add(cls: M) -> M:
@@ -232,7 +233,9 @@ def _check_registrable(name: str, cls: Any) -> None:
     """Refuse a name that is taken or no name, and a class that is not a method."""
     from .base import Method
 
-    if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
+    if name in _METHODS and _METHODS[name].home != cls.__module__:
+        named_once("methods", [(name, _METHODS[name], _METHODS[name].home), (name, cls, cls.__module__)])
+    if _CLASSES.get(name, cls) is not cls:
         raise MethodError(f"a method named {name!r} is registered already")
     if not name or set(name) & set(":,= \t\n"):
         raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")

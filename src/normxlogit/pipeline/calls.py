@@ -1,11 +1,10 @@
 """Calls: methods of the explainer that extensions add, each imported when it is first asked for."""
 
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from ..extending import Extension, import_reference
+from ..extending import import_reference, named_once
 from .arguments import checked_arguments
 
 
@@ -33,17 +32,18 @@ class Call:
         return self.function.__get__(instance, owner)
 
 
-_added = set[str]()  # references of calls that were added, or left out
+def add_calls(kind: type, calls: Mapping[str, str]) -> None:
+    """Add calls to a class, each once.
 
+    Args:
+        kind: The class.
+        calls: References of functions by the names of the methods that they become.
 
-def add_calls(kind: type, extensions: Iterable[Extension]) -> None:
-    """Add the calls of extensions to a class, each once; a name that the class has already keeps its meaning."""
-    for extension in extensions:
-        for name, reference in extension.calls.items():
-            if reference in _added:
-                continue
-            _added.add(reference)
-            if name in dir(kind):
-                warnings.warn(f"the call {reference} is left out: there is a {name!r} already", stacklevel=2)
-            else:
-                setattr(kind, name, Call(reference))
+    Raises:
+        ExtensionError: If the class has another method of such a name.
+    """
+    present = {name: value.reference for name, value in vars(kind).items() if isinstance(value, Call)}
+    entries = [(name, reference, reference) for name, reference in (*present.items(), *calls.items())]
+    for name, reference in named_once("calls", entries, set(dir(kind)) - present.keys()).items():
+        if name not in present:
+            setattr(kind, name, Call(reference))

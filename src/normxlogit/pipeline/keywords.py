@@ -135,6 +135,10 @@ class Explain(OfForwardPass, total=False):
     ]
 
 
+OF_CALLS = Explain.__optional_keys__ | ExplainCompletion.__optional_keys__ | {"completion"}
+"""Names that tell `Explainer.without` no call of an extension."""
+
+
 class Compare(TypedDict, total=False):
     """Keywords of `Explainer.compare`."""
 

@@ -312,9 +312,13 @@ def load(path: str | Path) -> Any:
     return results if "attributions" in state else results[0]
 
 
+OWN_KINDS = frozenset(each.kind for each in (Attribution, Attributions, Unexplained))
+"""Kinds of results that are not an extension's."""
+
+
 def record_type(kind: Any) -> type[Record]:
     """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
-    if kind in [*references("results")]:  # a damaged file may have anything there
+    if kind in [*references("results", OWN_KINDS)]:  # a damaged file may have anything there
         return import_registered("results", kind)  # type: ignore[no-any-return]
     return Unexplained if kind == Unexplained.kind else Attribution
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ..extending import registered
+from ..extending import named_once, registered
 from .storage.schema import Index, Number, abbreviated, require
 from .targets import Prediction, prediction_text
 from .units.characters import shortened, visible
@@ -128,7 +128,8 @@ class Verification:
 
 def parts_of_media() -> dict[RemovedUnit, RemovedBy]:
     """Return what removable parts of media are called, each with how they are removed."""
-    return dict(medium.removed_unit for medium in registered("media").values())
+    media = registered("media").values()
+    return named_once("removed units", [(*medium.removed_unit, medium.__module__) for medium in media])
 
 
 def likelihood_text(nats: float) -> str:

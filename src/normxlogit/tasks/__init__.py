@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from ..extending import AddedTask, extensions, import_reference
+from ..extending import AddedTask, import_reference, references
 from .base import Task, TaskName
 from .classification import Classification
 from .language import CausalLM, MaskedLM
@@ -38,10 +38,9 @@ __all__ = [
 @cache
 def all_tasks() -> dict[TaskName, AddedTask]:
     """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
-    core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, Seq2Seq)
-    own = [AddedTask(task.name, f"{task.__module__}:{task.__name__}", task.models) for task in core]
-    added = [task for extension in extensions() for task in extension.tasks]
-    return {task.name: task for task in (*added, *own)}
+    classes = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, Seq2Seq)
+    core = {task.name: AddedTask(task.name, f"{task.__module__}:{task.__name__}", task.models) for task in classes}
+    return {**references("tasks", frozenset(core)), **core}
 
 
 def task_class(name: TaskName) -> type[Task]:

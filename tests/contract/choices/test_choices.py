@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import pipeline
 
-from normxlogit import ALL, Explainer, InputError, NormXLogitError, TargetError
+from normxlogit import ALL, Explainer, InputError, NormXLogitError, TargetError, UnsupportedModelError
 from tests import tiny
 from tests.contract.cases import Case
 from tests.contract.compare import refused, same
@@ -113,7 +113,7 @@ def test_a_multiple_choice_model_has_one_task_and_no_labels():
     refused(InputError, message, lambda: make(task="masked-lm"))
     refused(InputError, "leave out labels=", lambda: make(labels=["no", "yes"]))
     pytest.importorskip("normxlogit.recorded")
-    refused(InputError, "call the explainer on the input itself", lambda: make().from_outputs({}, {}))
+    refused(UnsupportedModelError, "call the explainer on it", lambda: make().from_outputs({}, {}))
 
 
 PROMPT, CHOICES = "the movie is good and the plot is bad", ["good movie", "bad cat", "the plot sat"]

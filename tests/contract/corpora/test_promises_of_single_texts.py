@@ -31,7 +31,7 @@ def test_a_corpus_is_summarised_and_a_misspelt_method_is_refused_without_torch(t
 def test_a_corpus_is_not_explained_by_multiple_choice(tmp_path):
     pytest.importorskip("normxlogit.choices")
     explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    with pytest.raises(UnsupportedModelError, match="a corpus is not explained by models that compare"):
+    with pytest.raises(UnsupportedModelError, match="needs one text for each answer"):
         attribute(explainer, [{"text": "the movie is not good"}], tmp_path / "out")
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError
-from ...extending import registered
+from ...extending import named_once, registered
 from ...text.boundaries import word_spans
 from ...text.characters import trimmed
 from ..storage.schema import Index, abbreviated, require
@@ -100,8 +100,14 @@ class Units:
             fits = len(getattr(self, name)) == len(self)
             require(fits, f"units, {name}: not one for each text, of which there are {len(self)}")
         for kind in set(self.kind) - KINDS:
-            known = any(kind == medium.unit_kind for medium in registered("media").values())
-            require(known, f"units, kind: {abbreviated(kind)} is of no extension that is installed")
+            require(kind in kinds_of_media(), f"units, kind: {abbreviated(kind)} is of no extension that is installed")
+
+
+def kinds_of_media() -> dict[UnitKind, Any]:
+    """Return the kinds of the units of media, each with the class of the medium."""
+    media = registered("media").values()
+    entries = [(medium.unit_kind, medium, medium.__module__) for medium in media]
+    return named_once("kinds of units", entries, KINDS)
 
 
 class UnitScore(NamedTuple):
