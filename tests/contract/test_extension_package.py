@@ -122,10 +122,16 @@ for wrong, said in (({"metod": "normxlogit"}, "did you mean method="), ({"verify
         assert said in str(error), error
     else:
         raise AssertionError(wrong)
-try:
-    type(stable).from_dict(stable.to_dict() | {"labels": ["negative"]})
-except DataError as error:
-    assert "labels: not one for each spelling" in str(error)
+assert repr(stable) == f"Stability({stable.share:.0%} of 3 spellings)"
+state = stable.to_dict()
+shortened = state["attribution"] | {"scores": state["attribution"]["scores"][1:]}
+for damaged, said in (({"labels": ["negative"]}, "labels: not one for each"), ({"attribution": shortened}, "scores")):
+    try:
+        type(stable).from_dict(state | damaged)
+    except DataError as error:
+        assert said in str(error), error
+    else:
+        raise AssertionError(damaged)
 """,
 }
 

@@ -301,10 +301,10 @@ class Citations(Record):
         marked = (*GOOD, "not tested")
         return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
         a = self.attribution
-        a._validate()  # noqa: SLF001  # a result that holds another
+        super().validate()
         is_answer = a.completion is not None and a.text is not None
         is_answer &= a.has_target_axis and a.layers is None and all(target.span for target in a.targets)
         require(is_answer, "attribution: not of the sentences of an answer")
@@ -369,13 +369,16 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def _row(self) -> dict[str, Any]:
+    def column_values(self) -> dict[str, Any]:
+        """Return the answer, its sources and their support as columns."""
         return citation_row(self)
 
-    def _heading(self) -> str:
+    def heading(self) -> str:
+        """Return the question."""
         return self.question
 
-    def _shown(self) -> str:
+    def short_text(self) -> str:
+        """Return the question and the answer, with the number of sources."""
         return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
 
 

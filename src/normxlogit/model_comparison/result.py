@@ -65,8 +65,9 @@ class ModelDifference(Attribution):
         state |= {"sink": sink if self.sinks else None, "predictions": self.answers[side : side + 1], "verified": None}
         return Attribution(**state)
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """Raise ValueError if the values of the two models do not fit the attribution."""
+        super().validate()
         scores = self.scores_of_each
         require(scores is None or scores.shape == (2, *self.scores.shape), "scores_of_each: not two rows of scores")
         require(self.constants_of_each.shape == (2, 2), "constants_of_each: not of shape (2, 2)")
@@ -75,7 +76,8 @@ class ModelDifference(Attribution):
     def _without_units(self) -> dict[str, Any]:
         return {**super()._without_units(), "scores_of_each": None}
 
-    def _row(self) -> dict[str, Any]:
+    def column_values(self) -> dict[str, Any]:
+        """Return what each model answered, and whether that differs."""
         row: dict[str, Any] = {"changed": self.changed}
         for side, name in enumerate(("before", "after")):
             row[f"prediction_{name}"] = self.answers[side].label if self.answers else None

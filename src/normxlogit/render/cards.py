@@ -30,7 +30,7 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
     result_cards = [
         Card(
             _blocks_of_group(group, words),
-            shortened(group[0]._heading()) if len(groups) > 1 else "",
+            shortened(group[0].heading()) if len(groups) > 1 else "",
             opened=len(groups) <= OPEN,
         )
         for group in groups
@@ -105,7 +105,7 @@ def _overview_row(
         method_of(a): layout(a, words=words).grid.strongest_pieces(representative_layer(a), WORDS) for a in group
     }
     return [
-        Cell(links={shortened(group[0]._heading()): f"result-{number}"}),
+        Cell(links={shortened(group[0].heading()): f"result-{number}"}),
         cell(prediction.label),
         cell(answer_number(prediction), sorted_by),
         *(Cell(strongest.get(name, ())) for name in methods),

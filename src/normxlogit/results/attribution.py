@@ -530,7 +530,8 @@ class Attribution(Record):
 
     # Files
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
         count = len(self.units)
         self.units.validate()
         check_scores(self)
@@ -577,13 +578,15 @@ class Attribution(Record):
         figure: Figure = for_kind_of(self, "figures")(self, kind, k=k, words=words)
         return figure
 
-    def _heading(self) -> str:
+    def heading(self) -> str:
+        """Return what was explained: the part of an answer, or the text with its media."""
         if self.targets[0].kind == "part" and self.completion is not None:
             return self.completion
         media = [medium.name for medium in self.media] if self.completion is None else []
         return " / ".join(t for t in (self.prompt, self.text_pair, *media) if t) or "".join(self.tokens)
 
-    def _shown(self) -> str:
+    def short_text(self) -> str:
+        """Return the text, its answer and the words of the highest scores, in one line."""
         return summary_of(self)
 
 

@@ -178,25 +178,31 @@ class Record(Exports):
     def scored(self) -> "Attribution":
         """The attribution that the result is, or holds."""
 
-    @abstractmethod
-    def _shown(self) -> str:
-        """Return the summary that `repr` shows."""
+    def short_text(self) -> str:
+        """Return the summary that `repr` shows behind the name of the class; by default the attribution's."""
+        return self.scored.short_text()
 
-    @abstractmethod
-    def _heading(self) -> str:
-        """Return the heading of the result among several."""
+    def heading(self) -> str:
+        """Return the heading of the result where several are drawn; by default the attribution's."""
+        return self.scored.heading()
 
-    def _text_row(self) -> Row:
-        """Return its row in a table of texts."""
+    def text_row(self) -> Row:
+        """Return its row in a table of texts, a value for each column; by default the attribution's."""
         return text_row(self.scored)
 
-    def _row(self) -> dict[str, Any]:
-        """Return the values of its `columns`, which go before the attribution's."""
+    def column_values(self) -> dict[str, Any]:
+        """Return the values of its `columns`, by their names; in files they go before the attribution's."""
         return {}
 
-    @abstractmethod
-    def _validate(self) -> None:
-        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
+    def validate(self) -> None:
+        """Check that the fields fit together, which their types do not say; by default those of the attribution.
+
+        It is called with what a file held. A result that holds an attribution calls this one first.
+
+        Raises:
+            ValueError: If they do not, such as scores for too few tokens; the message begins with the field.
+        """
+        self.scored.validate()
 
     def __post_init__(self) -> None:
         """Freeze the arrays, and keep settings and diagnostics as files hold them."""
@@ -233,20 +239,20 @@ class Record(Exports):
             raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {abbreviated(state.get('kind'))}")
         try:
             result: Self = check(cls)(state)
-            result._validate()
+            result.validate()
         except ValueError as error:
             raise DataError(f"not {cls.described}: {error}") from None
         return result
 
     def __repr__(self) -> str:
         """Return one line without control characters, whatever the file held that was loaded."""
-        return one_line(f"{type(self).__name__}({self._shown()})")
+        return one_line(f"{type(self).__name__}({self.short_text()})")
 
     def _columns(self) -> Columns:
         return unit_columns(self.scored)
 
     def _text_columns(self) -> Columns:
-        return {name: [value] for name, value in self._text_row().items()}
+        return {name: [value] for name, value in self.text_row().items()}
 
     def _results(self) -> "Sequence[Record]":
         return (self,)

@@ -38,18 +38,21 @@ class Unexplained(Record):
         """There is no attribution."""
         raise DataError(f"this input was not explained: {self.reason}; results without an error have scores")
 
-    def _validate(self) -> None:
-        """Every reason will do."""
+    def validate(self) -> None:
+        """Accept every reason."""
 
-    def _shown(self) -> str:
+    def short_text(self) -> str:
+        """Return the reason."""
         return self.reason
 
-    def _heading(self) -> str:
+    def heading(self) -> str:
+        """Return the text, or the pair."""
         return " / ".join(text for text in (self.text, self.text_pair) if text) or "not explained"
 
     def _columns(self) -> Columns:
         return {"error": [self.reason]}
 
-    def _text_row(self) -> dict[str, Any]:
+    def text_row(self) -> dict[str, Any]:
+        """Return the text with the reason."""
         pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
         return {"text": self.text, **pair, "error": self.reason}

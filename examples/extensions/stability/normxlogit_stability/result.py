@@ -31,12 +31,12 @@ class Stability(Record):
         """The attribution that the result holds."""
         return self.attribution
 
-    def _shown(self) -> str:
+    def short_text(self) -> str:
+        """Return what `repr` shows."""
         return f"{self.share:.0%} of {len(self.labels)} spellings"
 
-    def _heading(self) -> str:
-        return self.attribution.text or ""
-
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """Raise ValueError if there is not a label for each spelling."""
+        super().validate()
         if len(self.labels) != len(self.spellings):
             raise ValueError("labels: not one for each spelling")

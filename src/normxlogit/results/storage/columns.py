@@ -159,7 +159,7 @@ def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
         of_result = _others(result, ())
         state = {"kind": result.kind, **{name: state if value is a else value for name, value in of_result.items()}}
     cells = {name: value.ravel() if isinstance(value, np.ndarray) else value for name, value in values.items()}
-    return cells | {**result._row(), "result_json": _json(state)}
+    return cells | {**result.column_values(), "result_json": _json(state)}
 
 
 def _others(record: Any, names: Collection[str], prefix: str = "") -> dict[str, Any]:
