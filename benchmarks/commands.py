@@ -521,6 +521,22 @@ def service(
 
 
 @app.command()
+def stream(
+    model: Annotated[str | None, typer.Option(help="Folder of a classifier; the packaged one by default.")] = None,
+    texts: Annotated[int, typer.Option(min=10, help="How many texts the stream has.")] = 100_000,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure the peak memory of `Explainer.stream` in each tenth of a long stream of texts."""
+    with quiet():
+        _use(threads)
+        explainer = Explainer.from_pretrained(model)
+        reviews = [str(example.text) for example in load_examples("reviews")]
+        table = memory_overhead.stream_table(explainer, reviews, texts, lambda row: typer.echo(row, err=True))
+    _deliver(table, {"environment": environment(device_named(AUTO))}, output)
+
+
+@app.command()
 def shortcuts(
     data_dir: Annotated[Path, typer.Option(help="Folder with sst2 and mnli: train.jsonl, validation.jsonl.")],
     models: Annotated[Path, typer.Option(help="Folder of the fine-tuned models; those that are missing are made.")],

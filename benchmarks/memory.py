@@ -1,14 +1,22 @@
-"""The peak memory of an explanation over that of the bare forward pass."""
+"""The peak memory of an explanation over that of the bare forward pass, and of a stream of texts."""
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle, islice
 from typing import Any
 
+from normxlogit import Explainer
 from normxlogit.errors import DataError
+from normxlogit.evaluation.report import markdown_table
 from paper.costs.memory import FORWARD, Job, measure
+from paper.costs.peak import Peak
 
 from .ratios import Row
 
-__all__ = ["extra_memory"]
+__all__ = ["extra_memory", "stream_table"]
+
+SLICES = 10
+"""Parts of a stream of which each has a peak of memory."""
 
 
 def extra_memory(
@@ -42,3 +50,25 @@ def extra_memory(
         added = bare.added / 2**20
     work = f"extra peak memory over the bare forward pass, {batch} texts of {length} tokens"
     return Row("memory", work, tuple(figures), 0.05, note=f"the forward pass takes {added:.0f} MiB beside the model")
+
+
+def stream_table(
+    explainer: Explainer, texts: Sequence[str], count: int, on_progress: Callable[[str], None] | None = None
+) -> str:
+    """Explain a stream of texts, and return the peak memory of the process in each tenth of it, in Markdown.
+
+    Args:
+        explainer: Explains the texts.
+        texts: What the stream has, over and over, each time with its number so that no text comes twice.
+        count: How many texts the stream has.
+        on_progress: Called with each row.
+    """
+    stream = explainer.stream(f"{text} {number}" for number, text in zip(range(count), cycle(texts)))
+    rows, size = [], -(-count // SLICES)
+    for last in range(size, count + size, size):
+        with Peak() as peak:
+            deque(islice(stream, size), maxlen=0)
+        rows.append([f"{min(last, count):,}", f"{(peak.before + peak.added) / 2**20:.0f}"])
+        if on_progress is not None:
+            on_progress(" ".join(rows[-1]))
+    return markdown_table(["texts so far", "peak memory, MiB"], rows)

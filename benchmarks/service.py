@@ -125,7 +125,7 @@ def _bare(explainer: Explainer) -> Callable[[Sequence[str]], list[Any]]:
         best, labels = logits.softmax(-1).max(-1)
         names = [module.config.id2label[i] for i in labels.tolist()]
         predictions = [SimpleNamespace(label=name, probability=p) for name, p in zip(names, best.tolist(), strict=True)]
-        return [SimpleNamespace(prediction=prediction, words=list) for prediction in predictions]
+        return [SimpleNamespace(prediction=prediction, words=list, notes=()) for prediction in predictions]
 
     return predict
 

@@ -4,17 +4,20 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from normxlogit import Explainer, NormXLogitError
 
 WAITING, AT_ONCE, SECONDS = 64, 16, 30.0  # requests in the queue, texts in a batch, and how long one may take
+CHARACTERS, BYTES = 20_000, 250_000  # of a text and of a request, in which JSON writes a character in up to 12 bytes
 explainer = Explainer.from_pretrained(os.environ.get("MODEL"))  # by default the small sentiment model
 
 
-class Request(BaseModel):
-    text: str = Field(max_length=20_000)
+class Question(BaseModel):
+    text: str = Field(max_length=CHARACTERS)
 
 
 async def explain_each(texts):
@@ -49,11 +52,26 @@ async def lifespan(app):
 app = FastAPI(lifespan=lifespan)
 
 
+@app.middleware("http")
+async def refuse_large(request: Request, call_next):
+    if "transfer-encoding" in request.headers:
+        return JSONResponse({"detail": "send the request with its length"}, 411)
+    if int(request.headers.get("content-length", 0)) > BYTES:
+        return JSONResponse({"detail": f"a request may have {BYTES:,} bytes"}, 413)
+    return await call_next(request)
+
+
+@app.exception_handler(RequestValidationError)
+async def refuse_invalid(request: Request, error: RequestValidationError):
+    first = error.errors()[0]  # without the text itself, which FastAPI would send back
+    return JSONResponse({"detail": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"}, 422)
+
+
 @app.post("/explain")
-async def explain(request: Request):
+async def explain(question: Question):
     future = asyncio.get_running_loop().create_future()
     try:
-        app.state.queue.put_nowait((request.text, future))
+        app.state.queue.put_nowait((question.text, future))
         result = await asyncio.wait_for(future, SECONDS)
     except asyncio.QueueFull:
         raise HTTPException(503, "too many requests are waiting; try again", {"Retry-After": "1"}) from None
@@ -62,7 +80,8 @@ async def explain(request: Request):
     except NormXLogitError as error:
         raise HTTPException(422, str(error)) from None
     words = [{"text": word.text, "score": float(word.score)} for word in result.words()]
-    return {"label": result.prediction.label, "probability": result.prediction.probability, "words": words}
+    prediction = result.prediction
+    return {"label": prediction.label, "probability": prediction.probability, "words": words, "notes": result.notes}
 
 
 @app.get("/health")

@@ -61,16 +61,47 @@ def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores()
 
 def test_what_cannot_be_explained_is_one_line_and_the_service_goes_on():
     service = names_of("service.py")
+    long_text = "the cat " * 1000
+
+    async def chunks():
+        yield b'{"text": "the cat"}'
 
     async def scenario(client):
-        texts = ["", "x" * 20_001, "the cat is here ."]
-        answers = [await client.post("/explain", json={"text": text}) for text in texts]
-        return [*answers, await client.get("/health")]
+        bodies = [{"text": ""}, {"text": "x" * 20_001}, {"text": 5}, {"txt": "x"}, ["x"]]
+        answers = [await client.post("/explain", json=body) for body in bodies]
+        answers += [await client.post("/explain", content=content) for content in (b"nonsense", b'{"text": "\\ud800"}')]
+        large = await client.post("/explain", content=b" " * 250_001)
+        chunked = await client.post("/explain", content=chunks())
+        good = await client.post("/explain", json={"text": long_text})
+        return answers, (large, chunked), good, await client.get("/health")
 
-    empty, long, good, health = run(service, scenario)
-    assert [answer.status_code for answer in (empty, long, good, health)] == [422, 422, 200, 200]
-    assert "\n" not in empty.json()["detail"]
+    refused, oversized, good, health = run(service, scenario)
+    assert {answer.status_code for answer in refused} == {422}
+    assert [answer.status_code for answer in oversized] == [413, 411]
+    for answer in (*refused, *oversized):
+        detail = answer.json()["detail"]
+        assert "\n" not in detail
+        assert len(detail) < 200, "the text is not sent back"
+    assert good.json()["notes"] == list(service["explainer"](long_text).notes) != []
     assert health.json() == {"waiting": 0}
+
+
+def test_a_text_that_breaks_a_batch_fails_alone():
+    service = names_of("service.py")
+    explainer = service["explainer"]
+
+    def breaks(texts):
+        if "break" in texts:
+            raise RuntimeError("device lost")
+        return explainer(texts)
+
+    service["explainer"] = breaks
+
+    async def scenario(client):
+        texts = ("the cat", "break", "the cat")
+        return await asyncio.gather(*(client.post("/explain", json={"text": text}) for text in texts))
+
+    assert [answer.status_code for answer in run(service, scenario)] == [200, 500, 200]
 
 
 def test_a_full_queue_is_refused():

@@ -3,7 +3,14 @@ import pytest
 
 from normxlogit import list_methods
 from normxlogit.evaluation.faithfulness import LEVELS, Faithfulness
-from normxlogit.evaluation.report import comparison_line, curves_figure, faithfulness_table, looks_of
+from normxlogit.evaluation.report import (
+    comparison_line,
+    curves_figure,
+    faithfulness_table,
+    looks_of,
+    markdown_table,
+    report,
+)
 from normxlogit.evaluation.statistics import holm
 
 
@@ -45,6 +52,24 @@ def test_the_table_has_the_distance_to_the_best_on_the_same_texts():
     assert "same 30 texts" in comparison_line(results)
     assert "1 comparison" in comparison_line(results)
     assert comparison_line(results[:1]) == ""
+
+
+def test_tables_are_written_as_latex_too(tmp_path):
+    columns = ["method", "95% interval ↑", "95% interval ↑"]  # two of one name, as a frontier has them
+    rows = [["my_method:steps=20", "**0.1**", ""], ["N/A: {x} & $1", "<u>0.2</u>", "\\end#"]]
+    tables = "\n".join([markdown_table(columns, rows), "A sentence.\n", markdown_table(["a", "b"], [["1", "2"]])])
+    report({"texts": 2}, tables, tmp_path, "mine")
+    first, second = (tmp_path / "mine.tex").read_text().split("\n\n")
+    lines = first.splitlines()
+    assert lines[:3] == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"method & 95\% interval $\uparrow$ & 95\% interval $\uparrow$ \\",
+    ]
+    assert r"my\_method:steps=20 & \textbf{0.1} &  \\" in lines
+    assert r"N/A: \{x\} \& \$1 & \underline{0.2} & \textbackslash end\# \\" in lines
+    assert r"1 & 2 \\" in second.splitlines()
+    assert "sentence" not in first + second
 
 
 def test_a_method_has_its_colour_in_every_figure():

@@ -1,15 +1,17 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import DataError, InputError, reason_of
+from ..long_runs.cells import text_of
 from ..long_runs.gold.meaning import GoldLabels, meaning_of
+from ..long_runs.gold.values import entries_of
 from ..long_runs.tables import RowSource, source_in_memory, source_of_file
 from ..results.storage.tables import optional_module
 
@@ -61,6 +63,18 @@ class Example:
     meaning: GoldLabels = field(default_factory=GoldLabels)
 
 
+class Examples(list[Example]):
+    """Labelled texts of a table.
+
+    Attributes:
+        left_out: Why a row has no example, by its number from 0 on.
+    """
+
+    def __init__(self, examples: Iterable[Example] = ()) -> None:
+        super().__init__(examples)
+        self.left_out: dict[int, str] = {}
+
+
 def task_named(name: str) -> GlueTask:
     """Look a task up."""
     if name not in TASKS:
@@ -77,8 +91,8 @@ def load_examples(
     label_column: str = "label",
     gold_labels: Any = None,
     limit: int | None = None,
-) -> list[Example]:
-    """Read labelled texts.
+) -> Examples:
+    """Read labelled texts; rows that have no text or no label are left out, and counted.
 
     Args:
         source: "reviews", "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet, CSV or TSV file, a data set on the hub, or
@@ -93,7 +107,7 @@ def load_examples(
         limit: Only the first rows.
 
     Raises:
-        DataError: If the source cannot be read, lacks a column, or has no rows.
+        DataError: If the source cannot be read, lacks a column, or no row has a text and a label.
     """
     name = str(source) if isinstance(source, str | Path) else ""
     if name == SAMPLE and data_dir is None:
@@ -107,12 +121,17 @@ def load_examples(
         existing_names = ", ".join(existing)
         raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {existing_names}")
     _check_columns((*columns, label_column), existing, source_name)
-    rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column])), source_name), limit)
+    rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column]))), limit)
     meaning = meaning_of(gold_labels, table.class_names().get(label_column, task.labels if task else ()))
-    examples = [_example(row, number, columns, label_column, source_name) for number, row in enumerate(rows)]
-    examples = [replace(example, meaning=meaning) for example in examples if not meaning.leaves_out(example.label)]
+    examples = Examples()
+    for number, (problem, row) in enumerate(rows):
+        try:
+            examples.append(_example(problem, row, columns, label_column, meaning))
+        except InputError as error:  # noqa: PERF203  # of the row
+            examples.left_out[number] = str(error)
     if not examples:
-        raise DataError(f"{source_name}: empty")
+        reasons = (f"row {number}: {reason}" for number, reason in examples.left_out.items())
+        raise DataError(f"{source_name}: {next(reasons, 'empty')}")
     return examples
 
 
@@ -125,11 +144,11 @@ def _check_columns(columns: Sequence[str], existing: Sequence[str], source_name:
         raise DataError(f"{source_name}: no column {absent}; it has {', '.join(existing)}{advice}")
 
 
-def _packaged_reviews(gold_labels: Any, limit: int | None) -> list[Example]:
+def _packaged_reviews(gold_labels: Any, limit: int | None) -> Examples:
     """Return the labelled reviews of the package."""
     lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
     meaning = meaning_of(gold_labels, TASKS["sst2"].labels)
-    return [Example(**json.loads(line), meaning=meaning) for line in lines[:limit]]
+    return Examples(Example(**json.loads(line), meaning=meaning) for line in lines[:limit])
 
 
 def _usual_columns(existing: Sequence[str], task: GlueTask | None) -> tuple[str, ...]:
@@ -168,7 +187,12 @@ def _open_source(
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings."""
     source = _source_of_file(path)
-    return list(_rows(source, source.names(), str(path)))
+    rows = []
+    for number, (problem, row) in enumerate(_rows(source, source.names())):
+        if problem is not None:
+            raise DataError(f"{path}, row {number}: {problem}")
+        rows.append(row)
+    return rows
 
 
 def parsed_rows(
@@ -191,14 +215,11 @@ def _source_of_file(path: Path) -> RowSource:
     return source_of_file(lambda: path.open("rb"), str(path), FORMATS.get(path.suffix, "jsonl"))
 
 
-def _rows(source: RowSource, columns: Sequence[str], where: str) -> Iterator[dict[str, Any]]:
-    """Yield some columns of each row; a row that cannot be read is an error."""
-    numbers = count()
+def _rows(source: RowSource, columns: Sequence[str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Yield some columns of each row, after the reason why it cannot be read, None for one that can."""
     for block in source.blocks(columns):
-        for problem, *row, number in zip(block.problems, *map(block.cells, columns), numbers, strict=False):
-            if problem is not None:
-                raise DataError(f"{where}, row {number}: {problem}")
-            yield dict(zip(columns, row, strict=True))
+        for problem, *row in zip(block.problems, *map(block.cells, columns), strict=True):
+            yield problem, dict(zip(columns, row, strict=True))
 
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
@@ -210,17 +231,34 @@ def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | No
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _example(row: Any, row_number: int, columns: Sequence[str], label_column: str, source_name: str) -> Example:
-    """Return a row as an example, after checking that its texts are texts and its label is a number or a name."""
-    for column in columns:
-        if not isinstance(text := row[column], str) or not text.strip():
-            raise DataError(f"{source_name}, row {row_number}, column {column!r}: expected a text, got {text!r}")
-    gold = _number(row[label_column]) if isinstance(row[label_column], str) else row[label_column]
-    if not isinstance(gold, int | float | str | list) or gold != gold or gold == "":
-        place = f"{source_name}, row {row_number}, column {label_column!r}"
-        raise DataError(f"{place}: expected a number or a label's name, got {gold!r}")
-    texts = [row[column] for column in columns]
-    return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)
+def _example(
+    problem: str | None, row: Mapping[str, Any], columns: Sequence[str], label_column: str, meaning: GoldLabels
+) -> Example:
+    """Return a row as an example.
+
+    Raises:
+        InputError: If it cannot be read, or has no text or no label.
+    """
+    if problem is not None:
+        raise InputError(problem)
+    texts = [text_of(row[column], column) for column in columns]
+    blank = [column for column, text in zip(columns, texts, strict=True) if not text.strip()]
+    if blank:
+        raise InputError(f"no text: column {blank[0]!r} is empty")
+    gold = _gold_label(row[label_column], label_column)
+    if meaning.leaves_out(gold):
+        raise InputError(f"no label: gold_labels (--gold-labels) has none for {gold!r}")
+    return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold, meaning)
+
+
+def _gold_label(cell: Any, column: str) -> GoldLabel:
+    """Return the label in a cell as a plain value; a list as it is."""
+    if isinstance(cell, list):
+        return cell
+    entries = entries_of(cell)
+    if not entries:
+        raise InputError(f"no label: column {column!r} is empty")
+    return _number(entries[0]) if isinstance(entries[0], str) else entries[0]
 
 
 def _number(text: str) -> int | float | str:

@@ -4,6 +4,7 @@ See NormXLogit, EMNLP 2025, section 4. Deletion of the words of the highest scor
 of the texts the prediction is another after one, two, three or six words, or by how much a value is lower then.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -43,6 +44,9 @@ COUNTS = (1, 2, 3, 6)
 
 MOST = 6
 """Most words that are deleted."""
+
+REASONS = 3
+"""Most reasons why rows are left out that a report lists."""
 
 CHUNK = 64
 """Texts that are explained between two steps of the progress bar."""
@@ -176,8 +180,8 @@ def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protoco
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 
-def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> dict[str, int]:
-    """Count the texts that are measured, and those of them that are truncated.
+def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> dict[str, Any]:
+    """Count the texts that are measured, those of them that are truncated, and the rows that are left out.
 
     Args:
         explainer: The model.
@@ -185,7 +189,13 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
         protocol: As in `evaluate`.
     """
     cut = sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
-    return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
+    counts: dict[str, Any] = {"texts": len(examples)}
+    if cut:
+        counts["of which cut"] = cut
+    if left_out := getattr(examples, "left_out", {}):
+        reasons = [f"{reason} ({count})" for reason, count in Counter(left_out.values()).most_common(REASONS)]
+        counts["rows left out"] = f"{len(left_out)}, {'; '.join(reasons)}"
+    return counts
 
 
 def measure_attributions(

@@ -12,6 +12,7 @@ from ..methods import list_methods
 from ..results.storage.files import replacing, write_json, write_text
 from ..results.storage.schema import plain
 from .faithfulness import COUNTS, MOST, Faithfulness, paired_difference, paired_p_value, worse_than_random
+from .latex import latex_tables
 from .runs import Refused
 from .statistics import holm, interval_text, mean_interval
 
@@ -46,7 +47,7 @@ def report(
     Args:
         metadata: What was measured on, by name.
         table: Tables in Markdown.
-        folder: Where the report is written, as Markdown and JSON; None for nowhere.
+        folder: Where the report is written, as Markdown and JSON, and its tables as LaTeX; None for nowhere.
         name: The name of the files.
         **state: Further contents of the JSON file.
     """
@@ -55,6 +56,7 @@ def report(
         folder.mkdir(parents=True, exist_ok=True)
         write_json(plain({"metadata": metadata, **state} if metadata else state), folder / f"{name}.json")
         write_text(text, folder / f"{name}.md")
+        write_text(latex_tables(text), folder / f"{name}.tex")
     return text
 
 
@@ -227,7 +229,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 def write_faithfulness(
     folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
 ) -> str:
-    """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
+    """Return the report of faithfulness; write it and the curves into the folder, if any."""
     by_method = [result if isinstance(result, Faithfulness) else None for result in results]
     measured = [result for result in results if isinstance(result, Faithfulness)]
     names = [result.method for result in results]

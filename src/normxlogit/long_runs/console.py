@@ -17,7 +17,7 @@ from ..results.units.characters import safe
 ReportFolder = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="Folder for results as JSON, Markdown and figures; a stopped run goes on there."
+        metavar="FOLDER", help="Folder for results as JSON, Markdown, LaTeX and figures; a stopped run goes on there."
     ),
 ]
 

@@ -16,7 +16,7 @@ import torch
 
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
-from normxlogit.evaluation.faithfulness import evaluate
+from normxlogit.evaluation.faithfulness import count_texts, evaluate
 from tests import tiny
 from tests.contract.compare import refused
 from tests.gold import FEELINGS, SEVERAL, SPELLED, STARS, TEXTS, YES, explainer, feelings, results, right_or_wrong  # noqa: F401  # fixtures
@@ -103,9 +103,40 @@ def test_texts_of_tables_that_look_like_something_else_are_texts(tmp_path, kind)
     lines = [f"{text}{separator}{i % 2}" for i, text in enumerate(texts)]
     path = tmp_path / f"mine.{kind}"
     path.write_text("\n".join([f"\ufefftext{separator}label", *lines]), encoding="utf-8")
-    refused(DataError, r"row 5, column 'text': expected a text, got ' '", lambda: load_examples(path))
-    path.write_text("\n".join([f"\ufefftext{separator}label", *lines[:5]]), encoding="utf-8")
-    assert load_examples(path) == [Example(text, i % 2) for i, text in enumerate(texts[:5])]
+    expected = [Example(text, i % 2) for i, text in enumerate(texts) if text != " "]
+    examples = load_examples(path)
+    assert examples == expected
+    assert list(examples.left_out) == [texts.index(" ")]
+
+
+@pytest.fixture
+def gaps(tmp_path):
+    """A table of which only the first and the last row have a text and a label."""
+    content = "text,label\nfine,1\n,0\n \t,1\nbad,\n\ntoo,many,cells\nhalf a \udcff,1\nbad,0\n"
+    path = tmp_path / "gaps.csv"
+    path.write_text(content, encoding="utf-8", errors="surrogateescape")
+    return path
+
+
+def test_rows_without_a_text_or_a_label_are_left_out_and_counted(gaps):
+    examples = load_examples(gaps)
+    assert rows_of(examples) == [("fine", 1), ("bad", 0)]
+    assert list(examples.left_out) == [1, 2, 3, 4, 5, 6]
+    assert rows_of(load_examples(gaps, limit=3)) == [("fine", 1)], "the limit counts rows"
+    for missing in (None, float("nan"), " "):
+        labels = pandas.DataFrame({"text": ["fine", "", "bad"], "label": [1, 0, missing]}, dtype=object)
+        assert rows_of(load_examples(labels)) == [("fine", 1)]
+    counts = count_texts(Explainer.from_pretrained(), examples)
+    assert counts["texts"] == 2
+    assert counts["rows left out"].startswith("6, no text: column 'text' is empty (3)")
+
+
+def test_a_corpus_leaves_the_same_rows_without_a_result(gaps, tmp_path):
+    corpora = pytest.importorskip("normxlogit.corpora", reason="needs the wing corpora")
+    run = corpora.attribute(Explainer.from_pretrained(), gaps, tmp_path / "out", method="random")
+    examples = load_examples(gaps)
+    unlabelled = sum(reason.startswith("no label") for reason in examples.left_out.values())
+    assert run.rows - run.errors == len(examples) + unlabelled
 
 
 def test_rows_in_memory_and_labels_by_name():
@@ -136,16 +167,16 @@ def test_what_is_wrong_is_said(tmp_path):
         refused(DataError, message, lambda: read(*given, **options))
 
     good = {"sentence": "fine", "label": 1}
-    path = jsonl(tmp_path / "validation.jsonl", [good, {"sentence": "  ", "label": 1}])
-    wrong(r"validation.jsonl, row 1, column 'sentence'", path, columns=["sentence"])
-    path = jsonl(tmp_path / "labels.jsonl", [good, {"sentence": "x", "label": None}])
-    wrong(r"labels.jsonl, row 1, column 'label'", path, columns=["sentence"])
+    jsonl(tmp_path / "validation.jsonl", [good])
+    path = jsonl(tmp_path / "blank.jsonl", [{"sentence": "  ", "label": 1}] * 2)
+    wrong(r"blank.jsonl: row 0: no text: column 'sentence'", path, columns=["sentence"])
+    path = jsonl(tmp_path / "labels.jsonl", [{"sentence": "x", "label": None}])
+    wrong(r"labels.jsonl: row 0: no label: column 'label'", path, columns=["sentence"])
     wrong("no column 'premise', 'hypothesis'; it has sentence, label", "mnli", data_dir=tmp_path)
     odd = jsonl(tmp_path / "odd.jsonl", [{"body": "x", "label": 1}])
     wrong("says which column holds the text", odd)
     (tmp_path / "broken.jsonl").write_text('{"text": "fine", "label": 1}\n{this is not JSON\n')
-    for read in (load_examples, read_rows):
-        wrong(r"broken.jsonl, row 1: not JSON: \S", tmp_path / "broken.jsonl", read=read)
+    wrong(r"broken.jsonl, row 1: not JSON: \S", tmp_path / "broken.jsonl", read=read_rows)
     wrong("No such file", tmp_path / "missing.jsonl")
     wrong(r"no test.jsonl", "sst2", split="test", data_dir=tmp_path)
     wrong("no task named 'sst-2'", "sst-2", read=task_named)

@@ -13,6 +13,7 @@ from ...errors import InputError
 from ...inputs.chat import Prompt
 from ...inputs.texts import positive_integer
 from ...leave_out.picking import Verify
+from ...long_runs.cells import text_of
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.completions.completed_prompts import encode_prompt, generate_each, read_completion
@@ -21,7 +22,7 @@ from ...pipeline.options import Options, checked_verify
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.base import generating_task
-from .base import Job, Step, check_choice, column, text_of
+from .base import Job, Step, check_choice, column
 
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""

@@ -12,6 +12,7 @@ from ...errors import InputError, TargetError
 from ...inputs.encoder import LongText
 from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
+from ...long_runs.cells import text_of
 from ...methods import Method, method_named
 from ...methods.registry import ANSWER_METHODS
 from ...model.task_model import TaskModel
@@ -22,7 +23,7 @@ from ...results.base import Record
 from ...results.units.kinds import Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
-from .base import Job, Step, TextColumns, check_choice, column, text_of
+from .base import Job, Step, TextColumns, check_choice, column
 
 if TYPE_CHECKING:
     from typing_extensions import Self
