@@ -1,13 +1,11 @@
 """What a sentence of an answer has in common with its sources: true by comparison of the texts, without a model.
 
-A word stands in a source if the source has it in any form that a reader takes for the same, see `text.same`; a number
-if the source has its value. Both are taken generously: a word that is said to stand in no source has no form there.
+A word stands in a source if the source has it in any form that a reader takes for the same, see `text.same` and
+`written_forms.py`; a number if the source has its value. Both are taken generously: a word that is said to stand in no
+source has no form there.
 """
 
-import calendar
-import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import regex
@@ -16,6 +14,7 @@ from ..results.storage.schema import Index
 from ..text.boundaries import word_spans
 from ..text.characters import UNSPACED, Span
 from ..text.same import comparable
+from .written_forms import NUMBER_PATTERN, folded, forms_in, number_values, parts_of_date, with_same
 
 WordKind = Literal["number", "name", "word"]
 """A number has digits; a name begins with a capital inside a sentence; other words are plain."""
@@ -58,16 +57,15 @@ class ComparedText:
 
     Attributes:
         form: The text in the form in which texts are compared.
-        words: Its words in that form.
         stems: The first letters of its longer words.
-        numbers: The values of its numbers, see `number_values`.
+        forms: Its words and the values of its numbers, with all forms that stand for the same.
     """
 
     def __init__(self, text: str) -> None:
         self.form = comparable(text)
-        self.words = set(map(folded, _LETTERS.findall(text))) | set(_LETTERS.findall(self.form.text)) | _months(text)
-        self.stems = {word[:STEM] for word in self.words if len(word) >= STEM}
-        self.numbers = {value for number in _NUMBER.findall(text) for value in _values_in(number)}
+        self._words = set(map(folded, [*_LETTERS.findall(text), *_LETTERS.findall(self.form.text)]))
+        self.stems = {word[:STEM] for word in self._words if len(word) >= STEM}
+        self.forms = with_same(self._words | forms_in(text))
 
     def has(self, word: str, kind: WordKind) -> bool:
         """Return whether a word, or each part of it, stands in the text."""
@@ -78,18 +76,23 @@ class ComparedText:
         return has_parts or self._has_form(folded(word), kind)
 
     def _has_number(self, number: str) -> bool:
-        parts = [number_values(digits) for digits in _DIGITS.findall(number)]
-        return bool(number_values(number) & self.numbers) or all(part & self.numbers for part in parts)
+        parts = parts_of_date(number)
+        has_parts = bool(parts) and all(part & self.forms for part in parts)
+        return has_parts or bool(number_values(number) & self.forms)
 
     def _has_form(self, word: str, kind: WordKind) -> bool:
-        """Return whether a word stands in the text in the same form, or in one that begins alike."""
-        if word in self.words:
+        """Return whether a word stands in the text in the same form, inside a longer word, or in one that begins alike.
+
+        A name is not looked for inside words.
+        """
+        if word in self.forms:
             return True
-        if _UNSPACED.search(word):
-            return word in self.form.text
+        is_part = bool(_UNSPACED.search(word)) or (kind == "word" and len(word) >= LONG)
+        if is_part and word in self.form.text:
+            return True
         if len(word) < STEM or word[:STEM] not in self.stems:
             return False
-        longer = (form for form in self.words if len(form) >= STEM)
+        longer = (form for form in self._words if len(form) >= STEM)
         return kind == "word" or any(form.startswith(word) or word.startswith(form) for form in longer)
 
 
@@ -140,38 +143,6 @@ def all_words(sentence: str) -> list[tuple[int, int, WordKind]]:
     return [(*match.span(), _kind(sentence, match)) for match in _STATED.finditer(sentence)]
 
 
-def number_values(written: str) -> set[str]:
-    """Return the values that a number may have as it is written.
-
-    "1,200" is 1200 or 1.2, "4.90" is 4.9 or the time 4:90, and "9:00" is 9:00 or 9.
-
-    Args:
-        written: One or more groups of digits with a sign between each two.
-    """
-    groups = [_plain_digits(digits) for digits in _DIGITS.findall(written)]
-    last = groups[-1]
-    if len(groups) == 1:
-        return {_without_zeros(last)}
-    values, whole = set[str](), _without_zeros("".join(groups[:-1]))
-    if all(len(group) == THOUSANDS for group in groups[1:]):
-        values.add(_without_zeros("".join(groups)))
-    if ":" not in written:
-        values.add(f"{whole}.{last}".rstrip("0").rstrip("."))
-    if len(groups) == 2 and len(last) == MINUTES:
-        values.add(f"{whole}:{last}")
-    if not last.strip("0"):
-        values.add(whole)
-    return values
-
-
-def _values_in(written: str) -> set[str]:
-    """Return the values of a number in a source; dates, times and groups with spaces have those of their parts, too."""
-    groups = _DIGITS.findall(written)
-    has_parts = len(groups) > MOST_GROUPS or any(sign == ":" or sign.isspace() for sign in written)
-    parts = groups if has_parts else ()
-    return number_values(written).union(*map(number_values, parts))
-
-
 def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
     """Return the kind of a word of a sentence."""
     word = match.group()
@@ -182,51 +153,16 @@ def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
     return "name" if word[0].isupper() and len(word) > 1 and is_inside and before else "word"
 
 
-def _months(text: str) -> set[str]:
-    """Return the names of the months of a text's dates in digits, "2026-05-09", in the language of the process."""
-    numbers = {int(month) for month in _ISO_MONTH.findall(text)}
-    names = [name for number in numbers for name in (calendar.month_name[number], calendar.month_abbr[number])]
-    return set(map(folded, names))
-
-
-@lru_cache(maxsize=2**16)
-def folded(word: str) -> str:
-    """Return a word in the form in which words are compared."""
-    return comparable(word).text
-
-
-def _plain_digits(digits: str) -> str:
-    """Return digits of any script as those of ASCII."""
-    return "".join(str(unicodedata.decimal(digit)) for digit in digits)
-
-
-def _without_zeros(digits: str) -> str:
-    return digits.lstrip("0") or "0"
-
-
 def _is_edge(character: str) -> bool:
     """Return whether a clause begins or ends beside a character; there is none at the ends of a source."""
     return not character or not (character.isalnum() or character in "'’-")
 
 
-THOUSANDS = 3
-"""Digits of a group that a sign for thousands begins."""
-
-MINUTES = 2
-"""Digits of minutes."""
-
-MOST_GROUPS = 2
-"""Groups of digits of a number with decimals; more are a date or thousands."""
-
 _INSIDE = ",-'’"
 """Signs after which a sentence goes on; a capital after another one may begin a sentence, a title or an entry."""
 
 _ENDING = ".!?…。！？:;,"
-_DIGITS = regex.compile(r"\d+")
-_NUMBER_PATTERN = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)|\d+(?:[.,:'’٫٬]\d+)*"
-_NUMBER = regex.compile(_NUMBER_PATTERN)
 _LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
 _LETTERS = regex.compile(_LETTERS_PATTERN)
-_STATED = regex.compile(rf"{_NUMBER_PATTERN}|{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
-_ISO_MONTH = regex.compile(r"\b\d{4}-(0[1-9]|1[0-2])-\d{2}(?!\d)")
+_STATED = regex.compile(rf"{NUMBER_PATTERN}|{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
 _UNSPACED = regex.compile(f"[{UNSPACED}]")

@@ -6,6 +6,7 @@ from transformers import PreTrainedTokenizerFast
 
 from normxlogit import Explainer
 from tests import tiny
+from tests.contract.texts import chat
 
 MUSEUM = {
     "visit.md": "# Your visit\n\n**Opening hours:** Tuesday to Sunday, 10–18. On Thursdays the museum stays open until "
@@ -127,3 +128,34 @@ def test_results_of_tools_are_read_as_their_values(explainer):
     unsaid = [*messages[:2], {"role": "assistant", "content": "It is delivered on 10 May."}]
     missing = explainer.cite(messages=unsaid, verify=0).support[0]
     assert missing.missing == ("delivered", "10")
+
+
+def test_keys_around_a_value_and_titles_are_not_missing(explainer):
+    result = '{"address": {"city": "Paris", "items": [{"productName": "Kettle"}]}, "isPaid": true}'
+    messages = [
+        {"role": "user", "content": "What of my order?"},
+        {"role": "tool", "name": "look_up", "content": result},
+        {"role": "assistant", "content": "The address is in Paris, the product of the items is Kettle, and paid."},
+    ]
+    assert explainer.cite(messages=messages, verify=0).support[0].missing == ()
+    named = explainer.cite(
+        "When?", {"Report 2023, Müller.pdf": "It rose."}, answer="The 2023 report of Muller.", verify=0
+    )
+    assert named.support[0].missing == ()
+
+
+def test_what_a_template_leaves_out_was_said_all_the_same():
+    template = tiny.CHAT_TEMPLATE.replace("in messages %}", "in messages if 'keys' not in m.content %}")
+    said = chat(("user", "The 42 keys are here."), ("user", "Is it here?"), ("assistant", "Here are 42 and 43."))
+    cited = tiny.writer(template=template).cite(messages=said, verify=0)
+    assert cited.support[0].missing == ("43",)
+
+
+def test_a_sentence_is_not_supported_by_its_negation(explainer, monkeypatch):
+    monkeypatch.setattr("normxlogit.grounding.verdicts.LIKELIER", -2.0)  # whatever a random reader finds likely
+    source = "Dogs are not allowed in the park, though cats are."
+    for answer, is_supported in (
+        ("Dogs are allowed in the park.", False),
+        ("Dogs aren’t allowed.", True),
+    ):
+        assert (said_of(explainer, [source], answer).judgement == "supported") == is_supported

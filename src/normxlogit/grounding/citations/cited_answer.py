@@ -40,7 +40,7 @@ class Answered(NamedTuple):
     completed: Completed  # prompt and answer, maybe longer than the model reads; its named sources are the sources
     question: str
     messages: tuple[MessageSpan, ...] = ()  # that the sources are of, in the order of the prompt; none of documents
-    instructions: str = ""  # what the system message says besides the sources
+    unread: str = ""  # names of documents, and messages that the chat template leaves out
 
 
 def read_answered(
@@ -72,7 +72,7 @@ def read_answered(
     media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
     spans = sorted([*media, *sourced.messages], key=lambda message: message.start) if sourced.messages else ()
     completed = replace(completed, named_sources=sources)
-    return Answered(completed, sourced.question, tuple(spans), system or "")
+    return Answered(completed, sourced.question, tuple(spans), sourced.unread)
 
 
 def _sourced_prompt(

@@ -54,8 +54,8 @@ def conversation_prompt(
     question, asked = _question_of(messages, starts)
     spans = _source_spans(messages, placed)
     said = {name: span for name, span in spans.items() if span not in asked}
-    lost = [names[index] for index, m in enumerate(messages) if m.part is None and index not in starts]
-    notes = [*conversation.notes, *prompt.notes, *map(LOST.format, lost)]
+    lost = [index for index, m in enumerate(messages) if m.part is None and index not in starts]
+    notes = [*conversation.notes, *prompt.notes, *(LOST.format(names[index]) for index in lost)]
     contents = tuple(Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
     prompt = replace(
         prompt, contents=contents if has_chat_template(model.reader) else None, notes=tuple(dict.fromkeys(notes))
@@ -68,6 +68,7 @@ def conversation_prompt(
         messages=tuple(placed.values()),
         answer=answer,
         reasoning=reasoning,
+        unread="\n".join(messages[index].text for index in lost),
     )
 
 

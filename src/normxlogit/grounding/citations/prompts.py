@@ -24,6 +24,7 @@ class SourcedPrompt(NamedTuple):
     messages: tuple[MessageSpan, ...] = ()  # of a conversation, those that the prompt holds
     answer: str | None = None  # in a conversation, with its reasoning; None if the model has to write it
     reasoning: tuple[tuple[int, int], ...] = ()  # spans of the reasoning in the answer
+    unread: str = ""  # the names of the documents; of a conversation the texts of messages that the prompt lacks
 
 
 def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:
@@ -49,7 +50,7 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
     else:
         prompt, shift = _as_chat(model, text, pictures.values(), system)
     placed = {name: (shift + start, shift + end) for name, (start, end) in spans.items()}
-    return SourcedPrompt(prompt, placed, question)
+    return SourcedPrompt(prompt, placed, question, unread="\n".join(named))
 
 
 def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +17,11 @@ from ..checking import Check
 from ..comparing import compared, nearest_source, stating_sources
 from ..facts import ComparedText, Facts, StatedWord, facts_of
 from ..measured import Reading
+from ..negation import is_negated
 from ..result import Citations
 from ..support import Loss, Support
 from ..verdicts import Judgement, accused_words, judgement_of
 from .cited_answer import Answered
-from .conversation_prompts import json_fields
 from .reading import AnswerSentence
 
 LEAST = 0.2
@@ -32,35 +32,27 @@ MOST = 3
 
 
 def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[ComparedText], ComparedText]:
-    """Return sources as texts to be compared with sentences, and all else that the model was asked as one text.
+    """Return sources as texts to be compared with sentences, and all else that the model was given as one text.
 
     Args:
         answered: The question with its sources and the answer, longer than the model reads or not.
         names: The names of the sources that the model read with the answer; the others are part of all else.
     """
-    text = answered.completed.sequenced().text
-    sources = {name: text[start:end] for name, (start, end) in answered.completed.named_sources.items()}
-    others = answered.question
-    for source in sources.values():
-        others = others.replace(source, "")
-    of_json = [m.name for m in answered.messages if m.role.startswith("tool") and json_fields(text[m.start : m.end])]
-    prefixes = tuple(f"{name}:" for name in of_json)
-    sources = {name: _unescaped(source) if name.startswith(prefixes) else source for name, source in sources.items()}
-    unread = [source for name, source in sources.items() if name not in names]
-    titles = [] if answered.messages else _titles(sources)
-    all_else = "\n".join([others, answered.instructions, *titles, *unread])
-    return [ComparedText(sources.get(name, "")) for name in names], ComparedText(all_else)
+    sequence, spans = answered.completed.sequenced(), answered.completed.named_sources
+    rest, position = list[str](), 0
+    for start, end in sorted(spans[name] for name in names if name in spans):
+        rest.append(sequence.text[position:start])
+        position = end
+    rest += [sequence.text[position : sequence.prompt_characters], answered.unread]
+    all_else = _NUMBERED.sub("", "\n".join(rest))
+    sources = [sequence.text[slice(*spans.get(name, (0, 0)))] for name in names]
+    return [ComparedText(_with_unescaped(source)) for source in sources], ComparedText(_with_unescaped(all_else))
 
 
-def _titles(names: Iterable[str]) -> list[str]:
-    """Return the names of the documents that sources are of, but "document 2" and the like."""
-    documents = dict.fromkeys(name.rpartition(":")[0] for name in names)
-    return [document for document in documents if not _NUMBERED.fullmatch(document)]
-
-
-def _unescaped(text: str) -> str:
-    """Return a text of JSON with its escapes as what they stand for."""
-    return _ESCAPES.sub(lambda match: str(json.loads(f'"{match.group()}"')), text)
+def _with_unescaped(text: str) -> str:
+    """Return a text, and again with the escapes of JSON in it as what they stand for, if it has any."""
+    unescaped = _ESCAPES.sub(lambda match: str(json.loads(f'"{match.group()}"')), text)
+    return text if unescaped == text else f"{text}\n{unescaped}"
 
 
 def with_support(
@@ -100,6 +92,8 @@ def _support_of(
     reading = cited.readings[k] if cited.readings else None
     nearest = nearest_source(facts, len(cited.sources))
     stating = stating_sources(facts, len(cited.sources), next(iter(measured), None))
+    if stating and is_negated(cited.text[slice(*span)]) != is_negated(cited.text[slice(*cited.spans[stating[0]])]):
+        stating = None
     judgement = _judgement(cited, k, facts, reading, stating, check)
     compared_with = measured if nearest is None or nearest in measured else (*measured, nearest)
     sources = _shown_sources(judgement, facts, stating or (), compared_with, check)
@@ -240,4 +234,5 @@ def _largest_loss(cited: Citations, k: int) -> Loss | None:
 
 
 _ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
-_NUMBERED = re.compile(r"document \d+")
+_NUMBERED = re.compile(r"^document \d+:?$", re.MULTILINE)
+"""The name of a document that has none, which says nothing."""

@@ -1,0 +1,266 @@
+"""What is written in several ways: numbers, dates, signs and abbreviations.
+
+A text that has one form of a thing has all of its forms: "12", "twelve", "XII" and "12th"; "5 March", "Mar 5",
+"5.3.2024" and "2024-03-05"; "%" and "percent"; "3.5 million" and "3,500,000". Words are those of English.
+"""
+
+import calendar
+import unicodedata
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import lru_cache
+from itertools import chain
+
+import regex
+
+from ..text.same import comparable
+
+NUMBER_PATTERN = (
+    r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:'’٫٬]\d+)*|(?<![\p{L}\p{N}.,])[.,]\d+"
+)
+"""A number with signs between its groups of digits, such as "1,200", "9:00" or "1 200.50"; or ".5"."""
+
+THOUSANDS = 3
+"""Digits of a group that a sign for thousands begins."""
+
+MINUTES = 2
+"""Digits of minutes."""
+
+MOST_GROUPS = 2
+"""Groups of digits of a number with decimals; more are a date or thousands."""
+
+MONTHS = 12
+"""Months of a year; a larger number in a date is its day or its year."""
+
+TEN = 10
+TEN_THOUSAND = 10**4
+"""The signs for ten, a hundred and a thousand multiply the digit before them, those from here on all before them."""
+
+SCALES = {3: ("thousand", "k"), 6: ("million", "mn", "m"), 9: ("billion", "bn"), 12: ("trillion", "tn")}
+"""Words after a number, by how many zeros they stand for."""
+
+SAME = """
+1 one first i
+2 two second ii
+3 three third iii
+4 four fourth iv
+5 five fifth v
+6 six sixth vi
+7 seven seventh vii
+8 eight eighth viii
+9 nine ninth ix
+10 ten tenth x
+11 eleven eleventh xi
+12 twelve twelfth xii
+13 thirteen thirteenth xiii
+14 fourteen fourteenth xiv
+15 fifteen fifteenth xv
+16 sixteen sixteenth xvi
+17 seventeen seventeenth xvii
+18 eighteen eighteenth xviii
+19 nineteen nineteenth xix
+20 twenty twentieth xx
+21 xxi
+30 thirty thirtieth
+40 forty fortieth
+50 fifty fiftieth
+60 sixty sixtieth
+70 seventy seventieth
+80 eighty eightieth
+90 ninety ninetieth
+% percent percentage
+€ eur euro euros
+$ usd dollar dollars
+£ gbp pound pounds
+¥ jpy yen
+° degree degrees
+& and
+h hour hours
+min minute minutes
+s sec second seconds
+m metre metres meter meters
+km kilometre kilometres kilometer kilometers
+cm centimetre centimetres centimeter centimeters
+g gram grams
+kg kilogram kilograms
+l litre litres liter liters
+sept sep september
+"""
+"""Numbers, signs, abbreviations and words for the same, a thing on each line."""
+
+
+@lru_cache(maxsize=2**16)
+def folded(word: str) -> str:
+    """Return a word in the form in which words are compared; accents of Latin, Greek and Cyrillic do not count."""
+    letters = unicodedata.normalize("NFD", comparable(word).text.translate(_LETTERS_WITH_STROKES))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
+
+
+def forms_in(text: str) -> set[str]:
+    """Return further forms of what a text has: values of its numbers, months of its dates, signs as words.
+
+    Args:
+        text: A text, as it is written.
+    """
+    forms = {value for number in _NUMBER.findall(text) for value in _values_in(number)}
+    forms |= set(_of_dates(text)) | set(_of_words_for_numbers(text)) | set(_scaled(text)) | set(_of_han(text))
+    forms |= {folded(letters.replace(".", "")) for letters in _DOTTED.findall(text)}
+    forms |= {century + years for century, years in _SHORT_YEARS.findall(text)}
+    forms |= {f"{hour}:{minutes}" for hour, minutes in _HOURS.findall(text)}
+    return forms | set(_SIGNS.findall(text))
+
+
+def with_same(forms: set[str]) -> set[str]:
+    """Return forms with those that stand for the same.
+
+    Args:
+        forms: Words and values, in the form in which they are compared.
+    """
+    return forms.union(*(_same_forms()[form] for form in forms & _same_forms().keys()))
+
+
+@lru_cache(maxsize=1)
+def _same_forms() -> dict[str, set[str]]:
+    """Return for each form all that stand for the same: for "12" and "twelve" also "xii"."""
+    same: dict[str, set[str]] = {}
+    names = [f"{month} {short}" for month, short in zip(calendar.month_name, calendar.month_abbr, strict=True)]
+    names += [f"{day} {short}" for day, short in zip(calendar.day_name, calendar.day_abbr, strict=True)]
+    for line in [*SAME.splitlines(), *names]:
+        forms = set(map(folded, line.split()))
+        forms = forms.union(*(same.get(form, ()) for form in forms))
+        same |= dict.fromkeys(forms, forms)
+    return same
+
+
+def number_values(written: str) -> set[str]:
+    """Return the values that a number may have as it is written.
+
+    "1,200" is 1200 or 1.2, "4.90" is 4.9 or the time 4:90, and "9:00" is 9:00 or 9.
+
+    Args:
+        written: One or more groups of digits with a sign between each two.
+    """
+    groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]
+    if written[0] in ".,":
+        groups.insert(0, "0")
+    last = groups[-1]
+    if len(groups) == 1:
+        return {_without_zeros(last)}
+    values, whole = set[str](), _without_zeros("".join(groups[:-1]))
+    if all(len(group) == THOUSANDS for group in groups[1:]):
+        values.add(_without_zeros("".join(groups)))
+    if ":" not in written:
+        values.add(f"{whole}.{last}".rstrip("0").rstrip("."))
+    if len(groups[1]) == MINUTES and (len(groups) == 2 or ":" in written):
+        values.add(f"{_without_zeros(groups[0])}:{groups[1]}")
+    if not last.strip("0"):
+        values.add(whole)
+    return values
+
+
+def parts_of_date(written: str) -> list[set[str]]:
+    """Return the values of each group of digits of a date such as "5.3.2024"; nothing of another number.
+
+    Args:
+        written: A number as it is written.
+    """
+    groups = DIGITS.findall(written)
+    is_date = len(groups) > MOST_GROUPS and any(len(group) != THOUSANDS for group in groups[1:])
+    return list(map(number_values, groups)) if is_date else []
+
+
+def _values_in(written: str) -> set[str]:
+    """Return the values of a number in a source; dates, times and groups with spaces have those of their parts, too."""
+    groups = DIGITS.findall(written)
+    has_parts = len(groups) > MOST_GROUPS or any(sign == ":" or sign.isspace() for sign in written)
+    parts = groups if has_parts else ()
+    return number_values(written).union(*map(number_values, parts))
+
+
+def _of_dates(text: str) -> Iterator[str]:
+    """Yield the names of the months of dates in digits, and the numbers of months that stand beside a day or year."""
+    for date in _DATE.findall(text):
+        numbers = {int(number) for number in date if number}
+        yield from (folded(calendar.month_name[number]) for number in numbers if 0 < number <= MONTHS)
+    months = _months()
+    beside_numbers = map(folded, [*_BEHIND_NUMBER.findall(text), *_BEFORE_NUMBER.findall(text)])
+    yield from (months[word] for word in beside_numbers if word in months)
+
+
+@lru_cache(maxsize=1)
+def _months() -> dict[str, str]:
+    """Return the numbers of the months by their names and abbreviations."""
+    names = [*enumerate(calendar.month_name), *enumerate(calendar.month_abbr)]
+    return {folded(name): str(number) for number, name in names if name}
+
+
+def _of_words_for_numbers(text: str) -> Iterator[str]:
+    """Yield the values of "twenty-one" to "ninety-nine"."""
+    for words in _TENS_AND_ONES.findall(text):
+        numbers = [form for word in words for form in _same_forms()[word.lower()] if form.isdecimal()]
+        yield str(sum(map(int, numbers)))
+
+
+def _of_han(text: str) -> Iterator[str]:
+    """Yield the values of numbers in Chinese characters: of "一九七四" 1974, of "三百二十" 320."""
+    for number in _HAN.findall(text):
+        values = [int(unicodedata.numeric(character)) for character in number]
+        if max(values) < TEN:
+            yield _without_zeros("".join(map(str, values)))
+            continue
+        total = below = digit = 0
+        for value in values:
+            if value < TEN:
+                digit = value
+            elif value < TEN_THOUSAND:
+                below, digit = below + (digit or 1) * value, 0
+            else:
+                total, below, digit = total + (below + digit) * value, 0, 0
+        yield str(total + below + digit)
+
+
+def _scaled(text: str) -> Iterator[str]:
+    """Yield the values of "3.5 million" and of "3,500,000" in each other's form."""
+    for number, word in _SCALED.findall(text):
+        zeros = next(zeros for zeros, words in SCALES.items() if word.lower() in words)
+        yield from (_times(value, zeros) for value in number_values(number) if ":" not in value)
+        yield from SCALES[zeros]
+    for number in _NUMBER.findall(text):
+        for value in filter(str.isdecimal, number_values(number)):
+            zeros = (len(value) - 1) // THOUSANDS * THOUSANDS
+            if zeros in SCALES and _SHORT.fullmatch(shortened := _times(value, -zeros)):
+                yield from (shortened, *SCALES[zeros])
+
+
+def _times(value: str, zeros: int) -> str:
+    """Return a value with so many more zeros."""
+    return f"{Decimal(value).scaleb(zeros).normalize():f}"
+
+
+def _plain_digits(digits: str) -> str:
+    """Return digits of any script as those of ASCII."""
+    return "".join(str(unicodedata.decimal(digit)) for digit in digits)
+
+
+def _without_zeros(digits: str) -> str:
+    return digits.lstrip("0") or "0"
+
+
+DIGITS = regex.compile(r"\d+")
+_NUMBER = regex.compile(NUMBER_PATTERN)
+_DATE = regex.compile(r"(?<!\d)(?:\d{4}-(\d{2})-\d{2}|(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}|(\d{1,2})/\d{4})(?!\d)")
+_BEHIND_NUMBER = regex.compile(r"\d(?:st|nd|rd|th)?\.?(?: of)? (\p{L}+)")
+_BEFORE_NUMBER = regex.compile(r"(\p{L}+)\.?,? \d")
+_TENS_AND_ONES = regex.compile(
+    r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[- ](one|two|three|four|five|six|seven|eight|nine)\b",
+    regex.IGNORECASE,
+)
+_SCALED = regex.compile(rf"({NUMBER_PATTERN})\s?({'|'.join(chain(*SCALES.values()))})\b", regex.IGNORECASE)
+_HAN = regex.compile(r"[〇零一二三四五六七八九十百千万萬亿億]+")
+_SHORT = regex.compile(r"[1-9]\d{0,2}(\.\d{1,2})?")
+_SHORT_YEARS = regex.compile(r"\b(\d{2})\d{2}[-–/](\d{2})\b")
+_HOURS = regex.compile(r"\b([1-9]\d?) ?h ?(\d{2})\b")
+_DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
+_SIGNS = regex.compile(r"[%€$£¥°&]")
+_ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
+_LETTERS_WITH_STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "æ": "ae", "œ": "oe"})

@@ -1,0 +1,64 @@
+"""Numbers, dates and names that are written in another way stand in a source; others do not."""
+
+import pytest
+
+from normxlogit.grounding.facts import ComparedText, stated_spans
+from normxlogit.grounding.negation import is_negated
+
+
+def missing(source, sentence):
+    text = ComparedText(source)
+    return [
+        sentence[start:end] for start, end, kind in stated_spans(sentence) if not text.has(sentence[start:end], kind)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("It cost 1,000.", "It cost 1000, 1.000, 1 000 or 1'000."),
+        ("It cost 10 000,50.", "It cost 10,000.50 or 10000.5."),
+        ("It opens at 12.30.", "It opens at 12:30."),
+        ("It opens at 12h30.", "It opens at 12.30."),
+        ("From 09:30:00 on.", "It is 9:30."),
+        ("It is 9 a.m. in the U.S.A.", "At 9 AM in the USA."),
+        ("It rose by 12.5% to $3.5M.", "It rose by 12,5 percent to 3.5 million dollars."),
+        ("Some 3,500,000 people.", "Some 3.5 million people."),
+        ("Some 3.5 million people.", "Some 3,500,000 people."),
+        ("The 3rd of twelve, twenty-four in all.", "On 3 of 12 and 24, the third."),
+        ("Louis XIV and Henry the Eighth.", "By Louis 14 and Henry VIII."),
+        ("On 5 March 2024.", "On 2024-03-05, 5.3.2024 and 5/3/2024."),
+        ("On 05/03/2024, a Tue.", "On 5 March 2024, a Tuesday."),
+        ("1990–95", "From 1990 to 1995."),
+        ("Only .5 there.", "There 0.5 only."),
+        ("Łódź, Dvořák, Æsop and ΑΘΗΝΑ.", "In Lodz, Dvorak, Aesop, Αθήνα."),
+        ("一九七四年，三百二十人，十二天", "1974, 320, 12"),
+        ("Weighs 5kg at 20°C.", "Weighs 5 kilograms at 20 degrees."),
+        ('"orderStatus": "confirmed"', "The status, order, confirmed."),
+    ],
+)
+def test_another_way_to_write_it_stands_there(source, sentence):
+    assert not [word for word in missing(source, sentence) if word not in ("There", "Some", "Weighs")]
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence", "expected"),
+    [
+        ("It cost 1,000.", "It cost 100 or 10,000 or 1,001.", ["100", "10,000", "1,001"]),
+        ("It opens at 9:00 and closes at 17:30.", "It opens 9:30.", ["9:30"]),
+        ("You may pay 12 euros.", "On 5 May.", ["5"]),
+        ("Louis XIV.", "With XV.", ["XV"]),
+        ("Some 3.5 million.", "Some 35 million, 3.6.", ["35", "3.6"]),
+        ("Twenty-one cats.", "With 22 cats.", ["22"]),
+        ("By Susanna.", "By Anna.", ["Anna"]),
+        ("三百二十", "321", ["321"]),
+    ],
+)
+def test_another_number_or_name_does_not(source, sentence, expected):
+    assert [word for word in missing(source, sentence) if word not in ("opens", "million")] == expected
+
+
+@pytest.mark.parametrize("text", ["They aren’t.", "Nie!", "不允许", "Не работает.", "Das ist keine.", "لا أعرف"])
+def test_negations_of_several_languages(text):
+    assert is_negated(text)
+    assert not is_negated("They are noted and known in Nova.")
