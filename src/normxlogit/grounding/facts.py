@@ -5,6 +5,8 @@ A word stands in a source if the source has it in any form that a reader takes f
 source has no form there.
 """
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -14,6 +16,7 @@ from ..results.storage.schema import Index
 from ..text.boundaries import word_spans
 from ..text.characters import UNSPACED, Span
 from ..text.same import comparable
+from .negation import is_negated
 from .written_forms import NUMBER_PATTERN, folded, forms_in, number_values, parts_of_date, with_same
 
 WordKind = Literal["number", "name", "word"]
@@ -45,6 +48,8 @@ class Facts(NamedTuple):
 
     quoted: tuple[Index, ...]  # the places of the sources that have it word for word
     words: tuple[StatedWord, ...]
+    nearest: Index | None  # the place of the source that has most of its words; None if none has any
+    is_opposed: bool  # whether that source says "not" and the sentence does not, or the other way round
 
     @property
     def missing(self) -> tuple[StatedWord, ...]:
@@ -57,12 +62,14 @@ class ComparedText:
 
     Attributes:
         form: The text in the form in which texts are compared.
+        is_negated: Whether it says "not".
         stems: The first letters of its longer words.
         forms: Its words and the values of its numbers, with all forms that stand for the same.
     """
 
     def __init__(self, text: str) -> None:
         self.form = comparable(text)
+        self.is_negated = is_negated(self.form.text)
         self._words = set(map(folded, [*_LETTERS.findall(text), *_LETTERS.findall(self.form.text)]))
         self.stems = {word[:STEM] for word in self._words if len(word) >= STEM}
         self.forms = with_same(self._words | forms_in(text))
@@ -107,13 +114,33 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
     """
     first, end = span
     sentence = text[first:end]
-    quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
     words = []
     for start, stop, kind in stated_spans(sentence):
         word = sentence[start:stop]
         standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
         words.append(StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind)))
-    return Facts(quoted, tuple(words))
+    quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
+    nearest = nearest_source(words, len(sources))
+    is_opposed = nearest is not None and sources[nearest].is_negated != is_negated(comparable(sentence).text)
+    return Facts(quoted, tuple(words), nearest, is_opposed)
+
+
+def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
+    """Return the place of the source that has most of a sentence's words; None if none has any.
+
+    A word counts by how few of the sources have it: log((1 + n) / how many). Numbers count only in a sentence without
+    other words: a source that says the same of something else may have the number.
+
+    Args:
+        stated: The sentence's numbers, names and long words.
+        count: How many sources there are, n.
+    """
+    words = [word for word in stated if word.kind != "number" and word.sources] or stated
+    weights = defaultdict[int, float](float)
+    for word in words:
+        for source in word.sources:
+            weights[source] += math.log((1 + count) / len(word.sources))
+    return min(weights, key=lambda source: (-weights[source], source), default=None)
 
 
 def is_quotation(sentence: str, source: ComparedText) -> bool:

@@ -29,12 +29,11 @@ _WORD = regex.compile(r"[\p{L}\p{M}]+")
 _NEGATIONS = frozenset(comparable(WORDS).text.split())
 
 
-def is_negated(text: str) -> bool:
+def is_negated(form: str) -> bool:
     """Return whether a text has a word or a part of one that negates.
 
     Args:
-        text: A sentence.
+        form: A sentence in the form in which texts are compared.
     """
-    form = comparable(text).text
     has_part = any(part in form for part in PARTS)
     return has_part or not _NEGATIONS.isdisjoint(_WORD.findall(form))

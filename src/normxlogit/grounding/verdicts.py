@@ -5,9 +5,9 @@
 3. Not from the documents: they make it no likelier, and fewer than a quarter of its numbers, names and long words
    stand there.
 4. Partly: a number or a name stands nowhere in the prompt, and the documents make it less likely.
-5. Supported by [n]: the documents make it much likelier, and the cited sources have its numbers and names, and half of
-   its words. Or a checker finds it entailed, and no number and no name of it is missing. Not where a checker finds
-   that no source supports it.
+5. Supported by [n]: the documents make it much likelier, and the source that has most of its words has all its numbers
+   and names, three quarters of its words, and a "not" if it has one and else none. Or a checker finds it entailed, and
+   no number and no name of it is missing. Not where a checker finds that no source supports it.
 6. Cannot tell: none of these.
 
 A fact and the measurement have to agree before anything is said against a sentence. The thresholds were chosen on data
@@ -15,7 +15,7 @@ that other people labelled, see docs/grounding.md.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from .facts import Facts, StatedWord
@@ -36,8 +36,8 @@ GOOD: tuple[Judgement, ...] = ("quoted", "supported")
 LIKELIER = 0.3
 """Least uncertainty coefficient of a supported sentence."""
 
-HALF = 0.5
-"""Least share of its numbers, names and long words that stand in the cited sources, or in the question."""
+MOST_WORDS = 0.75
+"""Least share of its numbers, names and long words that stand in the cited source, or in the question."""
 
 NO_LIKELIER = 0.0
 """Largest uncertainty coefficient of a sentence that is said not to be from the sources."""
@@ -52,13 +52,12 @@ LESS_LIKELY = -1.0
 """Largest gain of a missing number or name that is named against a sentence, in nats."""
 
 
-def judgement_of(facts: Facts, reading: Reading, stating: Collection[int] | None, opinion: Opinion = "") -> Judgement:
+def judgement_of(facts: Facts, reading: Reading, opinion: Opinion = "") -> Judgement:
     """Return the verdict on a sentence.
 
     Args:
         facts: What it has in common with its sources.
         reading: How likely the model finds it with them and without.
-        stating: The places of the sources that have what it states; None if they lack a number or a name of it.
         opinion: What a checker makes of it.
     """
     if facts.quoted:
@@ -72,7 +71,7 @@ def judgement_of(facts: Facts, reading: Reading, stating: Collection[int] | None
     if opinion == "unsupported":
         return "cannot tell"
     is_complete = all(word.kind == "word" for word in facts.missing)
-    if is_supported(facts, reading, stating) or (opinion == "entails" and is_complete):
+    if is_supported(facts, reading) or (opinion == "entails" and is_complete):
         return "supported"
     return "cannot tell"
 
@@ -88,18 +87,22 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
     return len(facts.words) >= LEAST_WORDS and standing < FEW and reading.coefficient < NO_LIKELIER
 
 
-def is_supported(facts: Facts, reading: Reading, stating: Collection[int] | None) -> bool:
-    """Return whether the sources make a sentence much likelier, and some of them have what it states.
+def is_supported(facts: Facts, reading: Reading) -> bool:
+    """Return whether the sources make a sentence much likelier, and the nearest one has what it states.
+
+    That one has all its numbers and names, most of its words, and something that the rest of the prompt does not have.
 
     Args:
         facts: The facts of the sentence.
-        reading: How likely the model finds it.
-        stating: The places of the sources that have what it states; None if they lack a number or a name of it.
+        reading: How likely the model finds it; NaN where nothing of the prompt is left without the sources.
     """
-    if stating is None or not reading.coefficient >= LIKELIER:  # NaN where nothing of the prompt is left without them
+    if facts.is_opposed or not reading.coefficient >= LIKELIER:
         return False
-    says_more = any(word.sources and not word.elsewhere for word in facts.words)
-    return says_more and share_standing([_stands(word, stating) for word in facts.words]) >= HALF
+    adding = [word for word in facts.words if not word.elsewhere]
+    has_names = all(facts.nearest in word.sources for word in adding if word.kind != "word")
+    adds_some = any(facts.nearest in word.sources for word in adding)
+    standing = share_standing([word.elsewhere or facts.nearest in word.sources for word in facts.words])
+    return has_names and adds_some and standing >= MOST_WORDS
 
 
 def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:
@@ -152,8 +155,3 @@ SAID: dict[Judgement, str] = {
 
 def _be(count: int) -> str:
     return "is" if count == 1 else "are"
-
-
-def _stands(word: StatedWord, cited: Collection[int]) -> bool:
-    """Return whether a word stands in one of the cited sources, or in another part of the prompt."""
-    return word.elsewhere or any(source in cited for source in word.sources)

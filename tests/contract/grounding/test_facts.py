@@ -149,13 +149,3 @@ def test_what_a_template_leaves_out_was_said_all_the_same():
     said = chat(("user", "The 42 keys are here."), ("user", "Is it here?"), ("assistant", "Here are 42 and 43."))
     cited = tiny.writer(template=template).cite(messages=said, verify=0)
     assert cited.support[0].missing == ("43",)
-
-
-def test_a_sentence_is_not_supported_by_its_negation(explainer, monkeypatch):
-    monkeypatch.setattr("normxlogit.grounding.verdicts.LIKELIER", -2.0)  # whatever a random reader finds likely
-    source = "Dogs are not allowed in the park, though cats are."
-    for answer, is_supported in (
-        ("Dogs are allowed in the park.", False),
-        ("Dogs aren’t allowed.", True),
-    ):
-        assert (said_of(explainer, [source], answer).judgement == "supported") == is_supported

@@ -14,10 +14,9 @@ from ...results.verification import LEAST_LOSS
 from ...text.characters import Span
 from ..checkers import COMPARED, Checker, Pair
 from ..checking import Check
-from ..comparing import compared, nearest_source, stating_sources
+from ..comparing import compared
 from ..facts import ComparedText, Facts, StatedWord, facts_of
 from ..measured import Reading
-from ..negation import is_negated
 from ..result import Citations
 from ..support import Loss, Support
 from ..verdicts import Judgement, accused_words, judgement_of
@@ -90,14 +89,9 @@ def _support_of(
 ) -> Support:
     """Return what is said of a sentence, without the numbers of its citations."""
     reading = cited.readings[k] if cited.readings else None
-    nearest = nearest_source(facts, len(cited.sources))
-    stating = stating_sources(facts, len(cited.sources), next(iter(measured), None))
-    if stating and is_negated(cited.text[slice(*span)]) != is_negated(cited.text[slice(*cited.spans[stating[0]])]):
-        stating = None
-    judgement = _judgement(cited, k, facts, reading, stating, check)
-    compared_with = measured if nearest is None or nearest in measured else (*measured, nearest)
-    sources = _shown_sources(judgement, facts, stating or (), compared_with, check)
-    beside = _source_beside(judgement, sources, nearest)
+    judgement = _judgement(cited, k, facts, reading, check)
+    sources = _shown_sources(judgement, facts, measured, check)
+    beside = _source_beside(judgement, sources, facts.nearest)
     return Support(
         text=cited.sentences[k],
         judgement=judgement,
@@ -126,12 +120,10 @@ def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | 
     return None if judgement == "quoted" else nearest
 
 
-def _judgement(
-    cited: Citations, k: int, facts: Facts, reading: Reading | None, stating: Sequence[int] | None, check: Check | None
-) -> Judgement:
+def _judgement(cited: Citations, k: int, facts: Facts, reading: Reading | None, check: Check | None) -> Judgement:
     """Return the verdict on a sentence; of a picture or a sound it follows from the loss without all sources."""
     if reading is not None:
-        return judgement_of(facts, reading, stating, "" if check is None else check.opinion)
+        return judgement_of(facts, reading, "" if check is None else check.opinion)
     if facts.quoted:
         return "quoted"
     loss = float(cited.sentence_losses[k])
@@ -173,16 +165,18 @@ def _ranked(values: FloatArray) -> list[int]:
 
 
 def _shown_sources(
-    judgement: Judgement, facts: Facts, stating: tuple[int, ...], measured: tuple[int, ...], check: Check | None
+    judgement: Judgement, facts: Facts, measured: tuple[int, ...], check: Check | None
 ) -> tuple[int, ...]:
-    """Return the sources that a sentence cites: none if it is not from them, the quoted one of a quotation."""
+    """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one."""
     if judgement == "not in the sources":
         return ()
     if judgement == "quoted":
-        return next(((source,) for source in measured if source in facts.quoted), facts.quoted[:1])
-    if check is not None and check.opinion and check.source >= 0 and judgement in ("contradicts", "supported"):
-        return (check.source,)
-    return stating if judgement == "supported" and stating else measured
+        return (next((source for source in measured if source in facts.quoted), facts.quoted[0]),)
+    near = () if facts.nearest is None else (facts.nearest,)
+    if judgement in ("contradicts", "supported"):
+        is_checked = check is not None and check.opinion and check.source >= 0
+        return (check.source,) if check is not None and is_checked else near or measured
+    return tuple(dict.fromkeys([*measured, *near]))
 
 
 def _checked(
@@ -208,8 +202,7 @@ def _checked(
 
 def _first_sources(cited: Citations, k: int, facts: Facts, measured: Sequence[int], texts: Sequence[str]) -> list[int]:
     """Return the sources that a checker compares a sentence with: those it rests on, the nearest one, the next ones."""
-    nearest = nearest_source(facts, len(texts))
-    ranked = [*measured, *([] if nearest is None else [nearest])]
+    ranked = [*measured, *([] if facts.nearest is None else [facts.nearest])]
     ranked += [source.source for source in cited.top(len(texts), sentence=k)]
     return [source for source in dict.fromkeys(ranked) if texts[source]][:COMPARED]
 
