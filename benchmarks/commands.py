@@ -38,6 +38,7 @@ from . import chains as reasoning_chains
 from . import corpus as corpora
 from . import device as device_costs
 from . import evidence as known_evidence
+from . import interactions as unit_pairs
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import removal as word_removal
@@ -342,6 +343,44 @@ def removal(
         with progress(1) as step:
             results = word_removal.measure(explainer, texts, method, step)
     write(word_removal.table(results))
+
+
+@app.command()
+def interactions(
+    of: Annotated[
+        Literal["texts", "prompts", "planted"],
+        typer.Argument(help="Texts by words, prompts by sentences, or pairs of words that are planted in training."),
+    ],
+    model: Annotated[str | None, typer.Option(help="Name or folder; by default the one in the package.")] = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The file of a GGUF model in its folder.")] = None,
+    dataset: Annotated[
+        str, typer.Option(help="reviews, sst2, mnli, or a file; of prompts one like HotpotQA.")
+    ] = "sst2",
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder with validation.jsonl; of planted pairs of data.")
+    ] = None,
+    work_dir: Annotated[Path, typer.Option(help="Where classifiers with planted pairs are kept.")] = Path("planted"),
+    budgets: Annotated[str, typer.Option(help="Passes, separated by spaces.")] = "64 128 256",
+    limit: Annotated[int, typer.Option(min=1, help="Most texts or prompts; of planted pairs texts of each.")] = 50,
+    most_words: Annotated[int, typer.Option(min=1, help="Most words of a text, or of a prompt's documents.")] = 30,
+) -> None:
+    """Measure how far pairs of units explain a model's answers, beside single units and shapiq's ProxySPEX."""
+    passes = [int(budget) for budget in budgets.split()]
+    with quiet(), progress(1) as step:
+        if of == "planted":
+            if data_dir is None:
+                raise InputError("planted pairs are put into a folder of data sets: give --data-dir")
+            table = unit_pairs.planted_table(unit_pairs.measure_planted(data_dir, work_dir, passes, limit, step))
+        else:
+            explainer = Explainer.from_pretrained(model, **({"gguf_file": gguf_file} if gguf_file else {}))
+            if of == "prompts":
+                answers = unit_pairs.answers_of_prompts(explainer, Path(dataset), limit, most_words)
+            else:
+                answers = unit_pairs.answers_of_texts(
+                    explainer, unit_pairs.texts_of(load_examples(dataset, data_dir=data_dir), limit, most_words)
+                )
+            table = unit_pairs.explained_table(unit_pairs.measure(answers, passes, step))
+    write(table)
 
 
 @app.command()

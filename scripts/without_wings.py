@@ -22,6 +22,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "evaluation": ("long_runs", "cli", "plots"),
     "exports": (),
     "grounding": ("cli",),
+    "interactions": ("cli",),
     "media": ("cli", "plots"),
     "model_comparison": ("long_runs", "cli"),
     "plots": (),

@@ -208,3 +208,15 @@ class MediumBlock(Block):
     def lines(self) -> "list[Text]":
         """Return its lines for a terminal with colours."""
         raise NotImplementedError
+
+
+class OwnBlock(Block):
+    """The base of a block that draws itself."""
+
+    def html(self) -> Markup:
+        """Return its element."""
+        raise NotImplementedError
+
+    def lines(self, width: int) -> "list[Text]":
+        """Return its lines for a terminal of so many columns."""
+        raise NotImplementedError

@@ -14,7 +14,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from ..results.units.characters import one_line, safe
-from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
+from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, OwnBlock, Paragraph, Piece, Sentences, Table
 from .charts import FAINT, GREY, Legend
 
 STEPS = (FAINT, 1 / 3, 2 / 3)
@@ -229,6 +229,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Chat.kind: lambda block, color: _sentence(block.answer.pieces, color),
     Table.kind: _table,
     MediumBlock.kind: _medium,
+    OwnBlock.kind: lambda block, _: Group(*block.lines(_width())),
 }
 """Functions that draw blocks; heat maps and links are for pages alone."""
 

@@ -1,0 +1,1 @@
+"""Wing: pairs of units: what two words or sentences do together, beside what each does alone."""

@@ -1,0 +1,158 @@
+"""The explained quantity of an input, as a function of which of its units are present."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, UnsupportedModelError
+from ..inputs.encoding import Encoding
+from ..leave_out.outcomes import Answer
+from ..leave_out.picking import removable_for_task
+from ..leave_out.removable import Removable
+from ..leave_out.removal import TextRemoval, Tokens, masks
+from ..leave_out.smallest import tokens_of
+from ..leave_out.text_answers import TextAnswers
+from ..methods.perturbation import Booleans, Floats, log_odds
+from ..model.task_model import TaskModel
+from ..pipeline.completions.completed_prompts import read_completion
+from ..pipeline.completions.leave_out import Ablations, answers_without, removable_sources
+from ..pipeline.progress import VERIFYING
+from ..results.attribution import Attribution
+from ..results.targets import Quantity
+
+LEAST_PROBABILITY = 1e-300
+"""In place of a probability of 0, whose logarithm is not finite."""
+
+
+@dataclass(frozen=True)
+class UnitAnswers:
+    """What a model answers to an input with some of its units.
+
+    Attributes:
+        attribution: The explanation of the whole input.
+        removable: The units, in the order of the text, and how they are removed.
+        answers: Returns the answers to the input without some tokens.
+        value_of: Returns the explained quantity of an answer.
+        quantity: What that is.
+        may_be_empty: Whether there is an answer without any unit.
+        asked: The sets of tokens without which the model was asked; an answer is asked for once.
+    """
+
+    attribution: Attribution
+    removable: Removable
+    answers: Callable[[list[TextRemoval]], Iterable[Answer]]
+    value_of: Callable[[Answer], float]
+    quantity: Quantity
+    may_be_empty: bool
+    asked: set[Tokens] = field(default_factory=set)
+
+    @property
+    def contributions(self) -> Floats:
+        """What each unit contributes by the attribution, (M,)."""
+        return np.array([unit.score for unit in self.removable.parts], np.float64)
+
+    def values(self, present: Booleans) -> Floats:
+        """Return the explained quantity of masks, (N,), for masks (N, M) of the units that are present."""
+        absent = [np.flatnonzero(~mask).tolist() for mask in present]
+        answers = self.without([(0, tokens_of(self.removable.parts, members)) for members in absent])
+        return np.array([self.value_of(answer) for answer in answers], np.float64)
+
+    def without(self, removals: Iterable[TextRemoval]) -> list[Answer]:
+        """Return the answers without some tokens, whatever the number of the input is."""
+        without_tokens = [tokens for _, tokens in removals]
+        self.asked.update(without_tokens)
+        return list(self.answers([(0, tokens) for tokens in without_tokens]))
+
+
+def answers_to_text(model: TaskModel, encoding: Encoding, a: Attribution, units: Any) -> UnitAnswers:
+    """Return a model's answers to a text or a pair of texts, a picture or a sound, with some of its units.
+
+    Args:
+        model: The model.
+        encoding: The input.
+        a: Its explanation.
+        units: A kind of unit, or those that the caller names; None for words, regions or moments.
+
+    Raises:
+        UnsupportedModelError: If the answer is a span of the text.
+        InputError: If there are no such units.
+    """
+    if model.task.position.at == "span":
+        raise UnsupportedModelError(
+            f"pairs explains a label, a token or a value, and {model.name} answers with a span of the text"
+        )
+    removable = removable_for_task(model, a, units)
+    chosen = removable.parts if units is None else removable.parts[: removable.singles]
+    is_masked = encoding.signal is None and masks(model)
+    removable = removable._replace(
+        parts=sorted(chosen, key=lambda unit: unit.tokens),
+        removed_by="masked" if is_masked else removable.removed_by,
+    )
+    answers = TextAnswers(model, [encoding], [a], masked=is_masked, progress=VERIFYING)
+    value_of, quantity = _value_of_text(model, a)
+    return UnitAnswers(a, removable, answers, value_of, quantity, may_be_empty=True)
+
+
+def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer], float], Quantity]:
+    """Return a function of the explained quantity of an answer, and what that is.
+
+    Of a label it is its log-odds, which of two labels are the difference of their logits, or what a contrast is less
+    likely; of a token its log-probability; of a regression its value.
+
+    Args:
+        model: The model.
+        a: The explanation of the text.
+
+    Raises:
+        UnsupportedModelError: If tokens are contrasted.
+    """
+    outputs, target = model.task.outputs, a.target
+    if outputs.kind == "value":
+        return lambda answer: answer.value, "value"
+
+    def log_probability(answer: Answer) -> float:
+        return float(np.log(max(answer.value, LEAST_PROBABILITY)))
+
+    def of_logits(answer: Answer) -> float:
+        if answer.logits is None:
+            raise ValueError("an answer of a text that is classified has logits")
+        probabilities: Any = outputs.probabilities(answer.logits[None].double())  # (1, C)
+        logarithms = np.log(np.maximum(probabilities[0].numpy(), LEAST_PROBABILITY))  # (C,)
+        if target.contrast_id is not None:
+            return float(logarithms[target.id] - logarithms[target.contrast_id])
+        return float(log_odds(logarithms[target.id]))
+
+    if model.task.position.at == "text":
+        return of_logits, "log odds" if target.contrast_id is None else "logit less the contrast's"
+    if target.contrast_id is not None:
+        raise UnsupportedModelError("pairs explains a token by itself: leave out contrast=")
+    return log_probability, "log-probability"
+
+
+def answers_to_prompt(model: TaskModel, prompt: Any, completion: Any, a: Attribution, units: Any) -> UnitAnswers:
+    """Return the log-probability of a completion with some sources of its prompt.
+
+    Args:
+        model: A language model.
+        prompt: The prompt.
+        completion: The completion.
+        a: Its explanation by the sources.
+        units: How the prompt is divided into sources, as in `explain_completion`.
+    """
+    completed = read_completion(model, prompt, completion)
+    removable, pieces = removable_sources(a.whole(), completed, completed.division(units))
+    ablations = Ablations(model, completed, list(pieces.values()), VERIFYING)
+    answers = answers_without(ablations, pieces)
+    may_be_empty = _has_empty_prompt(ablations)
+    return UnitAnswers(a, removable, answers, lambda answer: answer.value, "log-probability", may_be_empty)
+
+
+def _has_empty_prompt(ablations: Ablations) -> bool:
+    """Return whether something of a prompt is left without all of its sources, such as a beginning-of-text token."""
+    try:
+        ablations.without((False,) * len(ablations.sources))
+    except InputError:
+        return False
+    return True

@@ -1,0 +1,150 @@
+"""The block of a text with arcs between the units of its pairs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from markupsafe import Markup
+from rich.cells import cell_len
+from rich.text import Text
+
+from ..render.blocks import OwnBlock
+from ..render.html import element
+from ..results.units.characters import one_line, safe, shortened
+
+TEMPLATE = Path(__file__).with_name("arcs.html.j2")
+
+NAME = 24
+"""Most characters of a unit's name."""
+
+WIDTH, STEP, LINE, HEAD = 8.2, 14.0, 20.0, 14.0
+"""Of a character, of the height of one more arc, of a line of text, and above the highest arc, in pixels."""
+
+
+class Arc(NamedTuple):
+    """An arc between two units, the left one first.
+
+    Attributes:
+        left: The place of the one.
+        right: The place of the other.
+        effect: Their joint effect.
+        label: What is written on it.
+        sentence: What was measured, for a tooltip.
+    """
+
+    left: int
+    right: int
+    effect: float
+    label: str
+    sentence: str
+
+
+class Curve(NamedTuple):
+    """An arc as SVG: its path, where its label stands, and the arc."""
+
+    path: str
+    x: float
+    y: float
+    arc: Arc
+
+
+@dataclass(frozen=True)
+class ArcsBlock(OwnBlock):
+    """Units in the order of the text, and arcs above them.
+
+    Attributes:
+        units: The names of the units.
+        arcs: The arcs, which are drawn above each other.
+    """
+
+    units: Sequence[str]
+    arcs: Sequence[Arc]
+
+    @property
+    def names(self) -> list[str]:
+        """The names as they are drawn."""
+        return [shortened(one_line(unit), NAME) for unit in self.units]
+
+    def _middles(self) -> list[float]:
+        """Return the middle of each name, in characters from the beginning of the line."""
+        widths = [cell_len(name) for name in self.names]
+        starts = accumulate((width + 1 for width in widths), initial=0)
+        return [start + (width - 1) / 2 for start, width in zip(starts, widths, strict=False)]
+
+    @property
+    def width(self) -> float:
+        """The width in pixels."""
+        return WIDTH * (sum(cell_len(name) + 1 for name in self.names) + 1)
+
+    @property
+    def height(self) -> float:
+        """The height in pixels."""
+        return HEAD + STEP * (len(self.arcs) + 1) + LINE
+
+    @property
+    def placed(self) -> list[tuple[float, str]]:
+        """The names with their middles in pixels."""
+        return [(WIDTH * (middle + 1), name) for middle, name in zip(self._middles(), self.names, strict=True)]
+
+    @property
+    def curves(self) -> list[Curve]:
+        """The arcs as SVG, the first one lowest."""
+        middles, bottom = [x for x, _ in self.placed], self.height - LINE
+        curves = []
+        for place, arc in enumerate(self.arcs, 1):
+            left, right, top = middles[arc.left], middles[arc.right], bottom - STEP * place
+            path = f"M{left:.1f} {bottom:.1f}C{left:.1f} {top:.1f} {right:.1f} {top:.1f} {right:.1f} {bottom:.1f}"
+            highest = bottom - 0.75 * STEP * place  # of a cubic curve with its control points at `top`
+            curves.append(Curve(path, (left + right) / 2, highest - 3, arc))
+        return curves
+
+    def html(self) -> Markup:
+        """Return the text with its arcs as SVG."""
+        return element(TEMPLATE.read_text(encoding="utf-8"), b=self)
+
+    def lines(self, width: int) -> list[Text]:
+        """Return the units in lines of a width, with a line above them for each arc; the first arc is lowest."""
+        lines: list[Text] = []
+        for row in self._rows(width):
+            middles = self._middles_of(row)
+            of_row = [_arc_line(arc, row, middles) for arc in reversed(self.arcs)]
+            lines += [Text(line) for line in of_row if line]
+            lines.append(Text(safe(" ".join(self.names[unit] for unit in row))))
+        return lines
+
+    def _rows(self, width: int) -> list[range]:
+        """Return the units of each line of a width."""
+        rows, start, filled = [], 0, 0
+        for unit, name in enumerate(self.names):
+            size = cell_len(name) + 1
+            if unit > start and filled + size > width:
+                rows.append(range(start, unit))
+                start, filled = unit, 0
+            filled += size
+        return [*rows, range(start, len(self.names))]
+
+    def _middles_of(self, row: range) -> dict[int, int]:
+        """Return the column of the middle of each unit of a line."""
+        middles = self._middles()
+        shift = middles[row.start] - (cell_len(self.names[row.start]) - 1) / 2
+        return {unit: round(middles[unit] - shift) for unit in row}
+
+
+def _arc_line(arc: Arc, row: range, middles: Mapping[int, int]) -> str:
+    """Return what of an arc is above a line of units; an arc between two lines goes on at the end of the first.
+
+    Args:
+        arc: The arc.
+        row: The units of the line.
+        middles: The column of each.
+    """
+    if arc.right < row.start or arc.left >= row.stop:
+        return ""
+    left, right = middles.get(arc.left, 0), middles.get(arc.right, middles[row.stop - 1])
+    ends = "╭" if arc.left in row else "─", "╮" if arc.right in row else "─"
+    inside = max(0, right - left - 1)
+    fits = len(arc.label) + 2 <= inside
+    middle = arc.label.center(inside, "─") if fits else "─" * inside
+    return " " * left + ends[0] + middle + ends[1] + ("" if fits else f" {arc.label}")

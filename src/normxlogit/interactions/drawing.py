@@ -1,0 +1,93 @@
+"""The blocks of pairs: the text with arcs, what was measured of each pair, and the tables."""
+
+import math
+from typing import Any
+
+from ..render.blocks import Block, Cell, Column, Fold, Header, Paragraph, Table, cell
+from ..render.describe import header
+from ..results.units.characters import shortened, visible
+from ..results.verification import answer_text
+from .arcs import Arc, ArcsBlock
+from .result import LONGEST, Pair, Pairs
+
+MOST_LISTED = 30
+"""Most units in the table of single effects."""
+
+NO_PAIR = "No two units act together: the tested pairs have no joint effect that is large among the answers."
+
+
+def pairs_blocks(result: Pairs, **_: Any) -> list[Block]:
+    """Return the blocks of pairs, as terminals, pages and notebooks draw them."""
+    blocks: list[Block] = [_header(result)]
+    if not result.pairs:
+        return [*blocks, Paragraph(NO_PAIR), _singles(result)]
+    blocks.append(ArcsBlock(result.units, [_arc(pair) for pair in result.pairs]))
+    blocks += [Paragraph(str(pair)) for pair in result.pairs[1:]]  # the header says the first
+    return [*blocks, _table(result), _singles(result)]
+
+
+def _header(result: Pairs) -> Header:
+    """Return the answer, how far pairs explain it, and what the test of the first pair says."""
+    tested = str(result.pairs[0]) if result.pairs else ""
+    described = header([result.attribution], tested)
+    facts = [*described.facts, ("effects on", f"{result.quantity} of {visible(result.attribution.target.name)}")]
+    facts.append(("left out", f"{result.unit}s, {result.removed_by}"))
+    facts.append(("explained share", explained_text(result)))
+    facts.append(("passes", str(result.passes)))
+    return Header(described.prediction, facts, described.notes, described.tested)
+
+
+def explained_text(result: Pairs) -> str:
+    """Return how far single and joint effects explain the answers."""
+    if math.isnan(result.r2):
+        return "the answers do not differ"
+    of_masks = "all masks" if result.exact else "masks kept aside"
+    return f"R² {result.r2:.2f} on {of_masks}"
+
+
+def _arc(pair: Pair) -> Arc:
+    left, right = sorted(pair.units)
+    return Arc(left, right, pair.joint, f"{pair.joint:+.1f}", str(pair))
+
+
+def _table(result: Pairs) -> Table:
+    """Return a table with a row for each pair."""
+    columns = [Column("pair"), Column("what they do"), Column("joint effect", numbers=True)]
+    columns += [Column("measured", numbers=True), Column("without the first"), Column("without the second")]
+    columns.append(Column("without both"))
+    rows = [_row(result, pair) for pair in result.pairs]
+    return Table(columns, rows, _caption(result), stacked=True)
+
+
+def _caption(result: Pairs) -> str:
+    count, tested = len(result.pairs), len(result.pairs) + result.rejected
+    return f"{count} of {tested} tested pairs act together"
+
+
+def _row(result: Pairs, pair: Pair) -> list[Cell]:
+    names = " + ".join(shortened(visible(result.units[unit]), LONGEST) for unit in pair.units)
+    removals = (*pair.verified.single, pair.verified.together)
+    return [
+        cell(names),
+        cell(pair.kind),
+        cell(f"{pair.joint:+.2f}", pair.joint),
+        cell(f"{pair.tested:+.2f}", pair.tested),
+        *(cell(answer_text(removal, pair.verified)) for removal in removals),
+    ]
+
+
+def _singles(result: Pairs) -> Fold:
+    """Return the table of single effects, the largest first."""
+    ranked = sorted(range(len(result.units)), key=lambda unit: -abs(result.single[unit]))[:MOST_LISTED]
+    rows = [[_unit_cell(result, unit), _effect_cell(result, unit)] for unit in ranked]
+    table = Table([Column("unit"), Column("effect", numbers=True)], rows, sortable=True)
+    return Fold(f"The effects of {len(rows)} single units, averaged over which others are present", [table])
+
+
+def _unit_cell(result: Pairs, unit: int) -> Cell:
+    return cell(shortened(visible(result.units[unit]), LONGEST))
+
+
+def _effect_cell(result: Pairs, unit: int) -> Cell:
+    effect = float(result.single[unit])
+    return cell(f"{effect:+.2f}", effect)

@@ -1,0 +1,46 @@
+"""Masks: which units of an input are present when the model is asked."""
+
+from typing import Any
+
+import numpy as np
+
+from ..methods.perturbation import Booleans, random_subsets
+
+MOST_EXACT = 12
+"""Most units of which all masks can be asked."""
+
+SEED = 0
+
+
+def all_masks(units: int) -> Booleans:
+    """Return every mask of M units, (2^M, M); in row r unit i is present if bit i of r is set.
+
+    Args:
+        units: How many units there are, M.
+    """
+    rows: Any = np.arange(2**units)[:, None]  # (2^M, 1)
+    return np.asarray(rows >> np.arange(units) & 1, bool)
+
+
+def complementary_masks(units: int, most: int) -> Booleans:
+    """Return random masks in complementary pairs, without the whole input and the empty one, (N, M).
+
+    Where one mask of a pair has a unit, the other has not, so that every unit is present in half of the masks.
+
+    Args:
+        units: How many units there are, M.
+        most: The largest N.
+
+    Returns:
+        The masks; rows 0 and 1 are a pair, then rows 2 and 3. No mask occurs twice.
+    """
+    if units <= MOST_EXACT:
+        halves = all_masks(units)[1 : 2 ** (units - 1)]  # without the last unit, so no half is the other's complement
+        halves = np.random.default_rng(SEED).permutation(halves)
+    else:
+        halves = np.unique(random_subsets(units - 1, most, SEED), axis=0)
+        halves = np.random.default_rng(SEED).permutation(halves)
+        halves = np.pad(halves, ((0, 0), (0, 1)))
+        halves = halves[halves.any(1)]
+    halves = halves[: most // 2]  # (N / 2, M)
+    return np.stack([halves, ~halves], 1).reshape(-1, units)

@@ -1,0 +1,168 @@
+"""A regression of answers on which units are present, alone and in pairs, with the contributions as its prior.
+
+It is a ridge regression, or the posterior mean of a linear model with Gaussian priors (Hoerl and Kennard, 1970;
+Rasmussen and Williams, 2006, section 2.1): answers are a constant, the contributions times a scale, a weight for each
+unit and one for each pair of units. Weights are expected to be larger where contributions are. How large they are
+expected to be is chosen by cross-validation.
+"""
+
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..methods.perturbation import Booleans, Floats
+from .shapley import Effects
+
+Indices = npt.NDArray[np.int64]
+
+SINGLE_VARIANCES, PAIR_VARIANCES = (0.01, 0.1, 1.0), (0.03, 0.3, 3.0)
+"""Prior variances of the units' weights, and of all pairs' of one unit together, in variances of the noise."""
+
+FOCUS = (0, 1, 2)
+"""How much more weight is expected of pairs of large contributions: their product to this power; 0 for none."""
+
+WIDE = 1e4
+"""The prior variance of the constant and of the contributions' scale, which are not held back."""
+
+LEAST_STRENGTH = 0.2
+"""What is added to each contribution, as a share of their mean: units without one have effects, too."""
+
+MOST_PAIRED = 100
+"""Units of the largest contributions, whose pairs have weights."""
+
+FOLDS = 8
+"""Parts of the masks, each of which is kept aside once."""
+
+
+class Settings(NamedTuple):
+    """Prior variances of the weights."""
+
+    single: float  # one of `SINGLE_VARIANCES`
+    pair: float  # one of `PAIR_VARIANCES`
+    focus: int  # one of `FOCUS`
+
+
+GRID = tuple(Settings(*values) for values in product(SINGLE_VARIANCES, PAIR_VARIANCES, FOCUS))
+
+
+class Columns:
+    """The columns of the regression: a constant, the sum of contributions, each unit, each pair of units.
+
+    Args:
+        contributions: What each unit contributes to the answer, (M,).
+        most_paired: The pairs of so many units have columns, those of the largest contributions.
+    """
+
+    def __init__(self, contributions: Floats, most_paired: int = MOST_PAIRED) -> None:
+        size = float(np.abs(contributions).sum())
+        self.contributions = contributions / (size or 1.0)  # (M,)
+        strengths = np.abs(contributions) / (size or 1.0) * len(contributions)  # (M,), of mean 1, or all 0
+        self.strengths: Floats = (strengths + LEAST_STRENGTH) / (strengths + LEAST_STRENGTH).mean()
+        paired = np.sort(np.argsort(-self.strengths, kind="stable")[:most_paired]).tolist()
+        self.pairs: Indices = np.array(list(combinations(paired, 2)), int).reshape(-1, 2)  # (P, 2)
+
+    def of(self, present: Booleans) -> Floats:
+        """Return the columns of masks, (N, 2 + M + P), for masks (N, M); a unit is 1 if present and -1 if not."""
+        signs = 2.0 * present - 1  # (N, M)
+        first, second = self.pairs.T  # (P,) each
+        by_contributions = signs @ self.contributions  # (N,)
+        ones = np.ones(len(present))
+        singles: Floats = np.column_stack([ones, by_contributions, signs])  # (N, 2 + M)
+        return np.concatenate([singles, signs[:, first] * signs[:, second]], 1)
+
+    def variances(self, settings: Settings) -> Floats:
+        """Return the prior variance of each column's weight, (2 + M + P,)."""
+        products = self.strengths[self.pairs].prod(1) ** settings.focus  # (P,)
+        share_of_pair = 2 / max(1, len(self.strengths) - 1)  # of one unit's pairs, each of which has two units
+        of_pairs = settings.pair * share_of_pair * products / (products.mean() if len(products) else 1.0)
+        return np.concatenate([[WIDE, WIDE], settings.single * self.strengths, of_pairs])
+
+
+class PairModel:
+    """The regression, fitted to the values of masks.
+
+    Args:
+        present: Masks in complementary pairs, (N, M), see `complementary_masks`.
+        values: The value of each, (N,).
+        contributions: What each unit contributes to the answer, (M,).
+        most_paired: As in `Columns`; with 0 the regression is of single units.
+    """
+
+    def __init__(
+        self, present: Booleans, values: Floats, contributions: Floats, most_paired: int = MOST_PAIRED
+    ) -> None:
+        self.columns = Columns(contributions, most_paired)
+        self.mean, self.scale = float(values.mean()), float(values.std()) or 1.0
+        matrix = self.columns.of(present)  # (N, C)
+        standardised = (values - self.mean) / self.scale  # (N,)
+        variances = [self.columns.variances(settings) for settings in GRID]
+        covariances = [(matrix * variance) @ matrix.T for variance in variances]  # (N, N) each
+        chosen, dual = _fitted(covariances, standardised)
+        self.settings = GRID[chosen]
+        self.weights: Floats = self.scale * variances[chosen] * (matrix.T @ dual)  # (C,)
+        self.r2 = _kept_aside(covariances, standardised)
+
+    def predict(self, present: Booleans) -> Floats:
+        """Return the value that the regression gives to masks, (N,)."""
+        values: Floats = self.mean + self.columns.of(present) @ self.weights
+        return values
+
+    def effects(self) -> Effects:
+        """Return the effects of units and pairs: the Shapley values and interactions of the fitted function.
+
+        Of a function of at most two units with signs of -1 and 1 they are twice, and four times, the weights.
+        """
+        units = len(self.columns.contributions)
+        single = 2 * (self.weights[2 : 2 + units] + self.weights[1] * self.columns.contributions)  # (M,)
+        joint = np.zeros((units, units))
+        first, second = self.columns.pairs.T
+        joint[first, second] = joint[second, first] = 4 * self.weights[2 + units :]
+        return Effects(single, joint, self.r2)
+
+
+def _fitted(covariances: Sequence[Floats], values: Floats) -> tuple[int, Floats]:
+    """Return the settings of the least error in cross-validation, by their place, and the dual weights, (N,).
+
+    Each complementary pair of masks is left out once. Its errors follow from one inverse: with A the inverse of the
+    covariance of values, they solve A_BB e = (A v)_B for the rows B of the pair (Rasmussen and Williams, 2006, section
+    5.4.2, for several rows).
+
+    Args:
+        covariances: The covariance of values by the weights' prior, of each setting, (N, N).
+        values: The values, (N,).
+    """
+    fits = []
+    for covariance in covariances:
+        inverse = np.linalg.inv(covariance + np.eye(len(values)))  # (N, N)
+        dual = inverse @ values  # (N,)
+        blocks = inverse.reshape(len(values) // 2, 2, len(values) // 2, 2)
+        of_pairs = np.einsum("pipj->pij", blocks)  # (N / 2, 2, 2)
+        errors = np.linalg.solve(of_pairs, dual.reshape(-1, 2, 1))  # (N / 2, 2, 1)
+        fits.append((float(np.square(errors).sum()), dual))
+    chosen = min(range(len(fits)), key=lambda place: fits[place][0])
+    return chosen, fits[chosen][1]
+
+
+def _kept_aside(covariances: Sequence[Floats], values: Floats) -> float:
+    """Return R² on masks that were kept aside: in each of several parts, by a fit whose settings the others chose.
+
+    Args:
+        covariances: As in `_fitted`.
+        values: The values, (N,).
+
+    Returns:
+        The share of their variance that is explained; NaN if they are equal.
+    """
+    variation = float(np.square(values - values.mean()).sum())
+    if variation == 0:
+        return float("nan")
+    part_of_row = np.arange(len(values)) // 2 % min(FOLDS, len(values) // 2)  # (N,), complementary masks together
+    error = 0.0
+    for part in range(int(part_of_row.max()) + 1):
+        aside, rest = np.flatnonzero(part_of_row == part), np.flatnonzero(part_of_row != part)
+        chosen, dual = _fitted([covariance[np.ix_(rest, rest)] for covariance in covariances], values[rest])
+        error += float(np.square(values[aside] - covariances[chosen][np.ix_(aside, rest)] @ dual).sum())
+    return 1 - error / variation

@@ -1,0 +1,177 @@
+"""`Pairs`: the joint effects of pairs of units, beside their single ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..methods.perturbation import Floats
+from ..results.attribution import Attribution
+from ..results.base import Record
+from ..results.storage.schema import FloatArray, Index, Number, require
+from ..results.storage.tables import Columns
+from ..results.targets import Quantity
+from ..results.units.characters import shortened, visible
+from ..results.verification import LEAST_LOSS, Removal, Verification, answer_text
+from .shapley import k_shapley
+
+Kind = Literal["needed both", "either will do", "turns round", "together"]
+"""What two units do together, see `kind_of`."""
+
+SENTENCES: dict[Kind, str] = {
+    "needed both": "The answer needs both {} and {}",
+    "either will do": "Either {} or {} will do",
+    "turns round": "{} and {} turn each other round",
+    "together": "{} and {} act together",
+}
+
+LONGEST = 60
+"""Most characters of a unit in a sentence."""
+
+
+class Pair(NamedTuple):
+    """Two units that were tested.
+
+    Attributes:
+        units: Their places among the units.
+        joint: Their joint effect by the regression, or exactly.
+        tested: Their joint effect in the whole input, measured: the quantity of the whole, less those without one and
+            without the other, plus that without both.
+        kind: What they do together.
+        verified: The answers without one, without the other, and without both.
+    """
+
+    units: tuple[Index, Index]
+    joint: Number
+    tested: Number
+    kind: Kind
+    verified: Verification
+
+    def __str__(self) -> str:
+        first, second = (f'"{shortened(visible(removal.units[0]), LONGEST)}"' for removal in self.verified.single)
+        answers = [answer_text(removal, self.verified) for removal in (*self.verified.single, self.verified.together)]
+        return (
+            f"{SENTENCES[self.kind].format(first, second)}: "
+            f"without {first} {answers[0]}, without {second} {answers[1]}, without both {answers[2]}."
+        )
+
+
+def kind_of(verified: Verification) -> Kind:
+    """Return what two units do together, by the measured answers without them.
+
+    The answer goes without a unit if the prediction is another one; of a completion if it loses `LEAST_LOSS` nats.
+    Values, such as of a regression, have no answer that goes.
+
+    Args:
+        verified: The answers without one, the other, and both.
+    """
+    first, second = map(_goes, verified.single)
+    both = _goes(verified.together)
+    if both and first and second:
+        return "needed both"
+    if both and not first and not second:
+        return "either will do"
+    if not both and (first or second):
+        return "turns round"
+    return "together"
+
+
+def _goes(removal: Removal) -> bool:
+    """Return whether the answer goes without the units of a removal."""
+    if removal.quantity == "log-probability":
+        return removal.original - removal.value >= LEAST_LOSS
+    return removal.changed
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Pairs(Record):
+    """The effects of an input's units on its answer: of each, and of each two together.
+
+    Attributes:
+        attribution: The explanation by a method, whose contributions are the prior of the regression.
+        units: The text or the name of each of the M units, in their order.
+        unit_tokens: The units of the attribution that each is made of.
+        unit: What a unit is, such as "word".
+        removed_by: What happens to units that are left out: words are "masked" or "deleted".
+        quantity: What the effects are parts of, such as the log-odds of the explained label.
+        single: float32, (M,): the effect of each unit, averaged over which others are present (its Shapley value).
+        joint: float32, (M, M): the joint effect of each two (their Shapley interaction), symmetric.
+        r2: R² on masks that were kept aside: how far single and joint effects explain the answers. NaN if the answers
+            do not differ.
+        exact: Whether all masks were asked, so that the effects are exact; then `r2` is of all masks.
+        passes: How many inputs the model was asked, the whole one and the tests included.
+        pairs: The pairs that were tested and confirmed, those of the largest joint effects first.
+        rejected: How many pairs were tested and not confirmed.
+    """
+
+    kind: ClassVar = "pairs"
+    described: ClassVar = "pairs of units"
+
+    attribution: Attribution
+    units: tuple[str, ...]
+    unit_tokens: tuple[tuple[Index, ...], ...]
+    unit: str
+    removed_by: str
+    quantity: Quantity
+    single: FloatArray
+    joint: FloatArray
+    r2: Number
+    exact: bool
+    passes: Index
+    pairs: tuple[Pair, ...]
+    rejected: Index
+
+    @property
+    def scored(self) -> Attribution:
+        """The explanation by a method."""
+        return self.attribution
+
+    def k_shapley(self) -> Floats:
+        """Return the values of the units in the k-Shapley interactions (k-SII) of order 2, (M,).
+
+        With half of each joint effect taken off both of its units, units and pairs add up: see `shapley.k_shapley`.
+        """
+        return k_shapley(self.single.astype(np.float64), self.joint.astype(np.float64))
+
+    def top(self, count: int) -> list[tuple[str, str, float]]:
+        """Return the pairs of the largest joint effects, tested or not: both units and the effect."""
+        first, second = np.triu_indices(len(self.units), 1)
+        effects = self.joint[first, second]  # (P,)
+        ranked = np.argsort(-np.abs(effects), kind="stable")[:count].tolist()
+        return [(self.units[first[i]], self.units[second[i]], float(effects[i])) for i in ranked]
+
+    def _shown(self) -> str:
+        return f"{len(self.pairs)} of {len(self.units)} units, R² {self.r2:.2f}, {self.passes} passes"
+
+    def _heading(self) -> str:
+        return self.attribution.prompt or ""
+
+    def _validate(self) -> None:
+        count = len(self.units)
+        self.attribution._validate()  # noqa: SLF001  # a result that holds another
+        require(len(self.unit_tokens) == count, "unit_tokens: not one for each unit")
+        require(self.single.shape == (count,), "single: not an effect of each unit")
+        require(self.joint.shape == (count, count), "joint: not an effect of each two units")
+        tokens = [token for tokens in self.unit_tokens for token in tokens]
+        require(max(tokens, default=0) < len(self.attribution.units), "unit_tokens: a token that is not there")
+        for pair in self.pairs:
+            require(max(pair.units) < count, "pairs: a unit that is not there")
+            require(len(pair.verified.single) == 2, "pairs: not the answers without one and without the other")
+            pair.verified.validate(len(self.attribution.units))
+
+    def _columns(self) -> Columns:
+        """Return a table with a row for each tested pair."""
+        rows = [self._table_row(pair) for pair in self.pairs]
+        return {name: [row[name] for row in rows] for name in self._names()}
+
+    def _names(self) -> Sequence[str]:
+        measured = ("original", "without_first", "without_second", "without_both")
+        return ("text", "first", "second", "kind", "joint", "tested", *measured)
+
+    def _table_row(self, pair: Pair) -> dict[str, Any]:
+        first, second = (self.units[unit] for unit in pair.units)
+        removals = (pair.verified.original, *pair.verified.single, pair.verified.together)
+        described = (self.attribution.prompt, first, second, pair.kind, pair.joint, pair.tested)
+        values = (*described, *(removal.value for removal in removals))
+        return dict(zip(self._names(), values, strict=True))

@@ -1,0 +1,93 @@
+"""Shapley interactions of order 2, exactly, from the values of all masks."""
+
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from ..methods.perturbation import Floats
+from .masks import all_masks
+
+
+class Effects(NamedTuple):
+    """The effects of M units on a value.
+
+    Attributes:
+        single: The effect of each unit, (M,): its Shapley value.
+        joint: The joint effect of each two, (M, M), symmetric, zero on the diagonal: their Shapley interaction.
+        r2: The share of the variance over masks that single and joint effects explain; NaN if the values are equal.
+    """
+
+    single: Floats
+    joint: Floats
+    r2: float
+
+
+def exact_effects(values: Floats) -> Effects:
+    """Return the effects of units from the values of all masks.
+
+    The Shapley interaction of a set S of s units is the mean over sizes, and over the sets T of t other units of that
+    size, of the joint difference sum_{L in S} (-1)^(s-|L|) v(T + L) (Grabisch and Roubens, 1999, definition 4); of one
+    unit it is the Shapley value.
+
+    Args:
+        values: The value of each mask, (2^M,), in the order of `all_masks`.
+    """
+    units = len(values).bit_length() - 1
+    single, joint = np.zeros(units), np.zeros((units, units))
+    for first in range(units):
+        difference = _difference(values, first)  # (2^(M-1),)
+        single[first] = _mean_over_sizes(difference)
+        for second in range(first + 1, units):
+            joint[first, second] = _mean_over_sizes(_difference(difference, second - 1))
+    return Effects(single, joint + joint.T, explained_share(values))
+
+
+def _difference(values: Floats, unit: int) -> Floats:
+    """Return the value with a unit less that without it, for each mask of the other units."""
+    by_unit = values.reshape(-1, 2, 2**unit)  # the bits above the unit, its own, and those below
+    differences: Floats = (by_unit[:, 1] - by_unit[:, 0]).reshape(-1)
+    return differences
+
+
+def _mean_over_sizes(values: Floats) -> float:
+    """Return the mean over sizes of the means over masks of that size; `values` are of all masks."""
+    units = len(values).bit_length() - 1
+    sizes = all_masks(units).sum(1)  # (2^M,)
+    masks_of_size = np.array([comb(units, size) for size in range(units + 1)])  # (M + 1,)
+    weights = 1 / ((units + 1) * masks_of_size[sizes])  # (2^M,)
+    return float(weights @ values)
+
+
+def explained_share(values: Floats) -> float:
+    """Return the share of the variance of all masks' values that functions of at most two units explain.
+
+    The products of signs (-1 absent, 1 present) of the sets of units are orthogonal over all masks (Walsh functions),
+    so each explains its squared coefficient.
+
+    Args:
+        values: The value of each mask, (2^M,), in the order of `all_masks`.
+    """
+    variance = float(values.var())
+    if variance == 0:
+        return float("nan")
+    signs = 2.0 * all_masks(len(values).bit_length() - 1) - 1  # (2^M, M)
+    singles = signs.T @ values / len(values)  # (M,)
+    products = signs.T @ (signs * values[:, None]) / len(values)  # (M, M)
+    pairs = np.triu(products, 1)
+    return float((np.square(singles).sum() + np.square(pairs).sum()) / variance)
+
+
+def k_shapley(single: Floats, joint: Floats) -> Floats:
+    """Return the values of units in the k-Shapley interactions (k-SII) of order 2, (M,); joint effects stay.
+
+    From the Shapley value of a unit half of each joint effect that it takes part in is taken off, so that units and
+    pairs add up to the value of the whole input less that of the empty one (Bordt and von Luxburg, 2023, "From Shapley
+    Values to Generalized Additive Models and back", theorem 4, where B_1 = -1/2).
+
+    Args:
+        single: Shapley values, (M,).
+        joint: Shapley interactions, (M, M), zero on the diagonal.
+    """
+    values: Floats = single - joint.sum(1) / 2
+    return values
