@@ -141,15 +141,18 @@ class Pairs(Record):
         ranked = np.argsort(-np.abs(effects), kind="stable")[:count].tolist()
         return [(self.units[first[i]], self.units[second[i]], float(effects[i])) for i in ranked]
 
-    def _shown(self) -> str:
+    def short_text(self) -> str:
+        """Return the numbers of tested pairs and of units, the explained share and the passes."""
         return f"{len(self.pairs)} of {len(self.units)} units, R² {self.r2:.2f}, {self.passes} passes"
 
-    def _heading(self) -> str:
+    def heading(self) -> str:
+        """Return what the pairs are of: the text, or the prompt."""
         return self.attribution.prompt or ""
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """Check that effects, units and pairs fit one another."""
         count = len(self.units)
-        self.attribution._validate()  # noqa: SLF001  # a result that holds another
+        self.attribution.validate()
         require(len(self.unit_tokens) == count, "unit_tokens: not one for each unit")
         require(self.single.shape == (count,), "single: not an effect of each unit")
         require(self.joint.shape == (count, count), "joint: not an effect of each two units")
