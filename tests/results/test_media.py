@@ -26,7 +26,7 @@ SCORES = (0.1, -0.2, 0.0, 1.5, 0.7, 0.05, 0.4, 0.3, 3.0, -0.6)
 class Strip(Medium):
     """A row of cells, each of length one."""
 
-    unit_kind: ClassVar = "patch"
+    unit_kind: ClassVar = "cell"
     parts_name: ClassVar = "cells"
     removed_unit: ClassVar = ("region", "replaced")
 

@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..errors import ExtensionError, NormXLogitError, reason_of
-from ..extending import import_or_warn, named_once, references
+from ..extending import import_or_warn, references
 from ..results.units.characters import one_line
 from .console import OnceEach
 from .doctor import doctor
@@ -70,24 +70,13 @@ def _add(commands: Mapping[str, str]) -> None:
             groups[group].add_typer(command, name=name)
             groups[words] = command
         elif command is not None:
-            _check_name(groups[group], name, command)
             groups[group].command(name=name, cls=OnceEach)(command)
-
-
-def _check_name(group: typer.Typer, name: str, command: Any) -> None:
-    """Refuse a command of a name that the group has."""
-    entries = [(name, command, command.__module__)]
-    for registered_command in group.registered_commands:
-        function: Any = registered_command.callback
-        own_name = registered_command.name or function.__name__.replace("_", "-")
-        entries.insert(0, (own_name, function, function.__module__))
-    named_once("commands", entries)
 
 
 app.command(cls=OnceEach)(explain)
 app.command(cls=OnceEach)(generate)
 try:
-    _add(references("commands", frozenset(("methods", "doctor"))))
+    _add(references("commands", frozenset(("explain", "generate", "methods", "doctor"))))
 except ExtensionError as _error:
     _stop(str(_error))
 app.command(cls=OnceEach)(methods)

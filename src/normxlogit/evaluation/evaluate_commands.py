@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..cli import options
-from ..cli.console import OnceEach, quiet
+from ..cli.console import quiet
 from ..errors import InputError
 from ..long_runs.console import GoldLabelsOption, ReportFolder, check_folder, progress, write_report
 from . import options as measures
@@ -14,7 +14,6 @@ from . import options as measures
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
 
-@app.command(cls=OnceEach)
 def faithfulness(
     dataset: measures.Dataset = "reviews",
     model: options.Model = None,
@@ -63,7 +62,6 @@ def faithfulness(
     write_report(text)
 
 
-@app.command(cls=OnceEach)
 def frontier(
     dataset: measures.Dataset = "reviews",
     model: options.Model = None,
@@ -129,7 +127,6 @@ def frontier(
     write_report(text)
 
 
-@app.command(cls=OnceEach)
 def evidence(
     data: Annotated[Path, typer.Argument(help='JSONL or Parquet: "text", "evidence" (words or spans), "target"...')],
     model: options.Model = None,

@@ -8,13 +8,12 @@ converts what other services write.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, Protocol, TypeGuard
 
 from typing_extensions import Self
 
 from ..errors import InputError
-from ..extending import named_once, registered
+from ..extending import registered
 
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""
@@ -71,13 +70,9 @@ class PartReader:
     of_file: Callable[[str], dict[str, Any] | None] = lambda path: None
 
 
-@cache
 def part_readers() -> tuple[PartReader, ...]:
     """Return the readers of all extensions."""
-    readers = tuple(registered("part_readers").values())
-    keys = [(key, reader, reader.read.__module__) for reader in readers for key in reader.keys]
-    named_once("keys of parts", keys)
-    return readers
+    return tuple(registered("part_readers").values())
 
 
 def part_type(part: Any) -> str | None:

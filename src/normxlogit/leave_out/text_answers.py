@@ -91,19 +91,14 @@ class TextAnswers:
         """Run the model on texts or windows without some of their tokens."""
         task, texts = self.model.task, [self._windows[window].text for window, _ in removals]
         batch = self.model.batch(encodings, list(range(len(encodings))))
-        if task.position.pooled:  # the head's answer at each token is not needed
-            self.model.prepare(batch)
-            logits = self.model.answer(batch.inputs)  # (B, C)
-        else:
-            run = self.model.run(batch)
-            if (spans := task.position.spans(run)) is not None:
-                return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]
-            logits = run.logits  # (B, C)
-        answers = self._answers(logits, texts)
+        run = self.model.run(batch)
+        if (spans := task.position.spans(run)) is not None:
+            return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]
+        answers = self._answers(run.logits, texts)
         self.model.check_finite(np.array([answer.value for answer in answers]), batch)
         if not task.position.pooled and all(len(self._windows_of_text[text]) == 1 for text in texts):
             return answers
-        return [answer._replace(logits=row) for answer, row in zip(answers, logits.cpu(), strict=True)]  # (C,)
+        return [answer._replace(logits=row) for answer, row in zip(answers, run.logits.cpu(), strict=True)]  # (C,)
 
     def _span(self, run: ForwardPass, row: int, prediction: Prediction, window: int, removed: Tokens) -> Answer:
         """Return a span as an answer: its value is the probability that it starts (or ends) at the explained token.

@@ -16,9 +16,9 @@ from ..results.units.media import Medium, Place
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from .. import Attribution
     from ..plots.figure import PlotFigure
     from ..render.blocks import Block, MediumBlock
-    from ..results.attribution import Attribution
 
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
 """A picture as a data URI, which a page shows without a request."""

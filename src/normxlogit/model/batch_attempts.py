@@ -237,3 +237,17 @@ def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, coun
 def _states(model: TaskModel, text: Encoding) -> Tensor:
     """Return the hidden states of a text that the head reads, (T, H)."""
     return model.run(model.batch([text], [0]), predict=False).hidden[0]
+
+
+@torch.inference_mode()
+@full_float32()
+def reads_prompt_as_alone(model: TaskModel, prompt: Encoding, followed: Encoding) -> bool:
+    """Return whether a prompt has the same states alone, which `generate` keeps, as with tokens that follow it.
+
+    Args:
+        model: A language model.
+        prompt: The prompt.
+        followed: The prompt and the tokens.
+    """
+    alone, both = (model.run(model.batch([each], [0]), predict=False).hidden[0] for each in (prompt, followed))
+    return later_tokens_change_nothing(alone, both[: len(prompt)])

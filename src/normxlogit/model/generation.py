@@ -3,16 +3,19 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig
+from transformers.utils.generic import ModelOutput
 
+from ..compat import generation_state
 from ..copies.arithmetic import full_float32
-from ..copies.run import private_clone
+from ..copies.run import Site, private_clone, run
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
+from ..parts.embeddings import decoder_table
 from ..parts.proofs import cache_changes_nothing, prompts_are_continued_as_alone
 from .batch_attempts import batch_attempts, lengths_to_try
 from .model_copy import input_errors
@@ -114,6 +117,52 @@ def _call_generate(
     copy: Any = private_clone(model.copy.unmodified)
     with input_errors(copy, inputs, doing="continue"):
         return copy.generate(**inputs, generation_config=config, **options)
+
+
+def generated_from(
+    model: TaskModel, inputs: Mapping[str, Tensor], config: GenerationConfig, options: Mapping[str, Any]
+) -> tuple[list[int], list[int]]:
+    """Return what a decoder generates of an input that is not token ids, such as a sound.
+
+    Args:
+        model: A model with an encoder, which reads the input, and a decoder.
+        inputs: What the encoder reads, by name, without the batch axis.
+        config: The settings of generation.
+        options: Further arguments of the model's `generate`.
+
+    Returns:
+        The token ids with which the decoder begins, and those that it generates.
+
+    Raises:
+        InputError: If the model cannot read the input.
+        UnsupportedModelError: If its decoder names no table of word embeddings.
+    """
+    copy: Any = private_clone(model.copy.unmodified)
+    first_ids = Site(decoder_table(copy), is_input=True)
+    batch = {name: value[None].to(model.device) for name, value in inputs.items()}
+    with torch.no_grad(), input_errors(copy, batch, doing="answer"):
+        recorded = run(
+            copy, batch, record=[first_ids], call=partial(copy.generate, generation_config=config, **options)
+        )
+    ids: list[int] = getattr(recorded.output, "sequences", recorded.output)[0].tolist()
+    prompt: list[int] = recorded.last(first_ids)[0].tolist()
+    return prompt, ids[len(prompt) :] if ids[: len(prompt)] == prompt else ids
+
+
+def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
+    """Return inputs along the tokens of a prompt, as `generate` continues them for so many generated tokens.
+
+    Args:
+        model: A model that generates.
+        inputs: The inputs of the prompt beside its token ids, a value for each token.
+        count: How many tokens follow.
+    """
+    length, unmodified = max(map(len, inputs.values())), cast(Any, model.copy.unmodified)
+    state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(length)
+    for _ in range(count):
+        state = unmodified._update_model_kwargs_for_generation(ModelOutput(), state)
+    continued = {name: state[name][0].tolist() for name in inputs}
+    return {name: values for name, values in continued.items() if len(values) == length + count}
 
 
 def _is_plain_greedy(config: GenerationConfig) -> bool:

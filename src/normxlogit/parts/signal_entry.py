@@ -1,7 +1,7 @@
 """The entry of a picture or a sound into a model: the first module with weights that reads it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from ..copies.run import CallArguments, Inputs, Replace, Site, run
+from ..errors import UnsupportedModelError
+from .headpiece import answer_of
+from .layer_outputs import LayerOutput
+from .proofs import proof
 
 
 @dataclass(frozen=True)
@@ -93,3 +97,44 @@ def _window_of(convolution: Any) -> tuple[tuple[int, ...], ...]:
     if isinstance(padding, str):
         padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
     return sizes, convolution.stride, padding
+
+
+def embedding_of_signal(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
+    """Return the patch embeddings of a signal, after proving that it affects the output through them alone.
+
+    Args:
+        model: A copy of the model.
+        inputs: The inputs of a forward pass, by name.
+        signal: The name of the picture, the sound or the series among them.
+
+    Raises:
+        UnsupportedModelError: If it affects the output in another way, too.
+    """
+    entry = find_signal_entry(model, inputs)
+    if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
+        positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
+        if nothing_bypasses(model, inputs, signal, entry):
+            axes = (0, *positions, entry.channels)
+            return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
+    raise UnsupportedModelError(
+        f"{type(model).__name__} does not read its {signal} through one patch embedding or first convolution, whose "
+        "parts could be scored"
+    )
+
+
+@proof(
+    compares="the gradient of the answer by a picture or sound whose map of vectors is detached, with none",
+    tolerance="no path at all",
+    why="what reached the answer past the patches would be counted as bias",
+    when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
+)
+def nothing_bypasses(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> bool:
+    """Return whether a signal affects the output only through its entry: no gradient arrives where that is detached."""
+    with torch.inference_mode(False), torch.enable_grad():
+        values = inputs[signal].detach().clone().requires_grad_()
+        result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
+        answer = answer_of(result.output)
+        if answer is None or not answer.requires_grad:
+            return True
+        (gradient,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
+        return gradient is None

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ... import Attribution
 from ...plots.figure import PAGE, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from ...render.charts import number
-from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line, shortened
 from ..units import PictureScores

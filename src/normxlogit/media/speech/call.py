@@ -6,11 +6,9 @@ from typing import Annotated, Any, TypedDict, overload
 
 import numpy.typing as npt
 
+from ... import Attribution, Attributions, Explainer
 from ...errors import UnsupportedModelError
-from ...explainer import Explainer
 from ...pipeline.keywords import ByMethod, OfVerify
-from ...results.attribution import Attribution
-from ...results.collection import Attributions
 from ...tasks.targets import Choice
 from ..tasks.speech import SpeechTask
 

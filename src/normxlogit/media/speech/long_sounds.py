@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...results.attribution import Attribution
-from ...results.targets import Target
+from ... import Attribution
+from ...results import Target
 from ..inputs.sounds import Sound
 from ..units import SoundScores
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -10,15 +9,13 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from ... import Attribution, Attributions
 from ...copies.memory import enough_memory
-from ...copies.run import Site, private_clone, run
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.decoded_tokens import append_tokens
 from ...inputs.encoding import Encoding, readable_tokens
 from ...methods import FrozenGradient, Request, check_finite, run_method
-from ...model.model_copy import input_errors
+from ...model.generation import generated_from
 from ...model.task_model import TaskModel
-from ...parts.embeddings import decoder_table
 from ...pipeline.completions.completed_prompts import (
     Completed,
     generation_config,
@@ -28,9 +25,7 @@ from ...pipeline.completions.completed_prompts import (
 )
 from ...pipeline.completions.completion import explain_completions, scored_tokens
 from ...pipeline.options import Options
-from ...results.attribution import Attribution
-from ...results.collection import Attributions
-from ...results.targets import Target
+from ...results import Target
 from ..inputs.items import media_items
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import Signal, naming_input
@@ -120,7 +115,9 @@ def _explain_decoder(
 ) -> Attribution | None:
     """Transcribe a sound by an encoder-decoder model, and explain the transcript; None if there is none."""
     signal: Signal = cast(Any, model.task).read_signal(model, sound)
-    prompt, ids = _generated(model, signal, settings)
+    limit, requested = model.answer_limit, most_new_tokens(model, settings, DECODER_PROMPT)
+    room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
+    prompt, ids = generated_from(model, signal.inputs, *generation_config(model, settings, room))
     if not ids:
         return None
     count = len(prompt)
@@ -128,28 +125,8 @@ def _explain_decoder(
     tokens = readable_tokens(model.tokenizer, prompt)
     notes = (*sound.notes, *sampling_note(model, settings))
     decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, notes, signal=signal)
-    sequence = replace(append_tokens(model.tokenizer, decoder_prompt, ids), signal=signal)
+    sequence = replace(cast(Any, model.task).appended(model, decoder_prompt, ids), signal=signal)
     return explain_completions(model, [Completed(sequence, count, 0)], [options])[0]
-
-
-def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Return the prompt tokens of the decoder, and the generated tokens."""
-    copy: Any = private_clone(model.unmodified)
-    path = decoder_table(copy)
-    limit = model.answer_limit
-    requested = most_new_tokens(model, settings, DECODER_PROMPT)
-    room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
-    config, generate_options = generation_config(model, settings, room)
-    first = Site(path, is_input=True)
-    values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
-    with torch.no_grad(), input_errors(copy, values, doing="transcribe"):
-        call = partial(copy.generate, generation_config=config, **generate_options)
-        recorded = run(copy, values, record=[first], call=call)
-    output = recorded.output
-    sequence = (output if isinstance(output, torch.Tensor) else output["sequences"])[0].tolist()
-    prompt: list[int] = recorded.last(first)[0].tolist()
-    ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
-    return prompt, ids
 
 
 @enough_memory("transcribe this sound")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ... import Attribution
 from ...copies.run import private_clone
 from ...leave_out.outcomes import Answer, Outcomes
 from ...leave_out.picking import Verify, picked
@@ -17,7 +18,6 @@ from ...leave_out.removal import TextRemoval
 from ...leave_out.search import run_searches
 from ...model.task_model import TaskModel
 from ...pipeline.progress import VERIFYING
-from ...results.attribution import Attribution
 from ..inputs.sounds import Sound
 from .long_sounds import Window
 

@@ -5,22 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.utils.generic import ModelOutput
 
-from ...compat import generation_state
-from ...copies.arithmetic import full_float32
 from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
 from ...inputs.texts import numbered
+from ...model.batch_attempts import reads_prompt_as_alone
+from ...model.generation import inputs_of_generated
 from ...model.task_model import TaskModel
-from ...parts.proofs import later_tokens_change_nothing
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.base import Region, TaskName, of_prompt
 from ...tasks.language import CausalLM
@@ -197,20 +195,11 @@ class MultimodalLM(CausalLM):
 
     def _inputs_of_generated(self, model: TaskModel, before: Encoding, appended: Encoding) -> dict[str, list[int]]:
         """Return the inputs along the tokens, as `generate` continues those of the prompt; none without media."""
-        generation_inputs = {
-            name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"
-        }
-        if not before.media or not generation_inputs:
+        inputs = {name: values for name, values in before.inputs.items() if name != "input_ids"}
+        if not before.media or not inputs:
             return {}
-        generation_inputs |= generation_state(len(before))
-        for _ in range(len(appended) - len(before)):
-            generation_inputs = cast(Any, model.unmodified)._update_model_kwargs_for_generation(
-                ModelOutput(), generation_inputs
-            )
-        updated = {name: values[0].tolist() for name, values in generation_inputs.items() if isinstance(values, Tensor)}
-        return {
-            name: values for name, values in updated.items() if name in appended.inputs and len(values) == len(appended)
-        }
+        continued = inputs_of_generated(model, inputs, len(appended) - len(before))
+        return {name: values for name, values in continued.items() if name in appended.inputs}
 
     def _keeps_prompt(self, model: TaskModel, before: Encoding, followed: Encoding) -> bool:
         """Return whether a prompt has the same states alone, which `generate` keeps, as with tokens that follow it.
@@ -221,11 +210,7 @@ class MultimodalLM(CausalLM):
         told = tuple((name, *values[len(before) - 1 : len(before) + 1]) for name, values in followed.inputs.items())
         told = tuple(each for each in told if each[0] != "input_ids")
         if told not in self._keeping:
-            with torch.inference_mode(), full_float32():
-                alone, both = (
-                    model.run(model.batch([encoding], [0]), predict=False).hidden[0] for encoding in (before, followed)
-                )
-            self._keeping[told] = later_tokens_change_nothing(alone, both[: len(before)])
+            self._keeping[told] = reads_prompt_as_alone(model, before, followed)
         return self._keeping[told]
 
     def _told_otherwise(

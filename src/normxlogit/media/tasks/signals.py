@@ -15,14 +15,12 @@ from ...copies.clone import override_forward
 from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Pool, Site, private_clone, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
-from ...inputs.encoder import LongText
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
 from ...inputs.texts import collected, is_table, named_columns
 from ...model.task_model import TaskModel
-from ...parts.headpiece import Head, Parts, answer_of
+from ...parts.headpiece import Head, Parts
 from ...parts.layer_outputs import LayerOutput
-from ...parts.proofs import proof
-from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ...parts.signal_entry import embedding_of_signal
 from ...results.units.media import Medium
 from ...tasks.base import loaded
 from ...tasks.classification import Classification
@@ -175,9 +173,7 @@ class SignalTask(ReadsSignals, Classification):
                     )
         return replace(parts, headpiece=head.piece)
 
-    def encode(
-        self, model: TaskModel, inputs: Any, *, long_text: LongText | None = None
-    ) -> tuple[list[Encoding], bool]:
+    def encode(self, model: TaskModel, inputs: Any, *, long_text: str | None = None) -> tuple[list[Encoding], bool]:
         """Return the encodings of one or several pictures or sounds, or of the processor's output for them."""
         if long_text is not None:
             raise InputError("long_text= is for texts; pictures and sounds are read whole")
@@ -272,7 +268,7 @@ class SignalTask(ReadsSignals, Classification):
                 states = module(**batch, output_hidden_states=True).get("hidden_states")
             if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
                 return states[-1].shape[1], _patch_grid(model, inputs, states[-1].shape[1])
-            self._patches = _patch_embedding(module, batch, model.module.main_input_name)
+            self._patches = embedding_of_signal(module, batch, model.module.main_input_name)
         site = Site(self._patches.path, self._patches.call)
         with torch.inference_mode(), _naming_reader(name):
             state = tensor_of(run(module, batch, record=[site], stop=site).last(site))
@@ -282,38 +278,6 @@ class SignalTask(ReadsSignals, Classification):
         if len(shape) == 1:
             return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
-
-
-def _patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
-    """Return the patch embeddings of a signal, after proving that it affects the output through them alone."""
-    entry = find_signal_entry(model, inputs)
-    if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
-        positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
-        if nothing_bypasses(model, inputs, signal, entry):
-            axes = (0, *positions, entry.channels)
-            return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
-    raise UnsupportedModelError(
-        f"{type(model).__name__} does not read its {signal} through one patch embedding or first convolution, whose "
-        "parts could be scored"
-    )
-
-
-@proof(
-    compares="the gradient of the answer by a picture or sound whose map of vectors is detached, with none",
-    tolerance="no path at all",
-    why="what reached the answer past the patches would be counted as bias",
-    when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
-)
-def nothing_bypasses(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> bool:
-    """Return whether a signal affects the output only through its entry: no gradient arrives where that is detached."""
-    with torch.inference_mode(False), torch.enable_grad():
-        values = inputs[signal].detach().clone().requires_grad_()
-        result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
-        answer = answer_of(result.output)
-        if answer is None or not answer.requires_grad:
-            return True
-        (gradient,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
-        return gradient is None
 
 
 @contextmanager

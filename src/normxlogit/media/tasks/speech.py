@@ -12,7 +12,7 @@ from ...copies.arithmetic import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
-from ...results.targets import Prediction
+from ...results import Prediction
 from ...tasks.base import Generates, Task, TaskName, loaded
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
