@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, InputError
+from normxlogit import Attribution, Attributions, DataError, InputError
 from normxlogit.extending import registered
 from normxlogit.leave_out.removable import removable
 from normxlogit.render.blocks import Paragraph
@@ -59,6 +59,20 @@ class Strip(Medium):
 @pytest.fixture(autouse=True)
 def registered_kind(monkeypatch):
     monkeypatch.setitem(registered("media"), "strip", Strip)
+
+
+def test_a_region_that_two_kinds_could_have_is_of_a_medium_that_is_there(monkeypatch):
+    pytest.importorskip("normxlogit.media")  # whose sounds have pairs of numbers
+    regions = {"is_region": lambda item, has_text=True: isinstance(item, tuple) and len(item) == 2}
+    regions["regions"] = lambda media, named: {name: (0, item) for name, item in named.items()}
+    for name, function in regions.items():
+        monkeypatch.setattr(Strip, name, staticmethod(function))
+    assert with_strips(4).group({"start": (0.5, 2.0)}).units.name[0] == "start"
+
+
+def test_a_kind_without_a_figure_says_so():
+    with pytest.raises(DataError, match="there is no figure of inputs of the kind strip"):
+        with_strips(2).media[0].figure(None, None)
 
 
 def cells(count):

@@ -137,7 +137,13 @@ class AnswerForm:
         """Call a module's forward, and return its output and the logits, (B, C) or (B, T, C)."""
         with _RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
-        logits = [self._logits(fields_of(output)[key], recorded) for key in self.keys]
+        fields = fields_of(output)
+        if missing := [key for key in self.keys if key not in fields]:
+            raise UnsupportedModelError(
+                f"the module returns {_described_fields(fields)}, and not {missing[0] or 'one tensor'}; where `adapt` "
+                "of a task changes what it returns, name the field in `Outputs.field` instead"
+            )
+        logits = [self._logits(fields[key], recorded) for key in self.keys]
         if len(logits) > 1:
             return output, torch.stack(logits, -1)  # (B, T, 2)
         return output, _with_classes(logits[0])

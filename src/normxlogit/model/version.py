@@ -134,7 +134,7 @@ def _form_of_answer(
     run_probe = partial(_run_probe, module, [{**probe, **settings.extra_inputs} for probe in probes], settings)
     keys = answer_keys(
         run_probe(0),
-        settings.output_field,
+        task.outputs.field if settings.output_field is None else settings.output_field,
         type(module).__name__,
         extractive=task.position.token_per_output,
         fits=partial(_fits_task, task),

@@ -54,8 +54,8 @@ class ReadsSignals(Task):
     def check_input(self, model: "TaskModel", needed: Needed) -> None:
         """Refuse to read such an input as words."""
         raise UnsupportedModelError(
-            f"this needs {needed}, and {model.name} reads a {self.result_kind}: call the explainer on the input, with "
-            "frozen-gradient, normxlogit or logat"
+            f"this needs {needed}, and an input of {model.name} is of the kind {self.result_kind}: call the explainer "
+            "on it, with frozen-gradient, normxlogit or logat"
         )
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:

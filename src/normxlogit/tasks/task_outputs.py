@@ -43,7 +43,12 @@ class Outputs:
     Args:
         labels: The names of the outputs; empty for vocabularies and vectors.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
+
+    Attributes:
+        field: The name or the index of the field of a plain module's output that holds them, where it has several.
     """
+
+    field: str | int | None = None
 
     def __init__(
         self, labels: tuple[str, ...] = (), kind: OutputType = "label", outcomes: Exclusivity = "exclusive"

@@ -49,8 +49,8 @@ def test_outputs_of_a_picture_are_refused_with_what_to_call():
     pytest.importorskip("normxlogit.recorded")
     explainer, values = Explainer(vit(), PROCESSOR), {"pixel_values": pixels(picture())}
     outputs = explainer.model(**values, output_hidden_states=True)
-    message = "call the explainer on the input itself"
-    refused(InputError, message, lambda: explainer.from_outputs(values, outputs))
+    message = "call the explainer on it"
+    refused(UnsupportedModelError, message, lambda: explainer.from_outputs(values, outputs))
     assert len(explainer(values)) == 1
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InputError
+from ...errors import DataError, InputError
 from ...extending import registered
 from ..storage.schema import FloatArray, Index, freeze, record_check, require
 from ..verification import RemovedBy, RemovedUnit
@@ -201,7 +201,7 @@ class Medium:
 
     def figure(self, result: "Attribution", k: int | None) -> "Figure":
         """Return the figure of all media of a result with it, for at most `k` parts of an answer."""
-        raise NotImplementedError
+        raise DataError(f"there is no figure of inputs of the kind {self.kind}; to_html draws them")
 
 
 def is_region(item: Any, *, has_text: bool = True) -> bool:
@@ -251,13 +251,15 @@ def _named_regions(sources: Any, has_text: bool) -> dict[str, Any]:
 
 
 def _placed_regions(media: Sequence[Any], named: Mapping[str, Any], has_text: bool) -> list[MediaPlace]:
-    """Return named regions with the media that they are of."""
-    regions = []
-    for kind, class_of_kind in registered("media").items():
+    """Return named regions with their media; one that could be of two kinds is of a medium that is there."""
+    regions, unplaced = [], dict(named)
+    present = {medium.kind for medium in media}
+    for kind, class_of_kind in sorted(registered("media").items(), key=lambda item: item[0] not in present):
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
-        of_kind = {name: item for name, item in named.items() if class_of_kind.is_region(item, has_text=has_text)}
+        of_kind = {name: item for name, item in unplaced.items() if class_of_kind.is_region(item, has_text=has_text)}
         placed = class_of_kind.regions([media[index] for index in indices], of_kind)
         regions += [MediaPlace(indices[number], name, "region", [place]) for name, (number, place) in placed.items()]
+        unplaced = {name: item for name, item in unplaced.items() if name not in placed}
     return regions
 
 
