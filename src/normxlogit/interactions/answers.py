@@ -79,7 +79,7 @@ def answers_to_text(model: TaskModel, encoding: Encoding, a: Attribution, units:
         UnsupportedModelError: If the answer is a span of the text.
         InputError: If there are no such units.
     """
-    if model.task.position.at == "span":
+    if model.task.position.token_per_output:
         raise UnsupportedModelError(
             f"pairs explains a label, a token or a value, and {model.name} answers with a span of the text"
         )
@@ -124,7 +124,7 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
             return float(logarithms[target.id] - logarithms[target.contrast_id])
         return float(log_odds(logarithms[target.id]))
 
-    if model.task.position.at == "text":
+    if model.task.position.pooled:
         return of_logits, "log odds" if target.contrast_id is None else "logit less the contrast's"
     if target.contrast_id is not None:
         raise UnsupportedModelError("pairs explains a token by itself: leave out contrast=")

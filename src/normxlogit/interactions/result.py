@@ -141,15 +141,14 @@ class Pairs(Record):
         ranked = np.argsort(-np.abs(effects), kind="stable")[:count].tolist()
         return [(self.units[first[i]], self.units[second[i]], float(effects[i])) for i in ranked]
 
-    def _shown(self) -> str:
+    def short_text(self) -> str:
+        """Return the summary that `repr` shows."""
         return f"{len(self.pairs)} of {len(self.units)} units, R² {self.r2:.2f}, {self.passes} passes"
 
-    def _heading(self) -> str:
-        return self.attribution.prompt or ""
-
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """Check that there is an effect of each unit and each two, and that tested pairs are of these units."""
+        super().validate()
         count = len(self.units)
-        self.attribution._validate()  # noqa: SLF001  # a result that holds another
         require(len(self.unit_tokens) == count, "unit_tokens: not one for each unit")
         require(self.single.shape == (count,), "single: not an effect of each unit")
         require(self.joint.shape == (count, count), "joint: not an effect of each two units")
