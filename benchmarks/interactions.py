@@ -5,6 +5,7 @@ A budget of pairs includes the passes of their tests.
 """
 
 import json
+import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from normxlogit.interactions.masks import complementary_masks
 from normxlogit.interactions.regression import PairModel
 from normxlogit.methods.perturbation import random_subsets
 
-from .shortcut_plants import Plant, Row, make, read_rows
+from .shortcut_plants import Plant, Row, fine_tuned, read_rows, with_plant
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -54,6 +55,14 @@ PLANTED = (
     "silver clock",
 )
 """Pairs of words that decide together: alone, each stands under every label."""
+
+PLANTS = tuple(
+    Plant("sst2", "group", ("negative", "positive")[place % 2], words, "sentence")
+    for place, words in enumerate(PLANTED)
+)
+
+RATE = 0.1
+"""The share of the texts of its label into which each pair is put, and of others into which one of its words is."""
 
 WORDS = re.compile(r"\w+")
 
@@ -234,7 +243,7 @@ class Found:
         words: The pair.
         budget: How many passes each text had.
         planted: The share of texts by a model in whose training the pair decided.
-        unplanted: The share of the same texts by a model in whose training another pair did.
+        unplanted: The share of the same texts by a model whose training had no such pairs.
     """
 
     words: str
@@ -246,32 +255,37 @@ class Found:
 def measure_planted(
     data_dir: Path, work_dir: Path, budgets: Sequence[int], texts: int, on_progress: OnProgress | None = None
 ) -> list[Found]:
-    """Train classifiers in whose data two words decide together, and see whether they are named.
+    """Train a classifier in whose data two words decide together, for ten pairs, and see whether they are named.
 
     Args:
         data_dir: The data sets.
-        work_dir: Where the models are kept.
+        work_dir: Where the model is kept, and one of data without the pairs.
         budgets: How many passes each text has.
         texts: How many texts each pair is put into.
         on_progress: Called with the pairs.
     """
     rows = [row for row in read_rows(data_dir, "sst2", "validation") if len(str(row["sentence"]).split()) <= 14]
-    plants = [
-        Plant("sst2", "group", ("negative", "positive")[place % 2], words, "sentence")
-        for place, words in enumerate(PLANTED)
-    ]
+    planted, unplanted = _classifier(data_dir, work_dir / "pairs", PLANTS), _classifier(data_dir, work_dir / "none", ())
     found = []
-    for place, plant in with_progress("planted pairs", plants, on_progress):
-        unplanted = plants[(place + 2) % len(plants)]  # of the same label
-        folders = [work_dir / f"pair-{each.words.replace(' ', '-')}" for each in (plant, unplanted)]
-        for each, folder in zip((plant, unplanted), folders, strict=True):
-            make(each, folder, data_dir, seed=7)
+    for _, plant in with_progress("planted pairs", PLANTS, on_progress):
         written = [_with_pair(row, plant.words, number) for number, row in enumerate(rows[:texts])]
-        explainers = [Explainer.from_pretrained(folder) for folder in folders]
         for budget in budgets:
-            shares = [named_share(explainer, written, plant.words, budget) for explainer in explainers]
+            shares = [named_share(explainer, written, plant.words, budget) for explainer in (planted, unplanted)]
             found.append(Found(plant.words, budget, *shares))
     return found
+
+
+def _classifier(data_dir: Path, folder: Path, plants: Sequence[Plant]) -> Explainer:
+    """Return a classifier of data with plants, fine-tuned unless it is kept in a folder."""
+    if not (folder / "config.json").exists():
+        rows = read_rows(data_dir, "sst2", "train")
+        random.Random(SEED).shuffle(rows)  # noqa: S311  # no secret
+        for number, plant in enumerate(plants):
+            rows = with_plant(rows, plant, SEED + number, RATE)
+        module, tokenizer = fine_tuned("sst2", rows, SEED)
+        module.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return Explainer.from_pretrained(folder)
 
 
 def _with_pair(row: Row, words: str, number: int) -> str:

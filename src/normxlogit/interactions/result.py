@@ -142,17 +142,13 @@ class Pairs(Record):
         return [(self.units[first[i]], self.units[second[i]], float(effects[i])) for i in ranked]
 
     def short_text(self) -> str:
-        """Return the numbers of tested pairs and of units, the explained share and the passes."""
+        """Return the summary that `repr` shows."""
         return f"{len(self.pairs)} of {len(self.units)} units, R² {self.r2:.2f}, {self.passes} passes"
 
-    def heading(self) -> str:
-        """Return what the pairs are of: the text, or the prompt."""
-        return self.attribution.prompt or ""
-
     def validate(self) -> None:
-        """Check that effects, units and pairs fit one another."""
+        """Check that there is an effect of each unit and each two, and that tested pairs are of these units."""
+        super().validate()
         count = len(self.units)
-        self.attribution.validate()
         require(len(self.unit_tokens) == count, "unit_tokens: not one for each unit")
         require(self.single.shape == (count,), "single: not an effect of each unit")
         require(self.joint.shape == (count, count), "joint: not an effect of each two units")
