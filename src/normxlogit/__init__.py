@@ -1,4 +1,4 @@
-"""Which input tokens a Hugging Face model's answer rests on, from the forward pass it already runs."""
+"""Which words of its input a model's answer rests on, and what it would answer without them."""
 
 from typing import Any
 

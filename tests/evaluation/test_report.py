@@ -12,6 +12,7 @@ from normxlogit.evaluation.report import (
     report,
 )
 from normxlogit.evaluation.statistics import holm
+from normxlogit.long_runs.console import write_report
 
 
 def result(method, drops):
@@ -70,6 +71,17 @@ def test_tables_are_written_as_latex_too(tmp_path):
     assert r"N/A: \{x\} \& \$1 & \underline{0.2} & \textbackslash end\# \\" in lines
     assert r"1 & 2 \\" in second.splitlines()
     assert "sentence" not in first + second
+
+
+def test_a_terminal_shows_all_of_a_method_with_its_settings(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    spec = "frozen-gradient:point=0.3,baseline=mask"
+    write_report(markdown_table(["method", *["a measured figure"] * 5], [[spec, *["0.123"] * 5]]))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert spec in "".join(line.split()[0] for line in lines if line.strip())
 
 
 def test_a_method_has_its_colour_in_every_figure():

@@ -148,13 +148,7 @@ small model with random weights is built, and the calls that a user makes are ma
 
 NOTES = """A *yes*: every call of the column works, alone and in a batch, with equal scores, and what the column
 compares agrees: numbers may differ by 2e-4 of the largest score, or of the sum of the scores' absolute values where
-scores are added up. The frozen gradient also proves on each model that its pass gives the model's own answer and is
-affine.
-
-- Encoder-decoder classifiers give the text to both sides. NormXLogit reads the decoder's states and takes the norms
-  from the encoder's embeddings.
-- A trunk that pools (Funnel) has fewer states than tokens, so none has one for the head.
-- A head that compares tokens with each other (Splinter's) is applied to the whole text, not to one token.
+scores are added up.
 
 The site shows below what each column compares, and a table of every class with the error where a call is refused.
 They are made of `docs/architectures.json`.

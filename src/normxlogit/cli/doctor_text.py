@@ -1,5 +1,6 @@
 """The report of `normxlogit doctor` as lines of a terminal."""
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from .console import lines_of
@@ -56,7 +57,7 @@ def _measured(test: "SelfTest") -> str:
     lines = [
         f"self-test: {test.text!r} is {test.label} ({test.probability:.4f})",
         f"  {test.method}, on {test.device} in {test.dtype}",
-        f"  {words}",
+        fill(words, 78, initial_indent="  ", subsequent_indent="  "),
         f"  scores {test.scores:.7f} + sink {test.sink:.7f} + bias {test.bias:.7f} = {test.total:.7f}",
         f"  logit of the model {test.logit:.7f}: differs by {abs(test.total - test.logit):.1e}, "
         f"at most {test.tolerance:.1e} is rounding",

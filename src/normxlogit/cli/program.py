@@ -16,7 +16,7 @@ from .generate import generate
 
 app: typer.Typer = typer.Typer(
     name="normxlogit",
-    help="Which tokens a model's answer rests on, from the forward pass it already runs.",
+    help="Show which words a model's answer rests on, and what it would answer without them.",
     add_completion=False,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,7 +52,7 @@ def _stop(message: str) -> None:
 
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
-    """Show which tokens a model's answer rests on, from the forward pass it already runs."""
+    """Show which words a model's answer rests on, and what it would answer without them."""
     if version:
         from .._version import __version__
 

@@ -36,9 +36,8 @@ def write_report(markdown: str) -> None:
     if not sys.stdout.isatty():
         write(markdown)
         return
-    from rich.markdown import Markdown
-
     from ..render.terminal import printed, wants_color
+    from .markdown import Markdown
 
     document = Markdown(re.sub("</?u>", "*", safe(markdown)), hyperlinks=False)
     write(printed([document], color=wants_color(sys.stdout)) + "\n")
