@@ -1,5 +1,6 @@
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -61,10 +62,24 @@ def test_a_log_has_lines_while_a_single_step_runs(log):
 
 def test_a_line_says_how_far_it_is_and_how_long_it_takes(log):
     with progress_bar(4, None) as advance:
+        time.sleep(0.3)
         advance(1)
-        time.sleep(0.2)
-    assert log.getvalue().splitlines()[-1].startswith("explaining: 25%, ")
-    assert log.getvalue().endswith(" s left\n")
+        time.sleep(0.1)
+    line = log.getvalue().splitlines()[-1]
+    assert line.startswith("explaining: 25%, ")
+    assert line.endswith(" s left")
+
+
+def test_the_time_that_is_left_falls_during_a_long_step(log, monkeypatch):
+    monkeypatch.setattr(progress, "monotonic", lambda: 100 * time.monotonic())
+    with progress_bar(4, None) as advance:
+        time.sleep(0.3)
+        advance(1)
+        time.sleep(0.6)
+    left = [int(seconds) for seconds in re.findall(r"25%.* about (\d+) s left", log.getvalue())]
+    assert len(left) > 2
+    assert left == sorted(left, reverse=True)
+    assert left[-1] < left[0]
 
 
 def waiting_threads():

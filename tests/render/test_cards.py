@@ -15,8 +15,8 @@ TWO = make_attribution(("Bad", "film"), (2.0, 1.0), text="Bad film")
 @pytest.mark.parametrize(
     ("results", "title"),
     [
-        ([make_attribution()], "Token attributions"),
-        ([make_attribution(), TWO], "Token attributions"),
+        ([make_attribution()], "What the answer rests on"),
+        ([make_attribution(), TWO], "What the answer rests on"),
         ([make_attribution(method="a"), make_attribution(method="b")], "2 methods on one text"),
         ([make_generation()], "Generated text and what it rests on"),
         ([make_attribution(), make_generation()], "Results"),

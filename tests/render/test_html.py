@@ -18,7 +18,7 @@ def fragment(a, **options):
     return html.fragment(attribution_blocks(a, **({"words": False} | options)))
 
 
-def page(results, title="Token attributions", *, words=False):
+def page(results, title="What the answer rests on", *, words=False):
     return html.page(cards(Attributions(results), words=words), title)
 
 

@@ -38,6 +38,7 @@ class Display:
         self._description = description
         self._times = times
         self._started = monotonic()
+        self._reached = 0.0  # seconds until the last step was completed
         self._bar: Progress | None = None
         self._written = ""
 
@@ -48,6 +49,7 @@ class Display:
         if advance is not None or completed is not None:
             self.has_steps = True
             self._completed = (self._completed if completed is None else completed) + (advance or 0.0)
+            self._reached = monotonic() - self._started
         self._description = description or self._description
 
     def show(self, waited: float) -> float:
@@ -107,7 +109,8 @@ class Display:
         elapsed, share = monotonic() - self._started, self._completed / self._total
         if not share:
             return _duration(elapsed)
-        return f"{share:.0%}, {_duration(elapsed)}, about {_duration(elapsed * (1 - share) / share)} left"
+        left = self._reached / share - elapsed  # it falls during a step, however long that is
+        return f"{share:.0%}, {_duration(elapsed)}" + (f", about {_duration(left)} left" if left > 0 else "")
 
     def _write_over(self, line: str) -> None:
         """Write a line of a notebook over the one before."""

@@ -557,7 +557,7 @@ class Attribution(Record):
         """The heading of a page of such results."""
         if self.targets[0].kind == "part":
             return "An answer and the sources it rests on"
-        return "Token attributions" if self.completion is None else "Generated text and what it rests on"
+        return "What the answer rests on" if self.completion is None else "Generated text and what it rests on"
 
     def plot(self, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None) -> "Figure":
         """Return the scores as a matplotlib figure; its `savefig` writes SVG, PDF or PNG.
