@@ -67,15 +67,15 @@ def aligned_offsets(
         sequences: Which of two texts each token is of; None for special tokens.
         words: The characters of the word that each token is of, where the caller has split the words.
     """
-    texts = pair_of(text)
+    texts: Any = pair_of(text)
     tokens_of_part: dict[_Part, list[int]] = {}
     for token, sequence in enumerate(sequences):
         if sequence is not None:
-            span = (0, len(texts[sequence] or "")) if words is None else words[token]
+            span = (0, len(texts[sequence])) if words is None else words[token]
             tokens_of_part.setdefault(_Part(sequence, *span), []).append(token)
     offsets = [(0, 0)] * len(ids)
     for part, tokens in tokens_of_part.items():
-        spans = align(tokenizer, [ids[token] for token in tokens], str(texts[part.sequence])[part.start : part.end])
+        spans = align(tokenizer, [ids[token] for token in tokens], texts[part.sequence][part.start : part.end])
         if spans is None and words is None:
             return None
         whole_word = ((0, part.end - part.start),) * len(tokens)
@@ -137,24 +137,29 @@ def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> S
     They are compared as `_folded`. None if they read like something else, or more is unknown.
     """
     pieces = _pieces(tokenizer, ids, text)
-    lengths = [len(piece or "") for piece in pieces]
-    if "".join(piece or "" for piece in pieces) == text:
-        return tuple(pairwise(accumulate(lengths, initial=0)))
+    unknown = [token for token, piece in enumerate(pieces) if piece is None]
+    literals = [piece or "" for piece in pieces]
+    if "".join(literals) == text:
+        return _spans_one_after_another(literals)
     folded = _folded(text)
-    literals = [None if piece is None else _folded(piece).text for piece in pieces]
-    unknown = [token for token, literal in enumerate(literals) if literal is None]
-    unknown_size = len(folded.text) - sum(len(literal or "") for literal in literals)
-    if not _may_be_unknown(unknown, unknown_size):
+    literals = [_folded(literal).text for literal in literals]
+    size = len(folded.text) - len("".join(literals))  # of what is unknown
+    if not _may_be_unknown(unknown, size):
         return None
-    spans, start = [], 0
-    for token, literal in enumerate(literals):
-        end = start + (unknown_size if literal is None else len(literal))
-        if literal is not None and folded.text[start:end] != literal:
-            return None
-        spans.append(folded.original_span(start, end))
-        is_inside_character = literal is None and token < unknown[-1]  # its bytes stand for the same character
-        start = start if is_inside_character else end
-    return tuple(spans) if start == len(folded.text) else None
+    for token in unknown[:1]:
+        start = len("".join(literals[:token]))
+        literals[token] = folded.text[start : start + size]
+    if "".join(literals) != folded.text:
+        return None
+    spans = list(_spans_one_after_another(literals))
+    for token in unknown[1:]:  # its bytes stand for the same character
+        spans[token] = spans[unknown[0]]
+    return tuple(folded.original_span(start, end) for start, end in spans)
+
+
+def _spans_one_after_another(literals: Sequence[str]) -> Spans:
+    """Return the characters of texts that follow each other."""
+    return tuple(pairwise(accumulate(map(len, literals), initial=0)))
 
 
 def _may_be_unknown(unknown: Sequence[int], size: int) -> bool:
