@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from ..inputs.texts import decoded
 from ..results.units.kinds import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
+
+if TYPE_CHECKING:
+    from ..results.attribution import Attribution
 
 ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"
 """The note for an instruct model that generates nothing after a plain question."""
@@ -85,17 +88,8 @@ def generate(
     Example: normxlogit generate "Once upon a time" --model FOLDER --output why.html
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
-    if prompt is None:
-        if sys.stdin.isatty():
-            raise InputError("no prompt: give it as an argument or on standard input")
-        prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
     kind = output_format or format_for(output)
-    request: Any = [{"role": "user", "content": prompt}] if chat else prompt
-    if attach:
-        from ..inputs.message_parts import part_of_file
-
-        content = [*map(part_of_file, attach), {"type": "text", "text": prompt}]
-        request = [{"role": "user", "content": content}]
+    request = _request(prompt, attach, chat=chat)
     keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verified_units(verify)}
     with quiet():
         from ..inputs.chat import has_chat_template
@@ -109,9 +103,27 @@ def generate(
         if completion is None:
             with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
-            ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
-            if ended and isinstance(request, str) and has_chat_template(explainer.task_model.reader):
-                result = replace(result, notes=(*result.notes, ENDED))
+            if isinstance(request, str) and has_chat_template(explainer.task_model.reader):
+                result = _with_note_on_chats(result)
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)
     deliver_result(result.through() if through else result, kind, output)
+
+
+def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool) -> Any:
+    """Return what the model continues: a text, from standard input if there is none, or a message with files."""
+    if prompt is None:
+        if sys.stdin.isatty():
+            raise InputError("no prompt: give it as an argument or on standard input")
+        prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
+    if attached_files:
+        from ..inputs.message_parts import part_of_file
+
+        return [{"role": "user", "content": [*map(part_of_file, attached_files), {"type": "text", "text": prompt}]}]
+    return [{"role": "user", "content": prompt}] if chat else prompt
+
+
+def _with_note_on_chats(result: "Attribution") -> "Attribution":
+    """Return a result with a note where the model generated nothing."""
+    has_ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
+    return replace(result, notes=(*result.notes, ENDED)) if has_ended else result

@@ -141,17 +141,21 @@ def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> S
     literals = [piece or "" for piece in pieces]
     if "".join(literals) == text:
         return _spans_one_after_another(literals)
-    folded = _folded(text)
-    literals = [_folded(literal).text for literal in literals]
-    size = len(folded.text) - len("".join(literals))  # of what is unknown
-    if not _may_be_unknown(unknown, size):
+    return _matched_as_folded(literals, unknown, _folded(text))
+
+
+def _matched_as_folded(literals: Sequence[str], unknown: Sequence[int], folded: "_Folded") -> Spans | None:
+    """Return the characters of tokens by their literals, of which some are `unknown`, in a folded text."""
+    known = [_folded(literal).text for literal in literals]
+    if unknown:
+        size = len(folded.text) - len("".join(known))
+        if not _may_be_unknown(unknown, size):
+            return None
+        start = len("".join(known[: unknown[0]]))
+        known[unknown[0]] = folded.text[start : start + size]
+    if "".join(known) != folded.text:
         return None
-    for token in unknown[:1]:
-        start = len("".join(literals[:token]))
-        literals[token] = folded.text[start : start + size]
-    if "".join(literals) != folded.text:
-        return None
-    spans = list(_spans_one_after_another(literals))
+    spans = list(_spans_one_after_another(known))
     for token in unknown[1:]:  # its bytes stand for the same character
         spans[token] = spans[unknown[0]]
     return tuple(folded.original_span(start, end) for start, end in spans)
@@ -164,8 +168,8 @@ def _spans_one_after_another(literals: Sequence[str]) -> Spans:
 
 def _may_be_unknown(unknown: Sequence[int], size: int) -> bool:
     """Return whether unknown tokens can stand for so many characters: one for some, several in a row for one."""
-    if len(unknown) < 2:
-        return not unknown or size >= 1
+    if len(unknown) == 1:
+        return size >= 1
     return size == 1 and unknown[-1] - unknown[0] == len(unknown) - 1
 
 

@@ -226,12 +226,12 @@ def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | 
     counts = list(map(_size, [ids] if is_single else ids))
     rows: list[Row] = [{} for _ in counts]
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
-    for name in [name for name in encoded if name in names]:
-        if encoded[name] is None:
+    for name in encoded:
+        if name not in names or encoded[name] is None:
             continue
         cells = _plain(encoded[name])
-        is_row = is_single and not (_size(cells) == 1 and _holds_lists(cells))
-        cells = [cells] if is_row else cells
+        if is_single and not _is_list_of_a_list(cells):
+            cells = [cells]
         if _size(cells) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
         for number, cell in enumerate(cells):
@@ -248,6 +248,11 @@ def _plain(values: Any) -> Any:
 def _holds_lists(values: Any) -> bool:
     """Return whether a value is a list with a list in it."""
     return isinstance(values, list) and any(isinstance(value, list) for value in values)
+
+
+def _is_list_of_a_list(values: Any) -> bool:
+    """Return whether a value is a list with a list in it, and nothing else."""
+    return _size(values) == 1 and _holds_lists(values)
 
 
 def _size(values: Any) -> int:
