@@ -120,7 +120,7 @@ class Comparing(Task):
         """
 
         def read(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
-            return model.run(model.batch(inputs, list(range(len(inputs))))).logits
+            return model.run(model.batch(inputs)).logits
 
         table = Outcomes(in_batches(model, tokens_removed(model, encodings, masked=False), read), progress)
         spans = [_spans_in_first(encoding) for encoding in encodings]

@@ -181,7 +181,7 @@ def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
     if target.contrast_id is None:
         return a.prediction.id == target.id
     model = explainer.task_model
-    logits = model.run(model.batch(explainer.encode(case.inputs), [0])).logits[0]  # (C,)
+    logits = model.run(model.batch(explainer.encode(case.inputs))).logits[0]  # (C,)
     return bool(logits[target.id] > logits[target.contrast_id])
 
 

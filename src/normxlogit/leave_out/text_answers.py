@@ -90,7 +90,7 @@ class TextAnswers:
     def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
         """Run the model on texts or windows without some of their tokens."""
         task, texts = self.model.task, [self._windows[window].text for window, _ in removals]
-        batch = self.model.batch(encodings, list(range(len(encodings))))
+        batch = self.model.batch(encodings)
         run = self.model.run(batch)
         if (spans := task.position.spans(run)) is not None:
             return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]

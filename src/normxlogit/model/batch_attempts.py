@@ -2,8 +2,9 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import later_tokens_change_nothing, padding_changes_nothing
 from .model_copy import ProvedLengths
 from .task_model import ForwardPass, TaskModel
+
+Result = TypeVar("Result")
 
 GROWS_AFTER = 16  # so many consecutive batches must fit into memory before a larger one is tried again
 PREFIX_TOKENS = 64  # most tokens of a prefix that is run again, unless states differ only for longer prefixes
@@ -75,6 +78,38 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
                 _count_fitted(model)
 
 
+def results_in_batches(
+    model: TaskModel,
+    encodings: Sequence[Encoding],
+    work: Callable[[list[int]], Iterable[Result]],
+    memory_factor: int = 1,
+) -> list[Result]:
+    """Return a result for each encoding, in their order, which are computed batch by batch; see `batch_attempts`.
+
+    Args:
+        model: The model.
+        encodings: The texts.
+        work: Returns the results of one batch, whose texts it is given by their indices.
+        memory_factor: As in `batch_attempts`.
+
+    Raises:
+        InputError: If memory runs out with a single text.
+    """
+    results: dict[int, Result] = {}
+    for attempt in batch_attempts(model, encodings, memory_factor):
+        with attempt as indices:
+            results.update(zip(indices, work(indices), strict=True))
+    return [results[index] for index in range(len(encodings))]
+
+
+def read_together(encodings: Sequence[Encoding]) -> list[list[int]]:
+    """Return the indices of encodings that may share a batch: texts, which are padded, or signals of one shape."""
+    groups: dict[Hashable, list[int]] = {}
+    for index, encoding in enumerate(encodings):
+        groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
+    return [*groups.values()]
+
+
 def _count_fitted(model: TaskModel) -> None:
     """Let a model take larger batches again after many that fitted into memory."""
     model.batches_fitted += 1
@@ -101,14 +136,14 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
     Raises:
         InputError: If memory runs out with a single text, or the model cannot read one.
     """
-    passes: dict[int, ForwardPass] = {}
-    for attempt in batch_attempts(model, encodings):
-        with attempt as indices:
-            batch = model.batch([encodings[index] for index in indices], indices)  # of which methods take gradients
-            with torch.inference_mode():
-                run = model.run(batch, layers=layers)
-                passes.update((index, run.row(row)) for row, index in enumerate(indices))
-    return [passes[index] for index in range(len(encodings))]
+
+    def passes(indices: list[int]) -> list[ForwardPass]:
+        batch = model.batch([encodings[index] for index in indices], indices)  # of which methods take gradients
+        with torch.inference_mode():
+            run = model.run(batch, layers=layers)
+            return list(map(run.row, range(len(indices))))
+
+    return results_in_batches(model, encodings, passes)
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
@@ -138,10 +173,10 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
 @full_float32()
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     """Return whether each text has the same states alone and padded to the longest, which is the last."""
-    padded_batch = model.batch(encodings, list(range(len(encodings))))
+    padded_batch = model.batch(encodings)
     for index, encoding in enumerate(encodings[:-1]):
         batched = padded_batch.rows(slice(index, index + 1))
-        alone = _compared_states(model, model.batch([encoding], [0]))
+        alone = _compared_states(model, model.batch([encoding]))
         if not all(map(padding_changes_nothing, alone, _compared_states(model, batched))):
             return False
     return True
@@ -236,7 +271,7 @@ def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, coun
 
 def _states(model: TaskModel, text: Encoding) -> Tensor:
     """Return the hidden states of a text that the head reads, (T, H)."""
-    return model.run(model.batch([text], [0]), predict=False).hidden[0]
+    return model.run(model.batch([text]), predict=False).hidden[0]
 
 
 @torch.inference_mode()
@@ -249,5 +284,5 @@ def reads_prompt_as_alone(model: TaskModel, prompt: Encoding, followed: Encoding
         prompt: The prompt.
         followed: The prompt and the tokens.
     """
-    alone, both = (model.run(model.batch([each], [0]), predict=False).hidden[0] for each in (prompt, followed))
+    alone, both = (model.run(model.batch([each]), predict=False).hidden[0] for each in (prompt, followed))
     return later_tokens_change_nothing(alone, both[: len(prompt)])

@@ -17,7 +17,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.embeddings import decoder_table
 from ..parts.proofs import cache_changes_nothing, prompts_are_continued_as_alone
-from .batch_attempts import batch_attempts, lengths_to_try
+from .batch_attempts import lengths_to_try, results_in_batches
 from .model_copy import input_errors
 from .task_model import TaskModel
 
@@ -58,12 +58,11 @@ def generated_ids(
     needs_more_than_text = any(prompt.source or prompt.media for prompt in prompts)
     if len(prompts) == 1 or options or needs_more_than_text or not _is_plain_greedy(config):
         return [_generate_alone(model, prompt, config, options) for prompt in prompts]
-    by_index: dict[int, list[list[int]]] = {}
-    for attempt in batch_attempts(model, prompts, memory_factor=2):  # keys and values are kept
-        with attempt as indices:
-            rows = _generate_together(model, [prompts[index] for index in indices], config)
-            by_index.update((index, [ids]) for index, ids in zip(indices, rows, strict=True))
-    return [by_index[index] for index in range(len(prompts))]
+
+    def generate(indices: list[int]) -> list[list[int]]:
+        return _generate_together(model, [prompts[index] for index in indices], config)
+
+    return [[ids] for ids in results_in_batches(model, prompts, generate, memory_factor=2)]  # keys, values are kept
 
 
 def _generate_alone(
@@ -93,7 +92,7 @@ def _generate(
 ) -> list[list[int]]:
     """Return the generated sequences, those of several prompts padded to one length."""
     texts = [(prompt.source or prompt).ids for prompt in prompts]
-    media_inputs = model.batch(prompts, [0]).inputs if prompts[0].media else {}
+    media_inputs = model.batch(prompts).inputs if prompts[0].media else {}
     output = _call_generate(model, texts, config, options, media_inputs)
     start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
     generated: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()

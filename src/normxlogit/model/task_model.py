@@ -276,15 +276,24 @@ class TaskModel:
             self._thread.copy = self._newest_copy
         return True
 
-    def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        """Return encodings, with their indices in the caller's list, as tensors; `encode_sources`: encoders run now."""
+    def batch(
+        self, encodings: Sequence[Any], indices: list[int] | None = None, *, encode_sources: bool = True
+    ) -> Batch:
+        """Return encodings as tensors.
+
+        Args:
+            encodings: The B texts.
+            indices: Those of the texts in the caller's list; by default counted from 0.
+            encode_sources: Whether encoders run now.
+        """
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
             self.prepare(self._collate(encodings, indices))  # parts that were found earlier belong to the earlier copy
         return self._collate(encodings, indices, encode_sources=encode_sources)
 
-    def _collate(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        batch = collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
+    def _collate(self, encodings: Sequence[Any], indices: list[int] | None, *, encode_sources: bool = True) -> Batch:
+        numbered = list(range(len(encodings))) if indices is None else indices
+        batch = collate(encodings, numbered, pad_id=self.pad_id, left=self.pad_left, device=self.device)
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch, *, alone: bool = True) -> ModelCopy:

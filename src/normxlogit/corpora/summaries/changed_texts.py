@@ -105,7 +105,7 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
     encoding_of = dict(zip(distinct, encodings, strict=True))
 
     def measure(batch: list[Encoding], _: list[Parts]) -> Iterable[Tensor]:
-        logits = model.run(model.batch(batch, list(range(len(batch))))).logits  # (B, C)
+        logits = model.run(model.batch(batch)).logits  # (B, C)
         return logits.float().cpu().unbind()
 
     progress = partial(progress_bar, show=None, description="reading changed texts")

@@ -15,7 +15,7 @@ from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
-from ...model.batch_attempts import batch_attempts, is_causal
+from ...model.batch_attempts import is_causal, results_in_batches
 from ...model.generation import check_cache
 from ...model.task_model import ForwardPass, TaskModel, to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
@@ -82,15 +82,15 @@ def explain_completions(
     contexts = [completion.context for completion in requests]
     if contexts[0].has_source:  # one each
         return [_explain(model, [completion])[0] for completion in requests]
-    results: dict[int, Attribution] = {}
     memory_factor = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
-        for attempt in batch_attempts(model, contexts, memory_factor):
-            with attempt as places:
-                explained = _explain(model, [requests[place] for place in places])
-                results.update(zip(places, explained, strict=True))
-                advance(len(places))
-    return [results[place] for place in range(len(requests))]
+
+        def explain(places: list[int]) -> list[Attribution]:
+            results = _explain(model, [requests[place] for place in places])
+            advance(len(places))
+            return results
+
+        return results_in_batches(model, contexts, explain, memory_factor)
 
 
 def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
@@ -136,7 +136,7 @@ def pass_over(
             "two: frozen-gradient scores source and completion, normxlogit the completion alone"
         )
     encodings = [completion.context for completion in batch for _ in range(copies)]
-    contexts = model.batch(encodings, list(range(len(encodings))), encode_sources=not scores_source)
+    contexts = model.batch(encodings, encode_sources=not scores_source)
     contexts = replace(contexts, arguments=arguments)
     run = method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
@@ -353,7 +353,7 @@ def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: t
     """Score each generated token by a pass of the method over the tokens before it."""
     rows: list[Scores] = []
     for count, index in enumerate(completion.ids, start=completion.start):  # T' tokens before it
-        batch = model.batch([completion.context.take(range(count))], [0])
+        batch = model.batch([completion.context.take(range(count))])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         scores = _scores_of_entries(model, run, completion, [index], layers)  # (1, L, T')

@@ -93,7 +93,7 @@ class Ablations:
 
 def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> list[Array]:
     """Return the log-probabilities of the last tokens of each text, so many of each, from one batch."""
-    batch = model.batch(encodings, list(range(len(encodings))))
+    batch = model.batch(encodings)
     hidden = model.states(batch)  # (B, T, H)
     values = []
     for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):

@@ -86,7 +86,7 @@ def explain_sources(
     options = options.for_media(media) if media else options
     method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
-    model.prepare(model.batch([completed.context], [0]))
+    model.prepare(model.batch([completed.context]))
     if isinstance(method, Perturbation) and sources is not None:
         return _ablate_sources(model, completed, options, source_pieces, part_pieces)
     if isinstance(method, Perturbation) and media:
@@ -330,7 +330,7 @@ def _next_token(model: TaskModel, completed: Completed) -> tuple[Prediction, ...
 @torch.inference_mode()
 def _next_logits(model: TaskModel, encoding: Encoding) -> Tensor:
     """Return the logits of the token after a text, (1, V)."""
-    return model.run(model.batch([encoding], [0])).logits
+    return model.run(model.batch([encoding])).logits
 
 
 def _passes(explained: Sequence[Attribution]) -> dict[str, float]:
