@@ -24,6 +24,7 @@ TABLES = ("csv", "json")
 """Formats for programs, which have a row for each token."""
 
 
+@options.loads_models
 def explain(
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT...", help="The texts; - or none is standard input, one a line.")
@@ -61,10 +62,7 @@ def explain(
     ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Colour the tokens that a model's answer rests on.
 
@@ -86,7 +84,7 @@ def explain(
         from ..tasks.targets import typed_targets
 
         methods_to_use = list(map(method_named, method_names))
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         keywords |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
         results = _explained(explainer, inputs, pair, methods_to_use, keywords)
     page = results_page(results, words=words) if kind == "html" else None

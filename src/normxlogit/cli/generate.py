@@ -19,6 +19,7 @@ ENDED = "the model ended at once: it was trained on chats, and --chat sends the 
 """The note for an instruct model that generates nothing after a plain question."""
 
 
+@options.loads_models
 def generate(
     prompt: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="The text to continue; standard input if none is given.")
@@ -75,10 +76,7 @@ def generate(
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Continue a text, and show what each generated token rests on.
 
@@ -95,7 +93,7 @@ def generate(
         from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
 
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         if target is None:
             keywords["contrast"] = contrast or None
         else:

@@ -25,6 +25,7 @@ ROWS, ANSWERS, SPEED = "Rows and columns", "Completions, answers and conversatio
 """Panels of the help."""
 
 
+@options.loads_models
 def attribute(
     inputs: Annotated[
         list[str],
@@ -126,10 +127,7 @@ def attribute(
             metavar="N",
         ),
     ] = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
     batch_tokens: Annotated[
         int | None,
         typer.Option(
@@ -182,9 +180,9 @@ def attribute(
         job_settings |= _columns(column or ())
         _check_settings(kind, job_settings)
         limit_cached_kernels()
-        if cluster is not None and device == options.AUTO:
-            device = "cpu"  # workers bring their model to a GPU of their own
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
+        if cluster is not None and loading.device == options.AUTO:
+            loading = loading._replace(device="cpu")  # workers bring their model to a GPU of their own
+        explainer = loading.load(model, batch_tokens=batch_tokens)
         if kind is Predictions:
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
         shared = ("id_column", "keep_text", "input_format", "shard_rows", "max_errors", "engine", "method")
@@ -244,6 +242,7 @@ def _report(output: str, finished: "Progress", job_settings: Mapping[str, Any]) 
     return f"{line}\n"
 
 
+@options.loads_models
 def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
     gold: Annotated[str | None, typer.Option(metavar="COLUMN", help="A kept column with the right labels.")] = None,
@@ -271,10 +270,7 @@ def summarize(
     ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Show which words get high scores over a whole corpus; of answers, the verdicts on them.
 
@@ -293,9 +289,7 @@ def summarize(
         manifest = Folder(folder).read_manifest()
         with quiet():
             name = model or (manifest.model if manifest else None)
-            explainer = options.load(
-                None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
-            )
+            explainer = loading.load(None if name == options.DEFAULT_MODEL else name)
     with status(f"summing up {one_line(folder)}"):
         summary = run(
             folder,

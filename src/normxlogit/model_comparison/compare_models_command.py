@@ -57,7 +57,7 @@ def compare_models(
         from .table import compare_table
 
         names = (None if name == "default" else name for name in (before, after))
-        first, second = (options.load(name, device, dtype, None, trust_remote_code) for name in names)
+        first, second = map(options.Loading(device, dtype, None, trust_remote_code).load, names)
         if of_table and output is not None:
             summary = compare_table(first, second, Path(texts[0]), output, column or ["text"], **settings)
             write(text_of_blocks(summary.blocks()) + "\n")
