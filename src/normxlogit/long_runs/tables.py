@@ -383,6 +383,25 @@ def _mapping(row: Any) -> Mapping[str, Any]:
     return row
 
 
+def rows_of(source: RowSource, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield some columns of each row.
+
+    Args:
+        source: The rows.
+        columns: The names of the columns.
+
+    Raises:
+        DataError: If a row cannot be read.
+    """
+    number = 0
+    for block in source.blocks(columns):
+        for problem, *row in zip(block.problems, *map(block.cells, columns), strict=True):
+            if problem is not None:
+                raise DataError(f"{', '.join(source.parts)}, row {number}: {problem}")
+            yield dict(zip(columns, row, strict=True))
+            number += 1
+
+
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:
     """Refuse names of columns that do not exist or exist several times."""
     existing = list(names)

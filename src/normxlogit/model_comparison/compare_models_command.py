@@ -47,11 +47,11 @@ def compare_models(
 
     Example: normxlogit compare-models default FOLDER reviews.parquet --output out/
     """
-    of_table = len(texts) == 1 and Path(texts[0]).suffix in SUFFIXES
+    of_table = Path(texts[0]).suffix in SUFFIXES and len(texts) == 1
     if of_table and output is None:
         raise InputError("a table of texts is compared into a folder: give --output")
-    settings: dict[str, Any] = {"target": target, "contrast": contrast, "method": method}
-    settings["verify"] = options.verified_units(verify)
+    removed = options.verified_units(verify)
+    settings: dict[str, Any] = {"target": target, "contrast": contrast, "method": method, "verify": removed}
     with quiet():
         from ..render.terminal import text_of_blocks
         from .table import compare_table
