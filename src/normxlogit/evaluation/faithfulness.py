@@ -18,6 +18,7 @@ import torch
 from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
+from ..inputs.texts import is_column
 from ..leave_out.outcomes import Answer
 from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, masks
@@ -270,12 +271,12 @@ def measure(
     whole = _values_without(answers.masked, [(text, ()) for text in range(len(attributions))])  # (N, C)
     drops, kept_drops, outputs = [], [], []  # (N,) for each level
     for level in LEVELS:
-        splits = [
-            split(encoding, attribution.scores, level, protocol)
-            for encoding, attribution in zip(answers.masked.encodings, attributions, strict=True)
-        ]
-        top_removed = [(text, tuple(sorted(top))) for text, (top, _) in enumerate(splits)]
-        rest_removed = [(text, tuple(sorted(rest))) for text, (_, rest) in enumerate(splits)]
+        top_removed: list[TextRemoval] = []
+        rest_removed: list[TextRemoval] = []
+        for text, attribution in enumerate(attributions):
+            top, rest = split(answers.masked.encodings[text], attribution.scores, level, protocol)
+            top_removed.append((text, tuple(sorted(top))))
+            rest_removed.append((text, tuple(sorted(rest))))
         values = _values_without(answers.masked, top_removed)  # (N, C)
         drops.append(_drop_to(values, whole, regression=regression))
         outputs.append(_outputs_of(values, regression=regression))
@@ -556,14 +557,13 @@ def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
 def _class_marks(examples: Sequence[Example], class_names: list[str]) -> list[list[float]]:
     """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
     meanings = [example.meaning for example in examples]
-    if any(meaning != meanings[0] for meaning in meanings):
+    if meanings.count(meanings[0]) < len(meanings):
         raise DataError("the examples are of data whose labels have different meanings: measure on each by itself")
     try:
         gold_labels = read_gold([e.label for e in examples], ModelLabels.in_order(class_names), meanings[0])
     except InputError as error:
         raise DataError(str(error)) from None
     for index, (gold, example) in enumerate(zip(gold_labels, examples, strict=True)):
-        may_be_empty = isinstance(example.label, Sequence) and not isinstance(example.label, str)
-        if not gold and not may_be_empty:
+        if not gold and not is_column(example.label):  # a list of labels may be empty
             raise DataError(f"example {index} has no label; the model knows {', '.join(class_names)}")
     return [[float(name in gold) for name in class_names] for gold in gold_labels]

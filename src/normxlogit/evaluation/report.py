@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..methods import list_methods
 from ..results.storage.files import replacing, write_json, write_text
@@ -113,34 +114,47 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     Its last row is the most that one word can change. Of values: by how much they are lower, with the 95% interval.
     """
     # How many words are deleted from each text until its prediction changes, by method, (N,).
-    measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
+    measured = _measured(results, "flips")
     if not measured:
         return _falls_table(results)
-    measured.sort(key=lambda method_and_flips: [-float((method_and_flips[1] <= count).mean()) for count in COUNTS])
-    flippable_share = next((r.flippable for r in results if r.flippable is not None), None)
-    columns = ["prediction changed after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:]), "median ↓"]
+    measured.sort(key=lambda method_and_flips: [-share for share in _flipped_shares(method_and_flips[1])])
     rows = []
     for method, flips in measured:
         median = float(np.median(flips))
-        shares = [f"{(flips <= count).mean():.2f}" for count in COUNTS]
+        shares = [f"{share:.2f}" for share in _flipped_shares(flips)]
         rows.append([method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
+    flippable_share = next((r.flippable for r in results if r.flippable is not None), None)
     if flippable_share is not None:
         rows.append(["the best word of each text", f"{flippable_share:.2f}", *[""] * len(COUNTS)])
-    return markdown_table(columns, rows)
+    return markdown_table(["prediction changed after", *_count_columns(), "median ↓"], rows)
+
+
+def _measured(results: Sequence[Faithfulness], name: str) -> list[tuple[str, npt.NDArray[np.float64]]]:
+    """Return the figures of that name with their methods, of those that have any."""
+    return [(r.method, np.array(getattr(r, name))) for r in results if getattr(r, name)]
+
+
+def _flipped_shares(flips: npt.NDArray[np.float64]) -> list[float]:
+    """Return in which share of the texts the prediction has changed after each of `COUNTS` words."""
+    return [float((flips <= count).mean()) for count in COUNTS]
+
+
+def _count_columns() -> list[str]:
+    """Return the columns of `COUNTS` words."""
+    return ["1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:])]
 
 
 def _falls_table(results: Sequence[Faithfulness]) -> str:
     """Return a Markdown table of the fall of a value after a few deleted words; empty if it was not measured."""
-    measured = [(r.method, np.array(r.falls)) for r in results if r.falls]  # (N, 4) each
+    measured = _measured(results, "falls")  # (N, 4) each
     if not measured:
         return ""
     measured.sort(key=lambda entry: -float(entry[1].mean()))
-    columns = ["value is lower after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:])]
     rows = []
     for method, falls in measured:
         intervals = [mean_interval(column) for column in falls.T]
         rows.append([method, *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})" for mean, low, high in intervals)])
-    return markdown_table(columns, rows)
+    return markdown_table(["value is lower after", *_count_columns()], rows)
 
 
 @contextmanager
