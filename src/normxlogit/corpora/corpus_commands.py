@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from ..results.units.characters import one_line
 from ..results.units.kinds import PartKind, SourceKind
 
 if TYPE_CHECKING:
+    from ..explainer import Explainer
     from .jobs import Job
     from .ray_engine import Cluster
     from .run import Progress
@@ -162,12 +164,7 @@ def attribute(
 
     Example: normxlogit attribute reviews.parquet --output out/
     """
-    arguments = locals() | {
-        "target": target or all_labels or None,
-        "contrast": contrast if contrast and contrast.strip() else None,
-        "layers": layers_of(layers),
-        "verify": options.verified_units(verify),
-    }
+    arguments = locals() | {"layers": layers_of(layers), "verify": options.verified_units(verify)}
     options.check_targets(target, all_labels)
     with quiet():
         from ..tasks.targets import typed_targets
@@ -177,8 +174,6 @@ def attribute(
 
         cluster = _cluster(engine, num_workers, num_gpus_per_worker, ray_address)
         kind, job_settings = _job_and_settings(job, arguments)
-        job_settings |= _columns(column or ())
-        _check_settings(kind, job_settings)
         limit_cached_kernels()
         if cluster is not None and loading.device == options.AUTO:
             loading = loading._replace(device="cpu")  # workers bring their model to a GPU of their own
@@ -207,12 +202,20 @@ def _cluster(engine: str, workers: int, gpus: float, address: str | None) -> "Cl
 
 
 def _job_and_settings(job: str, arguments: Mapping[str, Any]) -> tuple[type["Job"], dict[str, Any]]:
-    """Return the class of a job, and those of the arguments of the command that are settings of any job."""
+    """Return the class of a job, and its settings among the arguments of the command; refuse those of other jobs."""
     from .jobs import JOBS, fields_of
 
     kind = next(each for each in JOBS if each.__name__.lower() == job)
-    names = dict.fromkeys(name for each in JOBS for name in fields_of(each))
-    return kind, {name: arguments[name] for name in names if arguments.get(name) is not None}
+    given = {
+        **arguments,
+        "target": arguments["target"] or arguments["all_labels"] or None,
+        "contrast": (arguments["contrast"] or "").strip() or None,
+    }
+    names = dict.fromkeys(chain.from_iterable(map(fields_of, JOBS)))
+    settings = {name: given[name] for name in names if given.get(name) is not None}
+    settings |= _columns(arguments["column"] or ())
+    _check_settings(kind, settings)
+    return kind, settings
 
 
 def _check_settings(kind: type["Job"], settings: Mapping[str, Any]) -> None:
@@ -280,16 +283,10 @@ def summarize(
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     from ..render.blocks import Block, Paragraph
-    from .folder import Folder
     from .pages.page import summary_cards, summary_page
     from .summaries.summary import summarize as run
 
-    explainer = None
-    if verify is not None:
-        manifest = Folder(folder).read_manifest()
-        with quiet():
-            name = model or (manifest.model if manifest else None)
-            explainer = loading.load(None if name == options.DEFAULT_MODEL else name)
+    explainer = None if verify is None else _explainer_of_run(folder, model, loading)
     with status(f"summing up {one_line(folder)}"):
         summary = run(
             folder,
@@ -303,8 +300,20 @@ def summarize(
         )
     blocks: list[Block] = []
     for card in summary_cards(summary):
-        blocks += [*([Paragraph(card.heading, heading=True)] if card.heading else []), *card.blocks]
+        if card.heading:
+            blocks.append(Paragraph(card.heading, heading=True))
+        blocks += card.blocks
     deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)
+
+
+def _explainer_of_run(folder: str, model: str | None, loading: options.Loading) -> "Explainer":
+    """Return the explainer of the model that a run was made by, or of the one that is named."""
+    from .folder import Folder
+
+    manifest = Folder(folder).read_manifest()
+    name = model or (manifest.model if manifest else None)
+    with quiet():
+        return loading.load(None if name == options.DEFAULT_MODEL else name)
 
 
 def _columns(pairs: Sequence[str]) -> dict[str, Any]:

@@ -63,13 +63,7 @@ def run_ray(
     arguments = (shared_explainer, settings, folder.location, run, bool(cluster.gpus))
     actors = [actor.remote(*arguments) for _ in range(cluster.workers)]
     try:
-        pool = ray.util.ActorPool(actors * (WAITING + 1))
-        for shard in prefetched(shards):
-            if not pool.has_free():
-                yield pool.get_next_unordered()
-            pool.submit(lambda actor, sent: actor.explain.remote(sent), shard)
-        while pool.has_next():
-            yield pool.get_next_unordered()
+        yield from _results(ray.util.ActorPool(actors * (WAITING + 1)), prefetched(shards))
     except ray.exceptions.RayError as error:
         raise _our_own(error) from None
     finally:
@@ -77,6 +71,16 @@ def run_ray(
             ray.kill(each)
         if started_here:
             ray.shutdown()
+
+
+def _results(pool: Any, shards: Iterator[Shard]) -> Iterator[tuple[WrittenShard, float]]:
+    """Yield what the actors of a pool return for shards, in any order."""
+    for shard in shards:
+        if not pool.has_free():
+            yield pool.get_next_unordered()
+        pool.submit(lambda actor, sent: actor.explain.remote(sent), shard)
+    while pool.has_next():
+        yield pool.get_next_unordered()
 
 
 def _start(ray: Any, cluster: Cluster) -> None:

@@ -1,6 +1,6 @@
 """Texts of a run with words put in or left out, and the model's logits of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,6 +62,22 @@ class Phrase:
         key = " ".join(map(word_key, self.name.split(" ")))
         keys, count = [word_key(word.strip()) for word in words], self.words
         return [i for i in range(len(keys) - count + 1) if " ".join(keys[i : i + count]) == key]
+
+
+Change = tuple[Parts, Parts]
+"""A text before and after a change."""
+
+
+def texts_without(phrase: Phrase, rows: Sequence[int], parts: Mapping[int, Parts]) -> list[Change]:
+    """Return texts before and after some words are left out; none that would be left empty.
+
+    Args:
+        phrase: The words.
+        rows: The rows of the texts.
+        parts: The words of texts by row.
+    """
+    changes = [(parts[row], phrase.without(parts[row])) for row in rows]
+    return [(before, after) for before, after in changes if after is not None]
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
@@ -136,10 +152,14 @@ def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
             if word_spans is None:
                 words = _words_of(text, [(token, *spans[token]) for token in tokens])
             else:
-                spans_of_words = sorted({tuple(word_spans[token]) for token in tokens})
-                words = tuple(text[start:end] for start, end in spans_of_words)
+                words = _split_words_of(text, {tuple(word_spans[token]) for token in tokens})
             parts[row] = (*parts[row], words)
     return parts
+
+
+def _split_words_of(text: str, spans: Collection[tuple[int, int]]) -> Words:
+    """Return the words of a text that the caller has split, by their characters."""
+    return tuple(text[start:end] for start, end in sorted(spans))
 
 
 def _words_of(text: str, tokens: list[tuple[int, int, int]]) -> Words:

@@ -5,7 +5,7 @@ from itertools import cycle, islice
 from typing import NamedTuple
 
 from ...model.task_model import TaskModel
-from .changed_texts import Parts, Phrase, joined, logits_of, parts_of_rows, whole_texts
+from .changed_texts import Change, Parts, Phrase, joined, logits_of, parts_of_rows, texts_without, whole_texts
 from .run_tables import LISTED_WORD, RunTables
 from .units import Reason, Share, Z, share_of
 
@@ -30,7 +30,7 @@ LONGER = "(more words than most)"
 Answered = tuple[int, str, float]
 """A row, its prediction and the probability of this."""
 
-Changes = list[tuple[Parts, Parts]]
+Changes = list[Change]
 """Texts before and after a change."""
 
 
@@ -58,7 +58,7 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_tex
     parts = parts_of_rows(run, rows)
     lengthened = _lengthened(sampled, parts)
     with_it = [_with_phrase(each, sampled, parts) if each.phrase.words else lengthened for each in candidates]
-    without_it = [_without_phrase(each, parts) for each in candidates]
+    without_it = [texts_without(each.phrase, each.rows, parts) for each in candidates]
     answers = _answers(run, model, [*with_it, *without_it])
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM distinct_texts GROUP BY prediction"))
     reasons = []
@@ -187,12 +187,6 @@ def _with_phrase(candidate: Candidate, sampled: Sequence[Answered], parts: Mappi
         if after is not None and phrase.holds(after):
             changed.append((parts[row], after))
     return changed
-
-
-def _without_phrase(candidate: Candidate, parts: Mapping[int, Parts]) -> Changes:
-    """Return texts with the answer, with the words and without them; none that would be left empty."""
-    pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
-    return [(before, after) for before, after in pairs if after is not None]
 
 
 def _lengths(run: RunTables) -> list[Candidate]:

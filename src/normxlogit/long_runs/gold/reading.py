@@ -42,11 +42,11 @@ def read_gold(
     Raises:
         InputError: If it cannot be told which labels some values mean.
     """
-    rows = [entries_of(value) for value in values]
+    rows = list(map(entries_of, values))
     may_be_marks = not labels.tokens and not meaning.of_data_set
     if may_be_marks and are_marks(rows, len(meaning.names or labels.names)):
         meaning = order_of_marks(max(map(len, rows)), labels, meaning)
-        rows = [places_of_ones(row) for row in rows]
+        rows = list(map(places_of_ones, rows))
     reader = LabelReader(labels, meaning)
     read = lru_cache(None, typed=True)(reader.read)
     gold_of_rows = [list(map(read, row)) for row in rows]
