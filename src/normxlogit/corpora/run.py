@@ -193,7 +193,7 @@ def _with_columns(
     source: RowSource, job: Job, model: TaskModel, id_column: str | None, keep: Sequence[str]
 ) -> tuple[Job, InputColumns]:
     """Return a job with the names of its columns, and all columns that are read."""
-    media, names = model.task.reads == "signal", source.names()
+    media, names = model.task.result_kind != "text", source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=(keep,) if isinstance(keep, str) else tuple(keep))
     columns.check(names, CORPUS[job.kind or model.task.result_kind])
