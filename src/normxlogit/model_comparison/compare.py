@@ -20,7 +20,8 @@ from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
 from ..methods import Method
 from ..model.task_model import TaskModel
-from ..pipeline.completions.completed_prompts import Completed, read_completion
+from ..pipeline.completions.completed import Completed
+from ..pipeline.completions.completed_prompts import read_completion
 from ..pipeline.completions.leave_out import log_probabilities
 from ..pipeline.completions.sources import explain_sources, explained_of
 from ..pipeline.options import Options, checked_verify

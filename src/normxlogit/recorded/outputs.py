@@ -18,7 +18,7 @@ from ..model.generation import end_ids, until_end
 from ..model.task_model import ForwardPass, TaskModel
 from ..parts.headpiece import Parts, answer_of
 from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given
-from ..pipeline.completions.completed_prompts import Completed
+from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.completion import CompletionRequest, completion_request, explain_run
 from ..pipeline.options import Options
 from ..pipeline.texts import attribute_pass
