@@ -71,11 +71,14 @@ class Ablations:
         remaining = self.completed.without(set(chain.from_iterable(source.tokens for source in removed)))
         if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
-        removed_places = [place for source in removed for place in source.places]
-        if not removed_places:
+        return self._without_places(remaining, [place for source in removed for place in source.places])
+
+    def _without_places(self, remaining: Encoding, removed: list[tuple[int, tuple[float, ...]]]) -> Encoding:
+        """Return what remains without some places of its media, each with the number of the medium."""
+        if not removed:
             return remaining
-        places: list[list[tuple[float, ...]]] = [[] for _ in remaining.media]  # those removed of each medium
-        for medium, place in removed_places:
+        places: list[list[tuple[float, ...]]] = [[] for _ in remaining.media]
+        for medium, place in removed:
             places[medium].append(place)
         return generating_task(self.model).without_places(remaining, self.completed.prompt, places)
 
