@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding, Indices, text_to_cut
-from ..model.task_model import ForwardPass, TaskModel, to_host
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..model.transfer import to_host
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from .outcomes import Answer, Outcomes, Progress, in_batches, no_progress

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -14,8 +14,9 @@ from ..copies.memory import empty_cache, out_of_memory
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import later_tokens_change_nothing, padding_changes_nothing
+from .forward_pass import ForwardPass
 from .model_copy import ProvedLengths
-from .task_model import ForwardPass, TaskModel
+from .task_model import TaskModel
 
 Result = TypeVar("Result")
 
@@ -64,18 +65,32 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
         budget = 0 if never_batch else model.batch_tokens // memory_factor
         groups = batches([encodings[index] for index in remaining], budget, pad=may_pad)
         queue = deque([remaining[place] for place in group] for group in groups)
-        remaining = []
-        while queue and not remaining:
-            indices = queue.popleft()
-            attempt = BatchAttempt(indices)
-            yield attempt
-            if attempt.unreadable:
-                queue.extendleft([index] for index in reversed(indices))
-            elif attempt.out_of_memory:
-                _take_fewer_tokens(model, [lengths[index] for index in indices], tokens_before)
-                remaining = [*indices, *itertools.chain(*queue)]
-            else:
-                _count_fitted(model)
+        remaining = yield from _attempts(model, queue, lengths, tokens_before)
+
+
+def _attempts(
+    model: TaskModel, queue: deque[list[int]], lengths: list[int], tokens_before: int
+) -> Generator[BatchAttempt, None, list[int]]:
+    """Yield an attempt for each group of texts in a queue; return the texts that are left when memory runs out.
+
+    Args:
+        model: The model.
+        queue: The indices of the texts of each group.
+        lengths: The tokens of all texts.
+        tokens_before: The tokens of a batch before any attempt.
+    """
+    while queue:
+        indices = queue.popleft()
+        attempt = BatchAttempt(indices)
+        yield attempt
+        if attempt.unreadable:
+            queue.extendleft([index] for index in reversed(indices))
+        elif attempt.out_of_memory:
+            _take_fewer_tokens(model, [lengths[index] for index in indices], tokens_before)
+            return [*indices, *itertools.chain(*queue)]
+        else:
+            _count_fitted(model)
+    return []
 
 
 def results_in_batches(
@@ -225,14 +240,7 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
         if proved.prove(1, shared_length, trial):
             return True
     states = _states(model, text) if again else run.hidden[row, run.batch.mask[row]]  # (T, H)
-    longest_prefix = max(min(len(text) // 2, PREFIX_TOKENS), 1)
-    if run.batch.media:  # a picture is read whole
-        trials: list[tuple[int, ...]] = [(shortest,)]
-    elif shortest < longest_prefix:
-        trials = [_doubling_lengths(shortest, longest_prefix)]
-    else:
-        trials = sorted({(min(shortest, PREFIX_TOKENS),), (shortest,)})
-    for counts in trials:
+    for counts in _trial_lengths(run, len(text), shortest):
         if _prefixes_keep_states(model, text, states, counts):
             proved.add(counts[0], longest)
             return True
@@ -243,6 +251,16 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
             "another precision"
         )
     return False
+
+
+def _trial_lengths(run: ForwardPass, text_length: int, shortest: int) -> list[tuple[int, ...]]:
+    """Return the lengths of the prefixes that are tried together, of which the first that keep their states count."""
+    longest_prefix = max(min(text_length // 2, PREFIX_TOKENS), 1)
+    if run.batch.media:  # a picture is read whole
+        return [(shortest,)]
+    if shortest < longest_prefix:
+        return [_doubling_lengths(shortest, longest_prefix)]
+    return sorted({(min(shortest, PREFIX_TOKENS),), (shortest,)})
 
 
 def _is_causal_up_to(model: TaskModel, text: Encoding, count: int) -> bool:

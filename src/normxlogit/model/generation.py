@@ -55,14 +55,18 @@ def generated_ids(
     Raises:
         InputError: If the model cannot continue a prompt, or memory runs out with a single one.
     """
-    needs_more_than_text = any(prompt.source or prompt.media for prompt in prompts)
-    if len(prompts) == 1 or options or needs_more_than_text or not _is_plain_greedy(config):
+    if len(prompts) == 1 or options or not all(map(_is_text, prompts)) or not _is_plain_greedy(config):
         return [_generate_alone(model, prompt, config, options) for prompt in prompts]
 
     def generate(indices: list[int]) -> list[list[int]]:
         return _generate_together(model, [prompts[index] for index in indices], config)
 
     return [[ids] for ids in results_in_batches(model, prompts, generate, memory_factor=2)]  # keys, values are kept
+
+
+def _is_text(prompt: Encoding) -> bool:
+    """Return whether a prompt is a text alone, without a source or media."""
+    return not (prompt.source or prompt.media)
 
 
 def _generate_alone(
@@ -246,7 +250,7 @@ def check_cache(model: TaskModel, prompt: Encoding) -> None:
     Raises:
         UnsupportedModelError: If the second token of a short generation has other logits with the cache.
     """
-    can_try = hasattr(model.copy.unmodified, "generate") and not (prompt.media or prompt.source)
+    can_try = hasattr(model.copy.unmodified, "generate") and _is_text(prompt)
     if model.copy.cache_proved or not can_try:
         return
     ids = prompt.ids[:TRIAL_PROMPT]

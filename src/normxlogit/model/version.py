@@ -98,7 +98,7 @@ def _adapt_copy(
     is_other_task = declared not in (None, *declared_tasks(unwrapped_model))
     must_be_read = is_plain or settings.describes_forward
     needs_adapting = must_be_read or bool(settings.extra_inputs)
-    if not (needs_adapting or is_other_task or _is_own_classifier(unwrapped_model, task)):
+    if not any((needs_adapting, is_other_task, _is_own_classifier(unwrapped_model, task))):
         return task
     probes = task.probes(module)
     main_input = next(iter(probes[0]))
@@ -108,16 +108,23 @@ def _adapt_copy(
         if must_be_read:
             raise
         return task  # the first text shows what is wrong
-    if needs_adapting or (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS:
-        for model in {module, copy.unmodified, unwrapped(copy.wrapped)}:
-            adapt_forward(model, form, arguments_of(model, settings, main_input))
+    needs_adapting |= (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS
+    if needs_adapting:
+        _adapt_forwards(copy, form, settings, main_input)
     copy.form, copy.notes = form, form.note
+    answer = None
     if is_plain:
-        copy.outputs, copy.main_input = logits.shape[-1], main_input
-    task.outputs = task.outputs.of_answer(form, logits if is_plain else None, name)
+        copy.outputs, copy.main_input, answer = logits.shape[-1], main_input, logits
+    task.outputs = task.outputs.of_answer(form, answer, name)
     if is_plain or is_other_task:
         check_answer(task, logits, name)
     return task
+
+
+def _adapt_forwards(copy: ModelCopy, form: AnswerForm, settings: ForwardSettings, main_input: str) -> None:
+    """Make the copies of a model take token ids, and return logits."""
+    for model in {copy.module, copy.unmodified, unwrapped(copy.wrapped)}:
+        adapt_forward(model, form, arguments_of(model, settings, main_input))
 
 
 def _is_own_classifier(model: nn.Module, task: Task) -> bool:

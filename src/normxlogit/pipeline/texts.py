@@ -21,7 +21,9 @@ from ..methods import Method, Request, Scores, check_finite, method_named, run_m
 from ..methods.base import sink_note
 from ..methods.registry import ANSWER_METHODS, alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes, read_together
-from ..model.task_model import ForwardPass, TaskModel, to_host
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..model.transfer import to_host
 from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

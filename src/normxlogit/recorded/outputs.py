@@ -14,8 +14,9 @@ from ..copies.run import embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, MethodError, UnsupportedModelError
 from ..inputs.decoded_tokens import append_tokens, with_decoded_text
 from ..inputs.encoding import Batch
+from ..model.forward_pass import ForwardPass
 from ..model.generation import end_ids, until_end
-from ..model.task_model import ForwardPass, TaskModel
+from ..model.task_model import TaskModel
 from ..parts.headpiece import Parts, answer_of
 from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given
 from ..pipeline.completions.completed import Completed

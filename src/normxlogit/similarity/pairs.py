@@ -21,7 +21,8 @@ from ..leave_out.search import run_searches
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import results_in_batches
-from ..model.task_model import ForwardPass, TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
 from ..pipeline.options import provenance
 from ..pipeline.progress import VERIFYING
 from ..results.collection import Attributions

@@ -16,8 +16,10 @@ from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
 from ...model.batch_attempts import is_causal, results_in_batches
+from ...model.forward_pass import ForwardPass
 from ...model.generation import check_cache
-from ...model.task_model import ForwardPass, TaskModel, to_host
+from ...model.task_model import TaskModel
+from ...model.transfer import to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import OutputQuantity, Prediction

@@ -22,7 +22,9 @@ from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Method, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
-from ...model.task_model import ForwardPass, TaskModel, to_host
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
+from ...model.transfer import to_host
 from ...results.attribution import Attribution
 from ...results.targets import OutputQuantity, Prediction, Quantity, Target
 from ...results.units.spans import (
