@@ -145,9 +145,7 @@ def attribute(
         MethodError: If the model has no such layer.
     """
     check_choice("engine", engine, ("local", "ray"), optional=False)
-    job = Predictions() if job is None else job
-    if not isinstance(job, Job):
-        raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
+    job = _checked_job(job)
     model = explainer.task_model
     media = model.task.result_kind != "text"
     source = open_source(inputs, input_format, files=media)
@@ -187,6 +185,15 @@ def attribute(
         folder.write_manifest(replace(manifest, shards=len(written), complete=True))
     _check_any_result(totals, folder, written)
     return totals
+
+
+def _checked_job(job: Any) -> Job:
+    """Return the job that a caller gave, predictions by default."""
+    if job is None:
+        return Predictions()
+    if not isinstance(job, Job):
+        raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
+    return job
 
 
 def _with_columns(

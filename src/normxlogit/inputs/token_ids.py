@@ -226,8 +226,8 @@ def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | 
     counts = list(map(_size, [ids] if is_single else ids))
     rows: list[Row] = [{} for _ in counts]
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
-    for name in encoded:
-        if name not in names or encoded[name] is None:
+    for name in filter(names.__contains__, encoded):
+        if encoded[name] is None:
             continue
         cells = _plain(encoded[name])
         if is_single and not _is_list_of_a_list(cells):

@@ -47,9 +47,7 @@ def compare_models(
 
     Example: normxlogit compare-models default FOLDER reviews.parquet --output out/
     """
-    of_table = Path(texts[0]).suffix in SUFFIXES and len(texts) == 1
-    if of_table and output is None:
-        raise InputError("a table of texts is compared into a folder: give --output")
+    folder = _folder_of_table(texts, output)
     removed = options.verified_units(verify)
     settings: dict[str, Any] = {"target": target, "contrast": contrast, "method": method, "verify": removed}
     with quiet():
@@ -58,11 +56,20 @@ def compare_models(
 
         names = (None if name == "default" else name for name in (before, after))
         first, second = map(options.Loading(device, dtype, None, trust_remote_code).load, names)
-        if of_table and output is not None:
-            summary = compare_table(first, second, Path(texts[0]), output, column or ["text"], **settings)
+        if folder is not None:
+            summary = compare_table(first, second, Path(texts[0]), folder, column or ["text"], **settings)
             write(text_of_blocks(summary.blocks()) + "\n")
             return
         kind = output_format or format_for(output)
         completions = None if completion is None else [completion] * len(texts)
         results = second.compare_models(first, texts, completions, **settings)
     deliver_result(results, kind, output)
+
+
+def _folder_of_table(texts: list[str], output: Path | None) -> Path | None:
+    """Return the folder that the comparison of a table of texts is written to; None of texts themselves."""
+    if len(texts) > 1 or Path(texts[0]).suffix not in SUFFIXES:
+        return None
+    if output is None:
+        raise InputError("a table of texts is compared into a folder: give --output")
+    return output

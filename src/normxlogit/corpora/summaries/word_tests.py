@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +31,14 @@ def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count:
     are predicted to have it.
     """
     rows_by_unit = _rows_by_unit(run, units, whole_texts(run, model), count, predicted=against)
-    parts = parts_of_rows(run, {row for rows in rows_by_unit.values() for row in rows})
+    parts = parts_of_rows(run, set(chain.from_iterable(rows_by_unit.values())))
     pairs_by_unit: dict[tuple[str, str], list[Change]] = {}
     for (label, word), rows in rows_by_unit.items():
         phrase = Phrase(word)
         with_word = [row for row in rows if phrase.holds(parts[row])]
         pairs_by_unit[label, word] = texts_without(phrase, with_word, parts)
-    texts = [text for pairs in pairs_by_unit.values() for pair in pairs for text in pair]
-    logits = logits_of(run, model, texts)
+    changes = chain.from_iterable(pairs_by_unit.values())
+    logits = logits_of(run, model, chain.from_iterable(changes))
     signed, divided = bool(run.common.get("signed")), _scores_divide_the_logit(run)
     tested = []
     for unit in units:
