@@ -29,6 +29,7 @@ from ..results.targets import Prediction
 from ..tasks.base import Needed, Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
 from ..tasks.task_outputs import Outputs
+from ..text.characters import Span
 from ..text.same import matching_names
 from .extension import MULTIPLE_CHOICE
 
@@ -168,7 +169,7 @@ def _removals_of_pairs(spans: Sequence[Sequence[Any]], index: int, tokens: Token
     return removals
 
 
-def _spans_in_first(encoding: Encoding) -> list[tuple[int, int] | None]:
+def _spans_in_first(encoding: Encoding) -> list[Span | None]:
     """Return the characters of each token of the first text of a pair, None of others; the place where not known."""
     spans = encoding.offsets or [(place, place + 1) for place in range(len(encoding))]
     return [span if of == 0 else None for span, of in zip(spans, encoding.sequence_ids, strict=True)]

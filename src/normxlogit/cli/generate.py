@@ -42,16 +42,14 @@ def generate(
     method: options.MethodName = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             metavar="TOKEN",
             help="A token to explain at every place; by default each generated token itself.",
         ),
     ] = None,
     contrast: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             metavar="TEXT",
             help="Another answer (mind its first space): what of the prompt makes the whole one likelier than this. "
             "With --target a token to subtract at every place.",
@@ -59,16 +57,14 @@ def generate(
     ] = None,
     parts: Annotated[
         PartKind | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             help="What is explained, with a backward pass for each; by default every generated token.",
         ),
     ] = None,
     through: Annotated[
         bool,
-        typer.Option(
+        options.explained(
             "--through",
-            rich_help_panel=options.EXPLAINED,
             help="Pass what a part takes from earlier ones on to the prompt; with --parts.",
         ),
     ] = False,

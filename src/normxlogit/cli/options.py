@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -47,6 +47,9 @@ def _checked(method: str) -> str:
 LOADING_PANEL, EXPLAINED = "Loading the model", "What is explained"
 """Panels of the help, for options that few calls need."""
 
+_loading = partial(typer.Option, rich_help_panel=LOADING_PANEL)
+explained = partial(typer.Option, rich_help_panel=EXPLAINED)
+
 # the model
 Model = Annotated[
     str | None,
@@ -59,33 +62,29 @@ LanguageModel = Annotated[
 EmbeddingModel = Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Name or folder of an embedding model.")]
 Device = Annotated[
     str,
-    typer.Option(
-        rich_help_panel=LOADING_PANEL,
+    _loading(
         metavar="NAME",
         help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto takes an accelerator if there is one.",
     ),
 ]
 DType = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=LOADING_PANEL,
+    _loading(
         metavar="NAME",
         help="Precision to run the model in, such as bfloat16; the checkpoint's by default.",
     ),
 ]
 GGUFFile = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=LOADING_PANEL,
+    _loading(
         metavar="FILE",
         help="The GGUF file in the model's folder; --model may be the file itself.",
     ),
 ]
 TrustRemoteCode = Annotated[
     bool,
-    typer.Option(
+    _loading(
         "--trust-remote-code",
-        rich_help_panel=LOADING_PANEL,
         help="Run code from the model's repository; read it first. Off by default.",
     ),
 ]
@@ -105,16 +104,14 @@ Targets = Annotated[
         "be repeated.",
     ),
 ]
-AllLabels = Annotated[bool, typer.Option("--all-labels", rich_help_panel=EXPLAINED, help="Explain every label.")]
+AllLabels = Annotated[bool, explained("--all-labels", help="Explain every label.")]
 Contrast = Annotated[
     str | None,
-    typer.Option(rich_help_panel=EXPLAINED, metavar="LABEL", help="Label or words to subtract: why this and not that."),
+    explained(metavar="LABEL", help="Label or words to subtract: why this and not that."),
 ]
 LayerNumbers = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPLAINED, metavar="LAYERS", help='"all" or numbers such as 1,2,3; the last by default.'
-    ),
+    explained(metavar="LAYERS", help='"all" or numbers such as 1,2,3; the last by default.'),
 ]
 VerifyCount = Annotated[
     str | None,
@@ -128,9 +125,7 @@ VerifyCount = Annotated[
 MaxNewTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Most tokens to generate.")]
 MergeChoice = Annotated[
     Merge | None,
-    typer.Option(
-        rich_help_panel=EXPLAINED, help="How a word's score comes from its tokens'; as fits the method by default."
-    ),
+    explained(help="How a word's score comes from its tokens'; as fits the method by default."),
 ]
 
 DEFAULT_MODEL = "normxlogit/default"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 ROWS, ANSWERS, SPEED = "Rows and columns", "Completions, answers and conversations", "Speed and Ray"
 """Panels of the help."""
+
+_row_option = partial(typer.Option, rich_help_panel=ROWS)
+_answer_option = partial(typer.Option, rich_help_panel=ANSWERS)
+_speed_option = partial(typer.Option, rich_help_panel=SPEED)
 
 
 @options.loads_models
@@ -61,24 +66,20 @@ def attribute(
     ] = "predictions",
     input_format: Annotated[
         Format | None,
-        typer.Option(
-            rich_help_panel=ROWS, help="Format, where names do not tell it; of standard input text by default."
-        ),
+        _row_option(help="Format, where names do not tell it; of standard input text by default."),
     ] = None,
     id_column: Annotated[
         str | None,
-        typer.Option(rich_help_panel=ROWS, metavar="COLUMN", help="Column of ids; by default row numbers, or paths."),
+        _row_option(metavar="COLUMN", help="Column of ids; by default row numbers, or paths."),
     ] = None,
-    keep_text: Annotated[
-        bool, typer.Option(rich_help_panel=ROWS, help="Write the texts too, which `summarize` shows and tests.")
-    ] = True,
+    keep_text: Annotated[bool, _row_option(help="Write the texts too, which `summarize` shows and tests.")] = True,
     words: Annotated[
         bool | None,
-        typer.Option(rich_help_panel=ROWS, help="Write words with their scores, by default of texts."),
+        _row_option(help="Write words with their scores, by default of texts."),
     ] = None,
     max_errors: Annotated[
         int | None,
-        typer.Option(rich_help_panel=ROWS, metavar="N", help="Stop when more rows have no result.", min=0),
+        _row_option(metavar="N", help="Stop when more rows have no result.", min=0),
     ] = None,
     all_labels: options.AllLabels = False,
     contrast: options.Contrast = None,
@@ -86,15 +87,13 @@ def attribute(
     merge: options.MergeChoice = None,
     long_text: Annotated[
         options.LongText | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             help="For a text over the model's length: its beginning (by default), all of it in windows, an error row.",
         ),
     ] = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=ANSWERS,
+        _answer_option(
             metavar="N",
             help="Let the model generate the completions, each of at most this many tokens.",
             min=1,
@@ -102,28 +101,22 @@ def attribute(
     ] = None,
     sources: Annotated[
         SourceKind | None,
-        typer.Option(
-            rich_help_panel=ANSWERS, help="What each completion rests on; sentences of its prompt by default."
-        ),
+        _answer_option(help="What each completion rests on; sentences of its prompt by default."),
     ] = None,
     parts: Annotated[
         PartKind | None,
-        typer.Option(
-            rich_help_panel=ANSWERS, help="What a completion is divided into; by default it is explained whole."
-        ),
+        _answer_option(help="What a completion is divided into; by default it is explained whole."),
     ] = None,
     turn: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=ANSWERS,
+        _answer_option(
             metavar="N",
             help="In a conversation, which of the assistant's texts is the answer, from 0; by default the last.",
         ),
     ] = None,
     verify: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=ANSWERS,
+        _answer_option(
             help="Test the citations: leave out this many of the first sources one by one, then all; "
             '"auto" goes on until the others can no longer come first.',
             metavar="N",
@@ -132,32 +125,25 @@ def attribute(
     loading: options.Loading = options.LOADING,
     batch_tokens: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=SPEED, metavar="N", help="Most tokens in one forward pass; by default what fits.", min=1
-        ),
+        _speed_option(metavar="N", help="Most tokens in one forward pass; by default what fits.", min=1),
     ] = None,
     shard_rows: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=SPEED,
+        _speed_option(
             metavar="N",
             help="Rows of a shard; 4096 by default, 64 of all but predictions of texts.",
             min=1,
         ),
     ] = None,
-    engine: Annotated[
-        Literal["local", "ray"], typer.Option(rich_help_panel=SPEED, help="On this machine, or on a Ray cluster.")
-    ] = "local",
+    engine: Annotated[Literal["local", "ray"], _speed_option(help="On this machine, or on a Ray cluster.")] = "local",
     num_workers: Annotated[
         int,
-        typer.Option(rich_help_panel=SPEED, metavar="N", help="Ray: workers, each with a model of its own.", min=1),
+        _speed_option(metavar="N", help="Ray: workers, each with a model of its own.", min=1),
     ] = 1,
-    num_gpus_per_worker: Annotated[
-        float, typer.Option(rich_help_panel=SPEED, metavar="N", help="Ray: GPUs of each worker.", min=0)
-    ] = 0,
+    num_gpus_per_worker: Annotated[float, _speed_option(metavar="N", help="Ray: GPUs of each worker.", min=0)] = 0,
     ray_address: Annotated[
         str | None,
-        typer.Option(rich_help_panel=SPEED, metavar="ADDRESS", help="Ray: the cluster; started here if there is none."),
+        _speed_option(metavar="ADDRESS", help="Ray: the cluster; started here if there is none."),
     ] = None,
 ) -> None:
     """Explain a corpus and write Parquet shards; a stopped run resumes where it was.

@@ -342,8 +342,8 @@ def _drop_to(values: Floats, whole: Floats, *, regression: bool) -> Floats:
 class Deletions(NamedTuple):
     """The model's outputs without the words of the highest scores."""
 
-    flips: npt.NDArray[np.float64]  # words deleted until the prediction changes, (N,): infinity for over `MOST`
-    falls: npt.NDArray[np.float64]  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
+    flips: Floats  # words deleted until the prediction changes, (N,): infinity for over `MOST`
+    falls: Floats  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
 
 
 def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> Deletions:

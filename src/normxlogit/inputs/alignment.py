@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tokenizers import Regex, pre_tokenizers
 from transformers import PreTrainedTokenizerBase
 
+from ..text.characters import Span
 from .decoded_tokens import added_texts
 from .encoding import Spans
 from .texts import SplitText, Text, pair_of
@@ -107,7 +108,7 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
 
 
 def _matched_by_word(
-    tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str, words: Sequence[tuple[int, int]]
+    tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str, words: Sequence[Span]
 ) -> Spans | None:
     """Return the characters of the tokens of each word; None if the words one by one give other tokens."""
     tokens_of_words: list[Any] = [
@@ -115,7 +116,7 @@ def _matched_by_word(
     ]
     if [token for tokens in tokens_of_words for token in tokens] != ids:
         return None
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     for (start, end), tokens in zip(words, tokens_of_words, strict=True):
         whole_word = [(0, end - start)] * len(tokens)
         in_word = _matched(tokenizer, tokens, text[start:end]) or whole_word
@@ -123,7 +124,7 @@ def _matched_by_word(
     return tuple(spans)
 
 
-def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]]:
+def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[Span]:
     """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
     special = map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True))
     pattern = "|".join([*special, f"[{SIGNS}]", rf"[^\s{SIGNS}]+"])
@@ -198,7 +199,7 @@ class _Folded(NamedTuple):
     indices: list[int]  # of each of its characters, in the original
     original_length: int
 
-    def original_span(self, start: int, end: int) -> tuple[int, int]:
+    def original_span(self, start: int, end: int) -> Span:
         """Return the characters of the original that some of its characters stand for."""
         first = self.indices[start] if start < len(self.indices) else self.original_length
         return first, self.indices[end - 1] + 1 if end > start else first

@@ -16,6 +16,10 @@ Question = tuple[str, Sequence[str]]
 """A prompt and the choices that may follow it."""
 
 
+Columns = Mapping[Any, Any]
+"""The columns of a table by name, or the cells of a row."""
+
+
 class SplitText(str):
     """A text whose words the caller has split: they are joined by spaces, and tokenised one by one."""
 
@@ -92,7 +96,7 @@ def _split(value: Any) -> Any:
     return tuple(texts) if is_tuple and len(texts) == 2 else texts
 
 
-def _split_column(columns: Mapping[Any, Any]) -> Any:
+def _split_column(columns: Columns) -> Any:
     """Return the words of the column that is called "tokens", or of the only one that holds words; otherwise None."""
     split_columns = {name: _split(column) for name, column in columns.items()}
     found = {name: split for name, split in split_columns.items() if split is not None}
@@ -198,7 +202,7 @@ def text_column(inputs: Any) -> Any:
     return chosen
 
 
-def _column_of_words(inputs: Any, columns: Mapping[Any, Any]) -> Any:
+def _column_of_words(inputs: Any, columns: Columns) -> Any:
     """Return the words of texts in a table's column "tokens", or in a row's; None if there is no such column."""
     if WORDS not in columns or "text" in columns:
         return None
@@ -206,7 +210,7 @@ def _column_of_words(inputs: Any, columns: Mapping[Any, Any]) -> Any:
     return split if isinstance(split, list) or isinstance(inputs, Mapping) else None  # a frame's cells may be texts
 
 
-def _chosen_texts(texts: Mapping[Any, Any]) -> Any:
+def _chosen_texts(texts: Columns) -> Any:
     """Return the texts of the only column, of two that are a pair, or of "text"; None where another may be meant."""
     if len(texts) == 1:
         return next(iter(texts.values()))
@@ -217,7 +221,7 @@ def _chosen_texts(texts: Mapping[Any, Any]) -> Any:
     return texts.get("text")
 
 
-def _no_text_column(type_name: str, columns: Mapping[Any, Any], texts: Mapping[Any, Any]) -> InputError:
+def _no_text_column(type_name: str, columns: Columns, texts: Columns) -> InputError:
     """Return the error for a table whose texts are not one column: none, or several of which one is to be chosen."""
     given = f"a {type_name} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
@@ -249,7 +253,7 @@ def collected(inputs: Any) -> Any:
     return inputs
 
 
-def _only_split(inputs: Mapping[Any, Any]) -> Any:
+def _only_split(inputs: Columns) -> Any:
     """Return the only split of a data set; other mappings unchanged."""
     if len(inputs) != 1:
         return inputs

@@ -21,6 +21,9 @@ from .batch_attempts import lengths_to_try, results_in_batches
 from .model_copy import input_errors
 from .task_model import TaskModel
 
+Rows = list[list[int]]
+"""The token ids of several sequences."""
+
 PADDING_SAFE = {
     "_from_model_config", "transformers_version", "use_cache", "max_new_tokens", "min_new_tokens", "early_stopping",
     "bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id",
@@ -39,7 +42,7 @@ TRIAL_PROMPT = 4  # tokens of a prompt in the trial of the cache: too few for a 
 
 def generated_ids(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
-) -> list[list[list[int]]]:
+) -> list[Rows]:
     """Return the sequences generated after each prompt.
 
     Args:
@@ -58,7 +61,7 @@ def generated_ids(
     if len(prompts) == 1 or options or not all(map(_is_text, prompts)) or not _is_plain_greedy(config):
         return [_generate_alone(model, prompt, config, options) for prompt in prompts]
 
-    def generate(indices: list[int]) -> list[list[int]]:
+    def generate(indices: list[int]) -> Rows:
         return _generate_together(model, [prompts[index] for index in indices], config)
 
     return [[ids] for ids in results_in_batches(model, prompts, generate, memory_factor=2)]  # keys, values are kept
@@ -69,9 +72,7 @@ def _is_text(prompt: Encoding) -> bool:
     return not (prompt.source or prompt.media)
 
 
-def _generate_alone(
-    model: TaskModel, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]
-) -> list[list[int]]:
+def _generate_alone(model: TaskModel, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> Rows:
     """Return the sequences generated after a prompt; several are padded to one length, and cut to their own."""
     rows = _generate(model, [prompt], config, options)
     if len(rows) == 1:
@@ -79,7 +80,7 @@ def _generate_alone(
     return [_without_padding(ids, end_ids(config), config.pad_token_id) for ids in rows]
 
 
-def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:
+def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> Rows:
     """Return what is generated after each prompt, in a batch if a trial shows the same as alone.
 
     The trial comes afterwards, when the final length is known: a rotary embedding may stretch from some length on.
@@ -93,13 +94,13 @@ def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: Ge
 
 def _generate(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
-) -> list[list[int]]:
+) -> Rows:
     """Return the generated sequences, those of several prompts padded to one length."""
     texts = [(prompt.source or prompt).ids for prompt in prompts]
     media_inputs = model.batch(prompts).inputs if prompts[0].media else {}
     output = _call_generate(model, texts, config, options, media_inputs)
     start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
-    generated: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
+    generated: Rows = getattr(output, "sequences", output)[:, start:].tolist()
     return generated
 
 
@@ -220,7 +221,7 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
 
 
 @full_float32()
-def _same_beside_longer(model: TaskModel, prompts: list[list[int]], length: int) -> bool:
+def _same_beside_longer(model: TaskModel, prompts: Rows, length: int) -> bool:
     """Return whether the next logits of prompts are the same alone and in a batch with a text of `length` tokens."""
     longer = [model.filler] * length
     try:

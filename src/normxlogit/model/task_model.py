@@ -33,7 +33,7 @@ from ..tasks.targets import All, BatchTargets, Layers
 from ..tasks.task_outputs import logits_at
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
+from .model_copy import Inputs, ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
 from .version import read_model
 
 
@@ -285,7 +285,7 @@ class TaskModel:
 
     def answer(
         self,
-        inputs: Mapping[str, Tensor],
+        inputs: Inputs,
         positions: Tensor | None = None,
         *,
         replace: Mapping[Site, Replace] | None = None,
@@ -315,7 +315,7 @@ class TaskModel:
     def measure(
         self,
         target: BatchTargets,
-        inputs: Mapping[str, Tensor],
+        inputs: Inputs,
         positions: Tensor | None,
         texts: Tensor,
         *,
@@ -358,7 +358,7 @@ class TaskModel:
         self.prepare(batch)
         return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
-    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[Site, Replace] | None = None) -> Tensor:
+    def run_trunk(self, inputs: Inputs, *, replace: Mapping[Site, Replace] | None = None) -> Tensor:
         """Run the model up to the end of its trunk.
 
         Args:

@@ -50,7 +50,11 @@ class Side(NamedTuple):
     name: str
 
 
-def sides_of(before: Any, after: Explainer) -> tuple[Side, Side]:
+Sides = tuple[Side, Side]
+"""The models before and after."""
+
+
+def sides_of(before: Any, after: Explainer) -> Sides:
     """Return two models to compare, from what `explainer.compare_models` takes."""
     model = opened(before)
     name = after.task_model.name
@@ -189,7 +193,7 @@ class Compared:
         outputs: The labels that they share; None of completions.
     """
 
-    def __init__(self, sides: tuple[Side, Side], explained: Sequence[Explained], outputs: SharedOutputs | None) -> None:
+    def __init__(self, sides: Sides, explained: Sequence[Explained], outputs: SharedOutputs | None) -> None:
         self.sides, self.explained, self.outputs = sides, explained, outputs
         (before, _), (after, _) = explained
         self.aligned = [Aligned.of(*both) for both in zip(before, after, strict=True)]
@@ -231,7 +235,7 @@ def _model_difference(
 
 
 def _explain_answers(
-    sides: tuple[Side, Side], texts: Any, target: Choice | None, contrast: Choice | None, method: str | Method | None
+    sides: Sides, texts: Any, target: Choice | None, contrast: Choice | None, method: str | Method | None
 ) -> tuple[SharedOutputs, list[Explained], bool]:
     """Explain both models' answers to texts; also return the labels that they share, and whether it is one text."""
     models = [side.explainer.task_model for side in sides]
@@ -270,7 +274,7 @@ def _explain_labels(
 
 
 def _explain_completions(
-    sides: tuple[Side, Side], texts: Sequence[tuple[Any, str]], method: str | Method | None
+    sides: Sides, texts: Sequence[tuple[Any, str]], method: str | Method | None
 ) -> list[Explained]:
     """Explain completions of prompts by both models, each as a whole.
 

@@ -26,9 +26,7 @@ def compare_models(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED, metavar="LABEL", help="Label to compare; by default the answer after."
-        ),
+        options.explained(metavar="LABEL", help="Label to compare; by default the answer after."),
     ] = None,
     contrast: options.Contrast = None,
     method: options.MethodName = None,

@@ -6,12 +6,13 @@ from functools import cached_property
 
 from ...errors import InputError
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import Encoding
+from ...inputs.encoding import Encoding, Spans
 from ...model.task_model import TaskModel
 from ...results.units.media import is_region
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec
 from ...tasks.base import message_spans
-from .reasoning import ReasoningSpec, Spans, reasoning_spans
+from ...text.characters import Span
+from .reasoning import ReasoningSpec, reasoning_spans
 
 NO_MESSAGES = ReadPrompt("", None)
 
@@ -32,7 +33,7 @@ class Completed:
     prompt_tokens: int
     prompt_characters: int
     prompt: ReadPrompt = NO_MESSAGES
-    named_sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    named_sources: Mapping[str, Span] = field(default_factory=dict)
     other: "Completed | None" = None
     reasoning: Spans = ()
     marked_reasoning: Spans = ()
@@ -115,7 +116,7 @@ class Completed:
         named = {str(name): tuple(span) for name, span in sources.items()}
         return {name: span if is_region(span) else self.span_of(name, span) for name, span in named.items()}
 
-    def span_of(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
+    def span_of(self, name: str, span: tuple[int, ...]) -> Span:
         """Return a span (start, end), or (message, start, end) in a message's content, in the whole prompt."""
         contents = self.prompt.contents
         if len(span) != (2 if contents is None else 3):

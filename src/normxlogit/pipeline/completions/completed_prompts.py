@@ -1,8 +1,8 @@
 """Prompts with completions that the model generates, or that are given."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -17,6 +17,7 @@ from ...tasks.base import generating_task
 from ...tasks.seq2seq import with_first_tokens
 from .completed import Completed
 from .generation_settings import (
+    Settings,
     decoder_ids,
     generation_config,
     merged_settings,
@@ -31,7 +32,7 @@ from .reasoning import ReasoningSpec
 def generate_each(
     model: TaskModel,
     prompts: Sequence[Prompt | ReadPrompt | Encoding],
-    options: Mapping[str, Any],
+    options: Settings,
     reasoning: ReasoningSpec | None = None,
 ) -> list[Completed]:
     """Generate completions of prompts, in batches if that gives the same tokens; several of a prompt are in a row.
@@ -73,7 +74,7 @@ class _Room(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def _room(model: TaskModel, prompt: Completed, options: Mapping[str, Any]) -> _Room:
+def _room(model: TaskModel, prompt: Completed, options: Settings) -> _Room:
     """Return the room for what is generated after a prompt."""
     limit, encoding = model.answer_limit, prompt.encoding
     requested = most_new_tokens(model, options, len(encoding) if encoding.source is None else 1)
@@ -114,7 +115,7 @@ def read_completion(
     *,
     longer: bool = False,
     reasoning: ReasoningSpec | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
 ) -> Completed:
     """Encode a prompt and a given completion as one text, which only with `longer` may exceed the model's length.
 

@@ -11,6 +11,9 @@ from ...errors import InputError
 from ...inputs.texts import checked_whole_number, positive_integer
 from ...model.task_model import TaskModel
 
+Settings = Mapping[str, Any]
+"""Arguments of `generate`, by name."""
+
 DECODER_IDS = "decoder_input_ids"
 
 
@@ -27,7 +30,7 @@ MOST = 40
 GREEDY = "generated greedily, where the model's own settings sample; do_sample=True samples"
 
 
-def merged_settings(model: TaskModel, called: Mapping[str, Any]) -> dict[str, Any]:
+def merged_settings(model: TaskModel, called: Settings) -> dict[str, Any]:
     """Return the settings of `generate` that a call gives, with those of the pipeline that the model came with."""
     return model.pipeline.generation.of_call(called, _configured(getattr(model.module, "generation_config", None)))
 
@@ -37,7 +40,7 @@ def _configured(config: Any) -> dict[str, Any]:
     return config.to_diff_dict() if isinstance(config, GenerationConfig) else {}
 
 
-def sampling_note(model: TaskModel, settings: Mapping[str, Any]) -> tuple[str, ...]:
+def sampling_note(model: TaskModel, settings: Settings) -> tuple[str, ...]:
     """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
     of_call = {**_configured(settings.get("generation_config")), **settings}
     if of_call.get("do_sample") is not None:
@@ -46,7 +49,7 @@ def sampling_note(model: TaskModel, settings: Mapping[str, Any]) -> tuple[str, .
     return (GREEDY,) if model.pipeline.generation.samples or getattr(config, "do_sample", False) else ()
 
 
-def most_new_tokens(model: TaskModel, options: Mapping[str, Any], before: int) -> int:
+def most_new_tokens(model: TaskModel, options: Settings, before: int) -> int:
     """Return the maximal number of generated tokens after so many, which `max_length` counts, as transformers does.
 
     `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`: that of the call, and
@@ -66,9 +69,7 @@ def most_new_tokens(model: TaskModel, options: Mapping[str, Any], before: int) -
     return MOST
 
 
-def generation_config(
-    model: TaskModel, options: Mapping[str, Any], room: int
-) -> tuple[GenerationConfig, dict[str, Any]]:
+def generation_config(model: TaskModel, options: Settings, room: int) -> tuple[GenerationConfig, dict[str, Any]]:
     """Return the generation settings, greedy unless sampling is requested, and the remaining options.
 
     Args:
@@ -101,7 +102,7 @@ def generation_config(
         raise InputError(f"generate: {str(error).strip().splitlines()[0]}") from None
 
 
-def _check_no_prompt(of_prompt: Set[str], options: Mapping[str, Any]) -> None:
+def _check_no_prompt(of_prompt: Set[str], options: Settings) -> None:
     """Refuse arguments of `generate` that hold a prompt."""
     for name in sorted(of_prompt):
         if options.get(name) is not None:
@@ -118,7 +119,7 @@ def _merged_config(of_call: Any, of_model: Any) -> GenerationConfig:
     return config
 
 
-def decoder_ids(options: Mapping[str, Any]) -> list[int]:
+def decoder_ids(options: Settings) -> list[int]:
     """Return the token ids with which a call lets a decoder beside an encoder begin."""
     given = options.get(DECODER_IDS)
     if given is None:

@@ -24,6 +24,7 @@ from ...results.units.media import media_places
 from ...results.units.spans import NamedSpan, Sequenced, SourceSpec, answer_parts
 from ...results.units.units import UnitScore
 from ...tasks.base import generating_task
+from ...text.characters import Span
 from ..progress import VERIFYING
 from .completed import Completed
 
@@ -291,7 +292,7 @@ def _answer_pieces(whole: Attribution, sequence: Sequenced) -> list[NamedSpan]:
     return [NamedSpan(units.text[i], *spans[i], (i,)) for i in places]
 
 
-def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[tuple[int, int]], piece: NamedSpan) -> Tokens:
+def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], piece: NamedSpan) -> Tokens:
     """Return the tokens of a piece of an answer that are inside its reasoning, spans in the answer's characters."""
     shift = sequence.prompt_characters
     inside = [

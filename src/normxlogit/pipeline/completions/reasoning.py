@@ -9,17 +9,16 @@ from jinja2 import TemplateError
 from ...compat import parses_responses
 from ...errors import InputError
 from ...inputs.chat import has_chat_template
+from ...inputs.encoding import Spans
 from ...inputs.texts import checked_whole_number
 from ...model.task_model import TaskModel
+from ...text.characters import Span
 
 NAMES, MARKS = ("reasoning_content", "thinking", "reasoning"), ("<think>", "</think>")
 """What templates call the reasoning in a message, and what stands around it where the tokenizer declares nothing."""
 
 
-Spans = tuple[tuple[int, int], ...]
-
-
-ReasoningSpec = Iterable[tuple[int, int]] | tuple[str, str]
+ReasoningSpec = Iterable[Span] | tuple[str, str]
 """Where a completion reasons: spans of its characters, or what stands before and behind the reasoning."""
 
 
@@ -90,7 +89,7 @@ def _checked(spec: ReasoningSpec, completion: str) -> Spans:
     return tuple(spans)
 
 
-def _with_marks(completion: str, span: tuple[int, int], marks: tuple[str, str]) -> tuple[int, int]:
+def _with_marks(completion: str, span: Span, marks: tuple[str, str]) -> Span:
     """Return a span with the marks that stand around it, and the white space behind them."""
     before, behind = completion[: span[0]].rstrip(), completion[span[1] :].lstrip()
     start = len(before) - len(marks[0]) if marks[0] and before.endswith(marks[0]) else span[0]

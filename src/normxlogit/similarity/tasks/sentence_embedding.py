@@ -18,6 +18,9 @@ from ...parts.proofs import beyond_rounding, proof
 from ...tasks.base import Pooling
 from ..extension import is_sentence_transformer
 
+Settings = Mapping[str, Any]
+"""Settings of a model or of a module of sentence-transformers, by name."""
+
 MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -48,7 +51,7 @@ READ_SETTINGS: Mapping[str, frozenset[str]] = {
 }
 """The settings of a module, by its class, that are read, or change nothing but speed."""
 
-EXPECTED_SETTINGS: Mapping[str, Any] = {
+EXPECTED_SETTINGS: Settings = {
     "transformer_task": "feature-extraction",
     "module_input_name": "sentence_embedding",
     "include_prompt": True,
@@ -174,7 +177,7 @@ class _Module(NamedTuple):
     """One module of an embedding model of sentence-transformers."""
 
     kind: str  # its class
-    settings: Mapping[str, Any]
+    settings: Settings
     layer: nn.Module | None = None  # of a dense one
 
 
@@ -215,7 +218,7 @@ def _module_in_files(source: str, kind: str, path: str) -> _Module:
     return _Module(kind, settings or {}, _dense_layer(settings, source, path) if kind == "Dense" else None)
 
 
-def _steps_of(modules: Sequence[_Module], settings: Mapping[str, Any]) -> Steps:
+def _steps_of(modules: Sequence[_Module], settings: Settings) -> Steps:
     """Return the steps of a trunk, a pooling and the modules after it.
 
     Args:
@@ -302,7 +305,7 @@ def _check_order(kinds: Sequence[str]) -> None:
         )
 
 
-def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _pooling_modes(config: Settings) -> tuple[str, ...]:
     """Return the pooling modes of a configuration, of any version."""
     mode = config.get("pooling_mode")
     modes = (
@@ -315,7 +318,7 @@ def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     return modes
 
 
-def _dense_layer(config: Mapping[str, Any], source: str, path: str) -> nn.Module:
+def _dense_layer(config: Settings, source: str, path: str) -> nn.Module:
     """Return a dense layer with its activation, in the folder `path` of a model."""
     file = find_file(source, f"{path}/model.safetensors", {})
     if file is None:
@@ -329,7 +332,7 @@ def _dense_layer(config: Mapping[str, Any], source: str, path: str) -> nn.Module
     return nn.Sequential(linear, activation()).eval()
 
 
-def _check_settings(kind: str, config: Mapping[str, Any]) -> None:
+def _check_settings(kind: str, config: Settings) -> None:
     """Refuse settings of a module of sentence-transformers with which its answer is another one than is explained."""
     expected = {**EXPECTED_SETTINGS, "module_output_name": OUTPUT_NAMES.get(kind, "sentence_embedding")}
     for name, value in config.items():
