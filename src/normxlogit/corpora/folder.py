@@ -17,7 +17,7 @@ from ..long_runs.tables import arrow_module
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of, open_parquet
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.schema import Index, check, plain, same
-from .rows.shards import WrittenShard
+from .rows.shards import WrittenShard, WrittenShards
 
 FORMAT = "normxlogit corpus"
 VERSION = 1
@@ -186,11 +186,11 @@ class Folder:
         except UNREADABLE as error:
             raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
-    def written(self, manifest: Manifest) -> dict[int, WrittenShard]:
+    def written(self, manifest: Manifest) -> WrittenShards:
         """Return the shards that are written, in their order; one that cannot be read does not count."""
         return {index: file.shard for index, file in self._shard_files(manifest, refuse_broken=False).items()}
 
-    def written_whole(self, manifest: Manifest) -> dict[int, WrittenShard]:
+    def written_whole(self, manifest: Manifest) -> WrittenShards:
         """Return the shards that are written, in their order.
 
         Raises:
@@ -230,7 +230,7 @@ class Folder:
             is_of_run = str(state["run"]) == run and Path(path).name == _name_of(shard.shard)
         return _ShardFile(shard, schema.names) if is_of_run else None
 
-    def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
+    def failures(self, written: WrittenShards) -> Iterator[tuple[int, str, str]]:
         """Yield the number, the id and the reason of each row without a result, in their order."""
         for index in sorted(index for index, shard in written.items() if shard.errors):
             with self._reading(self._file(ERRORS, index)) as file:

@@ -1,6 +1,6 @@
 """`attribute`, which runs or resumes a corpus run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, check_choice, fields_of
 from .local import run_local
 from .rows.reading import columns_of_text, open_source
-from .rows.shards import InputColumns, Shard, WrittenShard, left_shards
+from .rows.shards import InputColumns, Shard, WrittenShard, WrittenShards, left_shards
 from .worker import Settings, Worker
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _check_nothing_left(shards: Iterator[Shard], folder: Folder) -> None:
         raise DataError(f"{folder.location} was made of fewer rows than the input has; give another --output")
 
 
-def _check_any_result(totals: Progress, folder: Folder, written: Mapping[int, WrittenShard]) -> None:
+def _check_any_result(totals: Progress, folder: Folder, written: WrittenShards) -> None:
     """Refuse a run without any result, of which the settings are at fault, not the rows."""
     if totals.rows and totals.rows == totals.errors:
         row, _, reason = next(folder.failures(written))
@@ -231,7 +231,7 @@ def _check_errors(totals: Progress, max_errors: int | None, folder: Folder) -> N
         raise DataError(f"{many}; see {folder.location}/errors")
 
 
-def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, WrittenShard]]:
+def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, WrittenShards]:
     """Return the manifest that a run goes on with, and the shards that earlier runs have written."""
     earlier = folder.read_manifest()
     if earlier is None:

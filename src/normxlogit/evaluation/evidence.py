@@ -21,9 +21,8 @@ from ..text.same import find_text, word_key
 from .datasets import parsed_rows
 from .report import markdown_table
 from .runs import OnProgress, Refused, with_progress
-from .statistics import interval_text, mean_interval
+from .statistics import Array, interval_text, mean_interval
 
-Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 Part = str | tuple[Index, Index]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..methods import list_methods
 from ..results.storage.files import replacing, write_json, write_text
@@ -15,10 +14,14 @@ from ..results.storage.schema import plain
 from .faithfulness import COUNTS, MOST, Faithfulness, paired_difference, paired_p_value, worse_than_random
 from .latex import latex_tables
 from .runs import Refused
-from .statistics import holm, interval_text, mean_interval
+from .statistics import Array, holm, interval_text, mean_interval
 
 if TYPE_CHECKING:
     from ..plots.figure import PlotFigure
+
+
+Metadata = Mapping[str, Any]
+"""What was measured on, by name."""
 
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -40,9 +43,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
-def report(
-    metadata: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
-) -> str:
+def report(metadata: Metadata, table: str, folder: Path | None = None, name: str = "results", **state: Any) -> str:
     """Return a report in Markdown: a line of metadata, and tables.
 
     Args:
@@ -129,12 +130,12 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     return markdown_table(["prediction changed after", *_count_columns(), "median ↓"], rows)
 
 
-def _measured(results: Sequence[Faithfulness], name: str) -> list[tuple[str, npt.NDArray[np.float64]]]:
+def _measured(results: Sequence[Faithfulness], name: str) -> list[tuple[str, Array]]:
     """Return the figures of that name with their methods, of those that have any."""
     return [(r.method, np.array(getattr(r, name))) for r in results if getattr(r, name)]
 
 
-def _flipped_shares(flips: npt.NDArray[np.float64]) -> list[float]:
+def _flipped_shares(flips: Array) -> list[float]:
     """Return in which share of the texts the prediction has changed after each of `COUNTS` words."""
     return [float((flips <= count).mean()) for count in COUNTS]
 

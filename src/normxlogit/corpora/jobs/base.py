@@ -29,6 +29,13 @@ TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
 
 
+Values = dict[int, Any]
+"""What the steps so far made of rows, by their places in the shard."""
+
+Problems = dict[int, str]
+"""Why the other rows have no result, by their places."""
+
+
 def column(*usual: str, is_media: bool = False) -> Any:
     """Return a setting of a job that names a column of the input, such as `text_column` for the role "text".
 
@@ -61,7 +68,7 @@ class StepRun:
         self.step = step
         self._done = self._failed = 0
 
-    def __call__(self, values: dict[int, Any], problems: dict[int, str]) -> None:
+    def __call__(self, values: Values, problems: Problems) -> None:
         """Call the step with all rows: replace their values, or move them to the problems, with the reasons."""
         size = self.step.size
         rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
@@ -69,7 +76,7 @@ class StepRun:
         for start in range(0, len(rows), at_once):
             self._call(rows[start : start + at_once], values, problems)
 
-    def _call(self, rows: list[int], values: dict[int, Any], problems: dict[int, str]) -> None:
+    def _call(self, rows: list[int], values: Values, problems: Problems) -> None:
         inputs = [values[row] for row in rows]
         for row, outcome in zip(rows, outcomes(self.step.call, inputs), strict=True):
             if not isinstance(outcome, NormXLogitError):

@@ -61,6 +61,13 @@ class WrittenShard:
     digest: str  # the digest of its input rows
 
 
+WrittenShards = dict[int, WrittenShard]
+"""The shards of a folder by their numbers, in their order."""
+
+Finished = tuple[WrittenShard, float]
+"""A written shard, and the share of the input that is read with it."""
+
+
 class Row(NamedTuple):
     """A row of the input."""
 
@@ -117,7 +124,7 @@ def left_shards(
     source: RowSource,
     columns: InputColumns,
     size: int,
-    written: Mapping[int, WrittenShard],
+    written: WrittenShards,
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
     """Read the shards that are not written yet; check that the written ones have the same rows."""

@@ -25,6 +25,10 @@ Parts = tuple[Words, ...]
 """A text, or a pair of them."""
 
 
+PartsOfRows = Mapping[int, Parts]
+"""The words of texts by the numbers of their rows."""
+
+
 @dataclass(frozen=True)
 class Phrase:
     """One word, or words that follow each other."""
@@ -68,7 +72,7 @@ Change = tuple[Parts, Parts]
 """A text before and after a change."""
 
 
-def texts_without(phrase: Phrase, rows: Sequence[int], parts: Mapping[int, Parts]) -> list[Change]:
+def texts_without(phrase: Phrase, rows: Sequence[int], parts: PartsOfRows) -> list[Change]:
     """Return texts before and after some words are left out; none that would be left empty.
 
     Args:
@@ -129,7 +133,7 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
     return dict(zip(distinct, logits(distinct), strict=True))
 
 
-def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
+def parts_of_rows(run: RunTables, rows: Iterable[int]) -> PartsOfRows:
     """Return the words of the texts, or pairs, of some rows as the model has read them.
 
     Args:

@@ -5,7 +5,17 @@ from itertools import cycle, islice
 from typing import NamedTuple
 
 from ...model.task_model import TaskModel
-from .changed_texts import Change, Parts, Phrase, joined, logits_of, parts_of_rows, texts_without, whole_texts
+from .changed_texts import (
+    Change,
+    Parts,
+    PartsOfRows,
+    Phrase,
+    joined,
+    logits_of,
+    parts_of_rows,
+    texts_without,
+    whole_texts,
+)
 from .run_tables import LISTED_WORD, RunTables
 from .units import Reason, Share, Z, share_of
 
@@ -173,7 +183,7 @@ def _answers(run: RunTables, model: TaskModel, changes_of_candidates: Sequence[C
     return {text: labels[int(logits.argmax())] for text, logits in logits_of(run, model, texts).items()}
 
 
-def _with_phrase(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, Parts]) -> Changes:
+def _with_phrase(candidate: Candidate, sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
     """Return texts with another answer, without and with the words."""
     phrase = candidate.phrase
     changed: Changes = []
@@ -199,7 +209,7 @@ def _lengths(run: RunTables) -> list[Candidate]:
     return [Candidate(label, Phrase(LONGER, 0), texts, count / texts, None, ()) for label, count in counts if texts]
 
 
-def _lengthened(sampled: Sequence[Answered], parts: Mapping[int, Parts]) -> Changes:
+def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
     """Return texts before and after unsure ones of their prediction are joined to them: that should not change it."""
     changed: Changes = []
     for label in dict.fromkeys(prediction for _, prediction, _ in sampled):
