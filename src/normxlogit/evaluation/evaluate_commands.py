@@ -161,15 +161,8 @@ def _data_options(
     limit: int | None,
 ) -> dict[str, Any]:
     """Return the options of a command as the keywords of `load_examples`."""
-    column_names = columns.split(",") if columns else ()
-    return {
-        "split": split,
-        "data_dir": data_dir,
-        "columns": column_names,
-        "label_column": label_column,
-        "gold_labels": gold_labels,
-        "limit": limit,
-    }
+    arguments = locals()
+    return arguments | {"columns": columns.split(",") if columns else ()}
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:

@@ -319,14 +319,16 @@ def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Seq
 def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) -> Answer:
     """Return the difference of two answers as an answer, whose outcome is whether they differ."""
     value = after.value - before.value
-    if before.prediction is None or after.prediction is None or outputs is None:
-        return Answer(None, value, None)
     first, second = before.prediction, after.prediction
-    if outputs.outcomes is None:
-        return Answer(Prediction(second.label, second.id, value, None), value, None)
-    exclusive = outputs.outcomes == "exclusive"
-    differ = (first.id, second.id) not in outputs.pairs if exclusive else before.outcome != after.outcome
-    label = f"{first.label} → {second.label}" if exclusive and differ else second.label
+    if first is None or second is None or outputs is None:
+        return Answer(None, value, None)
+    label = second.label
+    differ: bool | None = None  # of values, which are not told apart
+    if outputs.outcomes == "exclusive":
+        differ = (first.id, second.id) not in outputs.pairs
+        label = f"{first.label} → {second.label}" if differ else second.label
+    elif outputs.outcomes is not None:
+        differ = before.outcome != after.outcome
     return Answer(Prediction(label, second.id, value, None), value, differ)
 
 

@@ -186,7 +186,8 @@ def _verified(sides: Sides, results: Sequence[Similarity], verify: Verify) -> li
 
     def tokens_of(place: int, units: Sequence[int], side: int) -> Tokens:
         """Return the tokens of one side that some units are."""
-        return tuple(token for of, token in map(origins[place].__getitem__, units) if of == side)
+        tokens = [origins[place][unit] for unit in units]
+        return tuple(token for side_of_token, token in tokens if side_of_token == side)
 
     def cosines_without(removals: list[TextRemoval]) -> list[Answer]:
         """Return the cosines of documents with the query, without some units of either."""

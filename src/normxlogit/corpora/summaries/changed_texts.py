@@ -169,8 +169,10 @@ def _split_words_of(text: str, spans: Collection[tuple[int, int]]) -> Words:
 def _words_of(text: str, tokens: list[tuple[int, int, int]]) -> Words:
     """Return a text cut where the words of its tokens, (index, start, end), end."""
     ends = [end for _, end, _ in word_groups(text, tokens)]
-    ends[-1:] = [len(text)] if ends else []
-    return tuple(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    if ends:
+        ends[-1] = len(text)  # what follows the last word belongs to it
+    starts = [0, *ends[:-1]]
+    return tuple(text[start:end] for start, end in zip(starts, ends, strict=False))
 
 
 def text_of(parts: Parts, *, split: bool) -> Text:

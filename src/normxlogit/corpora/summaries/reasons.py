@@ -73,9 +73,9 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_tex
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM distinct_texts GROUP BY prediction"))
     reasons = []
     for candidate, added, removed in zip(candidates, with_it, without_it, strict=True):
-        turned = _turned(candidate.label, added, answers)
+        turned = _share_changed(candidate.label, added, answers, to_label=True)
         if turned is not None:
-            changed = _changed(candidate.label, removed, answers)
+            changed = _share_changed(candidate.label, removed, answers, to_label=False)
             reasons.append(_reason(candidate, usual[candidate.label], turned, changed))
     reasons.sort(key=lambda reason: (-reason.turned.low, -reason.texts))
     return _distinct(reasons)[:top]
@@ -107,14 +107,17 @@ def _sampled(run: RunTables, where: str) -> list[Answered]:
     )
 
 
-def _turned(label: str, changes: Changes, answers: Mapping[Parts, str]) -> Share | None:
-    """Return the share of texts with another answer that get this label after a change; None without any."""
-    return share_of([answers[after] == label for before, after in changes if answers[before] != label])
+def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *, to_label: bool) -> Share | None:
+    """Return the share of texts that a change gives a label, or takes it from; None without any.
 
-
-def _changed(label: str, changes: Changes, answers: Mapping[Parts, str]) -> Share | None:
-    """Return the share of texts with this label that get another one after a change; None without any."""
-    return share_of([answers[after] != label for before, after in changes if answers[before] == label])
+    Args:
+        label: The label.
+        changes: Texts before and after a change.
+        answers: The label that the model predicts of each text.
+        to_label: Whether texts with another answer count, which may get the label; otherwise those that may lose it.
+    """
+    counted = [after for before, after in changes if (answers[before] == label) is not to_label]
+    return share_of([(answers[after] == label) is to_label for after in counted])
 
 
 def _phrases(run: RunTables, where: str, layer: int, top: int, min_texts: int, count: int) -> list[Candidate]:

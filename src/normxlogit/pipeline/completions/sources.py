@@ -93,10 +93,10 @@ def explain_sources(
             return _ablate_sources(model, completed, options, source_pieces, part_pieces)
         _check_words_alone(options.method, completed)
     by_token = None
-    for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
+    for attempt in batch_attempts(model, [completed.encoding]):  # a second one if memory runs out
         with attempt:
-            unused_run, run = run, None  # of which there is one backward pass
-            by_token = _token_scores(model, completed, options, part_pieces, token_weights, unused_run)
+            first_run, run = run, None  # it is backpropagated once: a second attempt makes a pass of its own
+            by_token = _token_scores(model, completed, options, part_pieces, token_weights, first_run)
     if by_token is None:
         return _sum_over_tokens(model, completed, options, sources, parts)
     passes = {"forward_passes": 1.0, "backward_passes": float(len(by_token.targets))}
