@@ -45,12 +45,13 @@ class OnceEach(TyperCommand):
         """Write the arguments, the common options, then each panel of further options."""
         lines: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
-            name, described = parameter.get_help_record(ctx) or ("", "")
+            line = parameter.get_help_record(ctx)
+            if line is None:
+                continue
             panel = getattr(parameter, "rich_help_panel", None) or "Options"
             if parameter.param_type_name == "argument":  # Typer adds the Python type to the name
-                name, panel = parameter.metavar or parameter.name.upper(), "Arguments"
-            if described:
-                lines.setdefault(panel, []).append((name, described))
+                panel, line = "Arguments", (parameter.metavar or parameter.name.upper(), line[1])
+            lines.setdefault(panel, []).append(line)
         for heading in filter(lines.__getitem__, lines):
             with formatter.section(heading):
                 formatter.write_dl(lines[heading])
