@@ -14,7 +14,7 @@ from normxlogit.cli.options import (
     DType,
     EmbeddingModel,
     GGUFFile,
-    load,
+    Loading,
     required,
 )
 from normxlogit.errors import DataError
@@ -67,7 +67,7 @@ def pointing(
     check_folder(output)
     with quiet():
         cases = load_pointing_cases(data, limit)
-        explainer = load(model, device, dtype, gguf_file)
+        explainer = Loading(device, dtype, gguf_file).load(model)
         folder = None if output is None else output / "runs"
         with progress(1) as step:
             chosen = (methods or "").split()
@@ -108,7 +108,7 @@ def next_token(
     check_folder(output)
     with quiet():
         texts = load_beginnings(data, limit, split, seed)
-        explainer = load(model, device, dtype, gguf_file)
+        explainer = Loading(device, dtype, gguf_file).load(model)
         folder = None if output is None else output / "runs"
         options: dict[str, Any] = {"rounds": rounds, "seed": seed, "folder": folder}
         with progress(1) as step:
@@ -140,7 +140,7 @@ def named_words(
     """
     required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
     with quiet():
-        explainer = load(model, device, dtype, gguf_file)
+        explainer = Loading(device, dtype, gguf_file).load(model)
         prompts = load_prompts(split)
         with progress(1) as step:
             results = evaluate_named_words(explainer, prompts, methods.split(), step)
@@ -171,7 +171,7 @@ def contrasts(
     required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
     if answers:
         with quiet():
-            explainer = load(model, "cpu", dtype, gguf_file)
+            explainer = Loading("cpu", dtype, gguf_file).load(model)
             with progress(1) as step:
                 pairs = explain_pairs(explainer, load_pairs()[:limit], step)
             text = report({"model": explainer.task_model.name, "pairs": len(pairs)}, pairs_table(pairs))
@@ -179,7 +179,7 @@ def contrasts(
         return
     required(data, "name a file of sentences with --data")
     with quiet():
-        explainer = load(model, "cpu", dtype, gguf_file)
+        explainer = Loading("cpu", dtype, gguf_file).load(model)
         prompts = load_prompts(split)[:limit]
         lines = split_sentences(data, "train")
         order = np.random.default_rng(seed).permutation(len(lines))[:sentences].tolist()
@@ -216,7 +216,7 @@ def similarity(
         if not pairs:
             raise DataError(f"{dataset}: one column of texts; name two with --columns")
         order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
-        explainer = load(model, device, dtype, gguf_file, task="embedding")
+        explainer = Loading(device, dtype, gguf_file).load(model, task="embedding")
         drawn, cells = [pairs[i] for i in order], method_names(methods or "")
         with progress(1) as step:
             results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)

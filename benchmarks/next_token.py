@@ -16,7 +16,8 @@ from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, with_pr
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, Occlusion, method_named
 from normxlogit.methods.registry import default_methods
-from normxlogit.pipeline.completions.completed_prompts import Completed, read_completion
+from normxlogit.pipeline.completions.completed import Completed
+from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.pipeline.completions.leave_out import Ablations, Array
 from normxlogit.pipeline.completions.sources import score_sources
 from normxlogit.results.units.spans import NamedSpan

@@ -11,7 +11,7 @@ import typer
 
 from normxlogit.cli import run_app
 from normxlogit.cli.console import quiet, write
-from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, loading
+from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, Loading
 from normxlogit.errors import InputError
 from normxlogit.evaluation.options import DataDir, Limit, Protocol, methods_of
 from normxlogit.long_runs.console import check_folder, progress, write_report
@@ -117,7 +117,7 @@ def faithfulness(
             raise InputError("name the models: --checkpoint MODEL:TASK=FOLDER, or --base MODEL=NAME to fine-tune first")
         with progress(len(cells) * sum(map(len, models.values()))) as step:
             options: dict[str, Any] = {"data_dir": data_dir, "limits": limits, "on_progress": step}
-            options |= {"protocol": protocol, **loading(device, dtype)}
+            options |= {"protocol": protocol, **Loading(device, dtype).arguments()}
             if part == "figures":
                 text = "".join(f"{path}\n" for path in run_figures(models, cells, output, **options))
             else:
@@ -154,7 +154,9 @@ def signs(
 
         from .examples import TEXT, sign_table
 
-        explainers = [Explainer.from_pretrained(folder, **loading(device, dtype)) for folder in folders or [None]]
+        explainers = [
+            Explainer.from_pretrained(folder, **Loading(device, dtype).arguments()) for folder in folders or [None]
+        ]
         tables = [sign_table(explainer, output, text=text or TEXT) for explainer in explainers]
     write_report("\n".join(tables))
 

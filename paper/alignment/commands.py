@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from normxlogit.cli.console import quiet
-from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, loading
+from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, Loading
 from normxlogit.errors import InputError
 from normxlogit.evaluation.options import DataDir, Limit, Protocol, methods_of
 from normxlogit.long_runs.console import check_folder, progress, write_report
@@ -81,7 +81,7 @@ def alignment(
             scale=normalisation,
             protocol=protocol,
             compared=data is None,
-            **loading(device, dtype, gguf_file),
+            **Loading(device, dtype, gguf_file).arguments(),
         )
     write_report(text)
 
@@ -131,7 +131,7 @@ def figure_alignment(
                     words=words.split(),
                     scale="published",
                     protocol=protocol,
-                    **loading(device, dtype),
+                    **Loading(device, dtype).arguments(),
                 )
             )
     write_report("\n".join(texts))

@@ -2,7 +2,6 @@ import pytest
 import transformers
 
 from normxlogit import Explainer
-from normxlogit.model import generation as writer
 from tests import tiny
 from tests.pipeline.test_completion import explainer_for
 
@@ -15,12 +14,13 @@ PROMPTS = ["once upon a time", "the cat sat on the mat and the movie is good", "
 )
 def test_settings_that_see_padding_are_asked_one_prompt_at_a_time(options, monkeypatch):
     explainer, sizes = explainer_for(), []
-    generated = writer._call_generate
-    monkeypatch.setattr(
-        writer,
-        "_call_generate",
-        lambda model, prompts, *rest: sizes.append(len(prompts)) or generated(model, prompts, *rest),
-    )
+    generate = transformers.LlamaForCausalLM.generate
+
+    def counted(model, *, input_ids, **inputs):
+        sizes.append(len(input_ids))
+        return generate(model, input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "generate", counted)
     many = explainer.generate(PROMPTS, max_new_tokens=4, **options)
     assert sizes == [1] * 4
     alone = explainer_for()

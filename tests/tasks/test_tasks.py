@@ -7,7 +7,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from normxlogit.inputs.encoding import Batch, Encoding
-from normxlogit.model.task_model import ForwardPass
+from normxlogit.model.forward_pass import ForwardPass
 from normxlogit.tasks.question_answering import Span
 from tests import tiny
 

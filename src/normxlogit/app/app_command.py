@@ -9,6 +9,7 @@ from ..cli import options
 from ..cli.console import quiet, write
 
 
+@options.loads_models
 def app(
     model: Annotated[
         str | None,
@@ -35,10 +36,7 @@ def app(
         int, typer.Option(min=0, max=65535, metavar="N", help="Port to serve at; 0 takes one that is free.")
     ] = 7860,
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Explain, generate and cite on a page in the browser, served from this machine.
 
@@ -49,9 +47,8 @@ def app(
         from .server import LOOPBACK, address_of, listen, make, serve
 
         def load(name: str | None) -> Explainer:
-            return Explainer.from_pretrained(
-                name, **options.loading(device, dtype, gguf_file if name == model else None, trust_remote_code)
-            )
+            of_model = loading if name == model else loading._replace(gguf_file=None)
+            return Explainer.from_pretrained(name, **of_model.arguments())
 
     with listen(host, port) as listening:
         with quiet():

@@ -62,16 +62,20 @@ class Limits:
         if len(methods) > self.methods:
             raise MethodError(f"{len(methods)} methods, and the app draws {self.methods} side by side")
         for method in methods:
-            for name, setting in method.info.settings.items():
-                value = getattr(method, name)
-                numbers = value if isinstance(value, tuple) else (value,)
-                is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in numbers)
-                if value != setting.default and (is_large or len(numbers) > self.methods):
-                    raise MethodError(
-                        f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
-                        f"{name}={value}; {UNLIMITED}"
-                    )
+            self._check_settings(method)
         return methods
+
+    def _check_settings(self, method: Method) -> None:
+        """Refuse large numbers in the settings of a method, and many of them."""
+        for name, setting in method.info.settings.items():
+            value = getattr(method, name)
+            numbers = value if isinstance(value, tuple) else (value,)
+            is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in numbers)
+            if value != setting.default and (is_large or len(numbers) > self.methods):
+                raise MethodError(
+                    f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
+                    f"{name}={value}; {UNLIMITED}"
+                )
 
 
 class Shown(NamedTuple):
@@ -149,9 +153,7 @@ class App:
         elif len(method_list) == 1:
             options["verify"] = VERIFIED
         results, notes = _by_each_method(explainer, model_input, method_list, options)
-        page = results_page(Attributions(results), words=None if words else False)
-        unit = unit_of(results[0]) if len(results) == 1 else ""
-        return Shown(page, json_text(Attributions(results).to_dict()), notes, STRIKE, unit)
+        return _shown_words(results, notes, words=None if words else False)
 
     def generate(
         self,
@@ -258,6 +260,13 @@ def split_documents(text: str) -> list[str]:
 
 def _shown(result: Any) -> Shown:
     return Shown(result.to_html(), json_text(result.to_dict()))
+
+
+def _shown_words(results: Sequence[Attribution], notes: tuple[str, ...], *, words: bool | None) -> Shown:
+    """Return explanations of one text, by words or by tokens."""
+    together = Attributions(results)
+    unit = unit_of(results[0]) if len(results) == 1 else ""
+    return Shown(results_page(together, words=words), json_text(together.to_dict()), notes, STRIKE, unit)
 
 
 def _described(explainer: Explainer) -> str:

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding
 from ..leave_out.outcomes import Answer, Outcomes, Progress, in_batches
 from ..leave_out.picking import removable_for_task
-from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.removal import TextRemoval, Tokens, tokens_removed
 from ..leave_out.search import run_searches
 from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
@@ -28,6 +29,7 @@ from ..results.targets import Prediction
 from ..tasks.base import Needed, Task
 from ..tasks.targets import All, Choice, TargetSpec, is_choice
 from ..tasks.task_outputs import Outputs
+from ..text.characters import Span
 from ..text.same import matching_names
 from .extension import MULTIPLE_CHOICE
 
@@ -120,20 +122,14 @@ class Comparing(Task):
         """
 
         def read(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
-            return model.run(model.batch(inputs, list(range(len(inputs))))).logits
+            return model.run(model.batch(inputs)).logits
 
         table = Outcomes(in_batches(model, tokens_removed(model, encodings, masked=False), read), progress)
         spans = [_spans_in_first(encoding) for encoding in encodings]
 
-        def removals_of(tokens: Sequence[int]) -> list[TextRemoval]:
-            """Return what is removed of each pair."""
-            shared = {spans[index][token] for token in tokens} - {None}
-            same = [tuple(i for i, span in enumerate(spans_of_pair) if span in shared) for spans_of_pair in spans]
-            return [*enumerate([*same[:index], tuple(tokens), *same[index + 1 :]])]
-
         def answers(removals: list[TextRemoval]) -> list[Answer]:
-            keys = [removals_of(tokens) for _, tokens in removals]
-            table(key for keys_of_set in keys for key in keys_of_set)
+            keys = [_removals_of_pairs(spans, index, tokens) for _, tokens in removals]
+            table(chain.from_iterable(keys))
             logits = [torch.stack(table(keys_of_set)) for keys_of_set in keys]  # (C, outputs) each
             return [Answer(*self._answer(names, self.values(of_set), index)) for of_set in logits]
 
@@ -157,7 +153,23 @@ def _chosen(names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Ch
     return index
 
 
-def _spans_in_first(encoding: Encoding) -> list[tuple[int, int] | None]:
+def _removals_of_pairs(spans: Sequence[Sequence[Any]], index: int, tokens: Tokens) -> list[TextRemoval]:
+    """Return what is removed of each pair without some tokens of one.
+
+    Args:
+        spans: The characters of each pair's tokens in the first text, see `_spans_in_first`.
+        index: The pair of the tokens.
+        tokens: The tokens.
+    """
+    shared = {spans[index][token] for token in tokens} - {None}
+    removals: list[TextRemoval] = []
+    for pair, spans_of_pair in enumerate(spans):
+        same = tuple(token for token, span in enumerate(spans_of_pair) if span in shared)
+        removals.append((pair, tuple(tokens) if pair == index else same))
+    return removals
+
+
+def _spans_in_first(encoding: Encoding) -> list[Span | None]:
     """Return the characters of each token of the first text of a pair, None of others; the place where not known."""
     spans = encoding.offsets or [(place, place + 1) for place in range(len(encoding))]
     return [span if of == 0 else None for span, of in zip(spans, encoding.sequence_ids, strict=True)]
@@ -183,16 +195,17 @@ class MultipleChoice(Comparing):
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs (prompt, choice) of each question."""
-        single = isinstance(inputs, str | tuple)
-        items = [inputs] if single else list(inputs) if isinstance(inputs, Iterable) else [inputs]
-        questions = []
-        for index, question in enumerate(items):
-            is_question = isinstance(question, tuple) and len(question) == 2 and isinstance(question[0], str)
-            choices = question[1] if is_question else None
-            if isinstance(choices, str) or not isinstance(choices, Sequence) or len(choices) < 2:
-                raise InputError(f"input {index} must be (prompt, [choices]) with two choices or more")
-            questions.append(Alternatives(choices, [(question[0], choice) for choice in choices]))
-        return questions, single
+        single = isinstance(inputs, str | tuple) or not isinstance(inputs, Iterable)
+        return [_question(item, number) for number, item in enumerate([inputs] if single else inputs)], single
+
+
+def _question(item: Any, number: int) -> Alternatives:
+    """Return a prompt with its choices; `number` is that of the input, for errors."""
+    is_question = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+    choices = item[1] if is_question else None
+    if isinstance(choices, str) or not isinstance(choices, Sequence) or len(choices) < 2:
+        raise InputError(f"input {number} must be (prompt, [choices]) with two choices or more")
+    return Alternatives(choices, [(item[0], choice) for choice in choices])
 
 
 def _with_choice_axis(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,16 +48,13 @@ class OnceEach(TyperCommand):
             line = parameter.get_help_record(ctx)
             if line is None:
                 continue
-            if parameter.param_type_name == "argument":
-                name = parameter.metavar or parameter.name.upper()
-                lines["Arguments"].append((name, line[1]))  # Typer adds the Python type to the name
-                continue
-            panel = getattr(parameter, "rich_help_panel", None)
-            lines.setdefault(panel or "Options", []).append(line)
-        for heading, lines_of_heading in lines.items():
-            if lines_of_heading:
-                with formatter.section(heading):
-                    formatter.write_dl(lines_of_heading)
+            panel = getattr(parameter, "rich_help_panel", None) or "Options"
+            if parameter.param_type_name == "argument":  # Typer adds the Python type to the name
+                panel, line = "Arguments", (parameter.metavar or parameter.name.upper(), line[1])
+            lines.setdefault(panel, []).append(line)
+        for heading in filter(lines.__getitem__, lines):
+            with formatter.section(heading):
+                formatter.write_dl(lines[heading])
 
 
 WIDEST = 110
@@ -120,31 +117,51 @@ def deliver_result(
         output: The file; None for standard output.
         drawings: Lists of blocks for a terminal; by default one for each result.
         page: The result as HTML; by default its own.
+
+    Raises:
+        InputError: If the result has no figure, and that is the format.
+        DataError: If it cannot be written.
     """
-    content = ""  # of a figure, which matplotlib writes
-    if kind == "html":
-        content = page or result.to_html()
-    elif kind == "csv":
-        content = result.to_csv()
-    elif kind == "json":
-        # Standard output may not encode characters beyond ASCII.
-        is_ascii = output is None and "utf" not in (sys.stdout.encoding or "").lower()
-        content = json_text(result.to_dict(), ascii_only=is_ascii)
-    elif kind == "terminal":
-        content = _drawn(result, drawings, color=None if output is None else False)
     if output is None:
-        write(content)
+        # Standard output may not encode characters beyond ASCII.
+        is_ascii = "utf" not in (sys.stdout.encoding or "").lower()
+        write(_content(result, kind, drawings, page, ascii_only=is_ascii))
         return
     if kind == "figure":
-        if not hasattr(result, "plot"):
-            raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
-        with replacing(output) as temporary:
-            result.plot().savefig(temporary)
+        _save_figure(result, output)
     else:
-        write_text(content, output)
+        write_text(_content(result, kind, drawings, page, color=False), output)
     sys.stderr.write(f"wrote {safe_output(str(output))}\n")
     if kind in ("html", "figure"):
         write(_drawn(result, drawings))
+
+
+def _content(
+    result: Any,
+    kind: OutputKind,
+    drawings: "Sequence[Sequence[Block]] | None",
+    page: str | None,
+    *,
+    ascii_only: bool = False,
+    color: bool | None = None,
+) -> str:
+    """Return a result in a format, which is not a figure; see `deliver_result`."""
+    if kind == "html":
+        return page or str(result.to_html())
+    if kind == "csv":
+        return str(result.to_csv())
+    if kind == "json":
+        return json_text(result.to_dict(), ascii_only=ascii_only)
+    return _drawn(result, drawings, color=color)
+
+
+def _save_figure(result: Any, output: Path) -> None:
+    """Write the figure of a result, or of the only one of a collection."""
+    single = result[0] if isinstance(result, Sequence) and len(result) == 1 else result
+    if not hasattr(single, "plot"):
+        raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
+    with replacing(output) as temporary:
+        single.plot().savefig(temporary)
 
 
 def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: bool | None = None) -> str:

@@ -3,7 +3,7 @@
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,10 +12,19 @@ from ..inputs.texts import decoded, is_file_name
 from . import options
 from .console import check_output, deliver_result, format_for, layers_of, lines_of, quiet, write
 
-VERIFIED, MANY = 5, 64
+if TYPE_CHECKING:
+    from ..explainer import Explainer
+    from ..methods import Method
+    from ..results.collection import Attributions
+
+VERIFIED, MANY = "5", 64
 """The words that are removed by default, in formats for people, of at most so many texts."""
 
+TABLES = ("csv", "json")
+"""Formats for programs, which have a row for each token."""
 
+
+@options.loads_models
 def explain(
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT...", help="The texts; - or none is standard input, one a line.")
@@ -53,10 +62,7 @@ def explain(
     ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Colour the tokens that a model's answer rests on.
 
@@ -64,29 +70,25 @@ def explain(
     """
     check_output(output, file)
     inputs = _inputs(texts or [], file)
-    kind, layer_numbers = output_format or format_for(output), layers_of(layers)
+    kind = output_format or format_for(output)
+    keywords: dict[str, Any] = {"layers": layers_of(layers), "long_text": long_text}
     options.check_targets(target, all_labels)
-    if kind in ("csv", "json") and words:
+    if kind in TABLES and words:
         raise InputError(f"{kind} has a row for each token; --words is for drawings")
+    method_names = method or []
+    by_default = _verified_by_default(kind, method_names, inputs)
+    keywords["verify"] = options.verified_units(by_default if verify is None else verify)
     with quiet():
         from ..methods import method_named
         from ..render.cards import drawings, results_page
-        from ..results.collection import Attributions
         from ..tasks.targets import typed_targets
 
-        methods_or_default: list[Any] = [method_named(text) for text in method or ()] or [None]
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        for_people = kind not in ("json", "csv") and len(methods_or_default) == 1 and len(inputs) <= MANY
-        keywords: dict[str, Any] = {"layers": layer_numbers, "long_text": long_text}
-        keywords["verify"] = VERIFIED if verify is None and for_people else options.verified_units(verify)
+        methods_to_use = list(map(method_named, method_names))
+        explainer = loading.load(model)
         keywords |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
-        texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
-        # Results of one text are adjacent.
-        results_by_method = [explainer(texts_or_pairs, **keywords, method=each) for each in methods_or_default]
-        results = Attributions(chain.from_iterable(zip(*results_by_method, strict=True)))
+        results = _explained(explainer, inputs, pair, methods_to_use, keywords)
     page = results_page(results, words=words) if kind == "html" else None
-    is_single = kind == "figure" and len(results) == 1
-    deliver_result(results[0] if is_single else results, kind, output, drawings(results, words=words), page)
+    deliver_result(results, kind, output, drawings(results, words=words), page)
 
 
 def methods() -> None:
@@ -115,25 +117,58 @@ def methods() -> None:
     write(lines_of(*tables))
 
 
+def _verified_by_default(kind: str, method_names: list[str], texts: list[str]) -> str | None:
+    """Return which words are removed if nothing is said: some where few texts are drawn by one method."""
+    is_drawn = kind not in TABLES and len(method_names) <= 1 and len(texts) <= MANY
+    return VERIFIED if is_drawn else None
+
+
+def _explained(
+    explainer: "Explainer", texts: list[str], pair: str | None, methods: "list[Method]", keywords: dict[str, Any]
+) -> "Attributions[Any]":
+    """Return the results of each text by all methods, by the default if there is none, one text after the other."""
+    from ..results.collection import Attributions
+
+    inputs: list[Any] = texts if pair is None else [(text, pair) for text in texts]
+    methods_or_default: list[Any] = methods or [None]
+    results_by_method = [explainer(inputs, **keywords, method=method) for method in methods_or_default]
+    return Attributions(chain.from_iterable(zip(*results_by_method, strict=True)))
+
+
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
     """Return the texts of the arguments and the file, or of standard input if there are neither."""
-    lines = ""
     if file is not None:
-        try:
-            lines = decoded(file.read_bytes(), str(file))
-        except OSError as error:
-            raise InputError(f"cannot read {file}: {error.strerror}") from None
-    elif texts == ["-"] or (not texts and not sys.stdin.isatty()):
-        texts, lines = [], decoded(sys.stdin.buffer.read(), "standard input")
-    texts = [*texts, *(line for line in lines.split("\n") if line.strip())]
+        texts = texts + _lines(_content_of(file), str(file))
+    else:
+        if texts == ["-"] or (not texts and not sys.stdin.isatty()):
+            texts = _lines(sys.stdin.buffer.read(), "standard input")
+        _check_no_files(texts)
     if not texts:
         raise InputError("no text: give it as an argument, or one on each line of a --file or of standard input")
-    if any(not text.strip() for text in texts):
+    if not all(map(str.strip, texts)):
         raise InputError("a text is empty: give at least one character other than white space")
-    if file_names := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
-        raise InputError(
-            f"{file_names[0]} is a file: --file {file_names[0]} reads its lines, and `normxlogit attribute` tables"
-        )
-    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
-        raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script") from None
     return texts
+
+
+def _content_of(file: Path) -> bytes:
+    """Return what a file holds."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from None
+
+
+def _lines(content: bytes, name: str) -> list[str]:
+    """Return the lines of a file that are not empty; its name is for errors."""
+    return [line for line in decoded(content, name).split("\n") if line.strip()]
+
+
+def _check_no_files(texts: list[str]) -> None:
+    """Refuse the name of a file in the place of a text."""
+    for text in texts:
+        if Path(text).suffix and is_file_name(text):
+            raise InputError(f"{text} is a file: --file {text} reads its lines, and `normxlogit attribute` tables")

@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,10 +12,14 @@ from ..results.units.kinds import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
 
+if TYPE_CHECKING:
+    from ..results.attribution import Attribution
+
 ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"
 """The note for an instruct model that generates nothing after a plain question."""
 
 
+@options.loads_models
 def generate(
     prompt: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="The text to continue; standard input if none is given.")
@@ -38,16 +42,14 @@ def generate(
     method: options.MethodName = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             metavar="TOKEN",
             help="A token to explain at every place; by default each generated token itself.",
         ),
     ] = None,
     contrast: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             metavar="TEXT",
             help="Another answer (mind its first space): what of the prompt makes the whole one likelier than this. "
             "With --target a token to subtract at every place.",
@@ -55,16 +57,14 @@ def generate(
     ] = None,
     parts: Annotated[
         PartKind | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             help="What is explained, with a backward pass for each; by default every generated token.",
         ),
     ] = None,
     through: Annotated[
         bool,
-        typer.Option(
+        options.explained(
             "--through",
-            rich_help_panel=options.EXPLAINED,
             help="Pass what a part takes from earlier ones on to the prompt; with --parts.",
         ),
     ] = False,
@@ -72,10 +72,7 @@ def generate(
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Continue a text, and show what each generated token rests on.
 
@@ -85,23 +82,14 @@ def generate(
     Example: normxlogit generate "Once upon a time" --model FOLDER --output why.html
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
-    if prompt is None:
-        if sys.stdin.isatty():
-            raise InputError("no prompt: give it as an argument or on standard input")
-        prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
     kind = output_format or format_for(output)
-    request: Any = [{"role": "user", "content": prompt}] if chat else prompt
-    if attach:
-        from ..inputs.message_parts import part_of_file
-
-        content = [*map(part_of_file, attach), {"type": "text", "text": prompt}]
-        request = [{"role": "user", "content": content}]
+    request = _request(prompt, attach, chat=chat)
     keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verified_units(verify)}
     with quiet():
         from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
 
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         if target is None:
             keywords["contrast"] = contrast or None
         else:
@@ -109,9 +97,27 @@ def generate(
         if completion is None:
             with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
-            ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
-            if ended and isinstance(request, str) and has_chat_template(explainer.task_model.reader):
-                result = replace(result, notes=(*result.notes, ENDED))
+            if isinstance(request, str) and has_chat_template(explainer.task_model.reader):
+                result = _with_note_on_chats(result)
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)
     deliver_result(result.through() if through else result, kind, output)
+
+
+def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool) -> Any:
+    """Return what the model continues: a text, from standard input if there is none, or a message with files."""
+    if prompt is None:
+        if sys.stdin.isatty():
+            raise InputError("no prompt: give it as an argument or on standard input")
+        prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
+    if attached_files:
+        from ..inputs.message_parts import part_of_file
+
+        return [{"role": "user", "content": [*map(part_of_file, attached_files), {"type": "text", "text": prompt}]}]
+    return [{"role": "user", "content": prompt}] if chat else prompt
+
+
+def _with_note_on_chats(result: "Attribution") -> "Attribution":
+    """Return a result with a note where the model generated nothing."""
+    has_ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
+    return replace(result, notes=(*result.notes, ENDED)) if has_ended else result

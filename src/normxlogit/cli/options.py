@@ -1,8 +1,11 @@
 """Options that several commands share."""
 
+import inspect
 import sys
+from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -41,8 +44,11 @@ def _checked(method: str) -> str:
     return spec
 
 
-LOADING, EXPLAINED = "Loading the model", "What is explained"
+LOADING_PANEL, EXPLAINED = "Loading the model", "What is explained"
 """Panels of the help, for options that few calls need."""
+
+_loading = partial(typer.Option, rich_help_panel=LOADING_PANEL)
+explained = partial(typer.Option, rich_help_panel=EXPLAINED)
 
 # the model
 Model = Annotated[
@@ -56,33 +62,29 @@ LanguageModel = Annotated[
 EmbeddingModel = Annotated[str, typer.Option(metavar="NAME|FOLDER", help="Name or folder of an embedding model.")]
 Device = Annotated[
     str,
-    typer.Option(
-        rich_help_panel=LOADING,
+    _loading(
         metavar="NAME",
         help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto takes an accelerator if there is one.",
     ),
 ]
 DType = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=LOADING,
+    _loading(
         metavar="NAME",
         help="Precision to run the model in, such as bfloat16; the checkpoint's by default.",
     ),
 ]
 GGUFFile = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=LOADING,
+    _loading(
         metavar="FILE",
         help="The GGUF file in the model's folder; --model may be the file itself.",
     ),
 ]
 TrustRemoteCode = Annotated[
     bool,
-    typer.Option(
+    _loading(
         "--trust-remote-code",
-        rich_help_panel=LOADING,
         help="Run code from the model's repository; read it first. Off by default.",
     ),
 ]
@@ -102,16 +104,14 @@ Targets = Annotated[
         "be repeated.",
     ),
 ]
-AllLabels = Annotated[bool, typer.Option("--all-labels", rich_help_panel=EXPLAINED, help="Explain every label.")]
+AllLabels = Annotated[bool, explained("--all-labels", help="Explain every label.")]
 Contrast = Annotated[
     str | None,
-    typer.Option(rich_help_panel=EXPLAINED, metavar="LABEL", help="Label or words to subtract: why this and not that."),
+    explained(metavar="LABEL", help="Label or words to subtract: why this and not that."),
 ]
 LayerNumbers = Annotated[
     str | None,
-    typer.Option(
-        rich_help_panel=EXPLAINED, metavar="LAYERS", help='"all" or numbers such as 1,2,3; the last by default.'
-    ),
+    explained(metavar="LAYERS", help='"all" or numbers such as 1,2,3; the last by default.'),
 ]
 VerifyCount = Annotated[
     str | None,
@@ -125,9 +125,7 @@ VerifyCount = Annotated[
 MaxNewTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Most tokens to generate.")]
 MergeChoice = Annotated[
     Merge | None,
-    typer.Option(
-        rich_help_panel=EXPLAINED, help="How a word's score comes from its tokens'; as fits the method by default."
-    ),
+    explained(help="How a word's score comes from its tokens'; as fits the method by default."),
 ]
 
 DEFAULT_MODEL = "normxlogit/default"
@@ -140,27 +138,49 @@ OutputFormat = Annotated[
 OutputFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to a file instead of standard output.")]
 
 
-def loading(
-    device: str, dtype: str | None, gguf_file: str | None = None, trust_remote_code: bool = False
-) -> dict[str, Any]:
-    """Return options as keyword arguments of `Explainer.from_pretrained`."""
-    options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-    return options | ({"gguf_file": gguf_file} if gguf_file else {})
+class Loading(NamedTuple):
+    """How a command loads models: the options that `loads_models` adds to it."""
+
+    device: Device = AUTO
+    dtype: DType = None
+    gguf_file: GGUFFile = None
+    trust_remote_code: TrustRemoteCode = False
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of `Explainer.from_pretrained`."""
+        return {name: value for name, value in self._asdict().items() if name != "gguf_file" or value}
+
+    def load(self, model: str | None, **options: Any) -> "Explainer":
+        """Load the explainer of a command.
+
+        Args:
+            model: Name or folder of the model; None for the one in the package.
+            **options: Further arguments of `Explainer.from_pretrained`.
+        """
+        from ..explainer import Explainer
+
+        with status(f"loading {DEFAULT_MODEL if model is None else one_line(model)}"):
+            return Explainer.from_pretrained(model, **self.arguments(), **options)
 
 
-def load(
-    model: str | None,
-    device: str,
-    dtype: str | None,
-    gguf_file: str | None,
-    trust_remote_code: bool = False,
-    **options: Any,
-) -> "Explainer":
-    """Load the explainer of a command."""
-    from ..explainer import Explainer
+LOADING = Loading()
+"""The defaults."""
 
-    with status(f"loading {DEFAULT_MODEL if model is None else one_line(model)}"):
-        return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file, trust_remote_code), **options)
+
+def loads_models(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `Loading` to a command, which takes them as the argument `loading`."""
+
+    @wraps(command)
+    def with_options(**arguments: Any) -> None:
+        loading = Loading(*(arguments.pop(name) for name in Loading._fields))
+        command(**arguments, loading=loading)
+
+    signature = inspect.signature(command)
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "loading"]
+    parameters = [*own, *inspect.signature(Loading).parameters.values()]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return with_options
 
 
 def verified_units(text: str | None) -> Any:

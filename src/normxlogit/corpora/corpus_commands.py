@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,6 +18,7 @@ from ..results.units.characters import one_line
 from ..results.units.kinds import PartKind, SourceKind
 
 if TYPE_CHECKING:
+    from ..explainer import Explainer
     from .jobs import Job
     from .ray_engine import Cluster
     from .run import Progress
@@ -24,7 +27,12 @@ if TYPE_CHECKING:
 ROWS, ANSWERS, SPEED = "Rows and columns", "Completions, answers and conversations", "Speed and Ray"
 """Panels of the help."""
 
+_row_option = partial(typer.Option, rich_help_panel=ROWS)
+_answer_option = partial(typer.Option, rich_help_panel=ANSWERS)
+_speed_option = partial(typer.Option, rich_help_panel=SPEED)
 
+
+@options.loads_models
 def attribute(
     inputs: Annotated[
         list[str],
@@ -58,24 +66,20 @@ def attribute(
     ] = "predictions",
     input_format: Annotated[
         Format | None,
-        typer.Option(
-            rich_help_panel=ROWS, help="Format, where names do not tell it; of standard input text by default."
-        ),
+        _row_option(help="Format, where names do not tell it; of standard input text by default."),
     ] = None,
     id_column: Annotated[
         str | None,
-        typer.Option(rich_help_panel=ROWS, metavar="COLUMN", help="Column of ids; by default row numbers, or paths."),
+        _row_option(metavar="COLUMN", help="Column of ids; by default row numbers, or paths."),
     ] = None,
-    keep_text: Annotated[
-        bool, typer.Option(rich_help_panel=ROWS, help="Write the texts too, which `summarize` shows and tests.")
-    ] = True,
+    keep_text: Annotated[bool, _row_option(help="Write the texts too, which `summarize` shows and tests.")] = True,
     words: Annotated[
         bool | None,
-        typer.Option(rich_help_panel=ROWS, help="Write words with their scores, by default of texts."),
+        _row_option(help="Write words with their scores, by default of texts."),
     ] = None,
     max_errors: Annotated[
         int | None,
-        typer.Option(rich_help_panel=ROWS, metavar="N", help="Stop when more rows have no result.", min=0),
+        _row_option(metavar="N", help="Stop when more rows have no result.", min=0),
     ] = None,
     all_labels: options.AllLabels = False,
     contrast: options.Contrast = None,
@@ -83,15 +87,13 @@ def attribute(
     merge: options.MergeChoice = None,
     long_text: Annotated[
         options.LongText | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED,
+        options.explained(
             help="For a text over the model's length: its beginning (by default), all of it in windows, an error row.",
         ),
     ] = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=ANSWERS,
+        _answer_option(
             metavar="N",
             help="Let the model generate the completions, each of at most this many tokens.",
             min=1,
@@ -99,77 +101,56 @@ def attribute(
     ] = None,
     sources: Annotated[
         SourceKind | None,
-        typer.Option(
-            rich_help_panel=ANSWERS, help="What each completion rests on; sentences of its prompt by default."
-        ),
+        _answer_option(help="What each completion rests on; sentences of its prompt by default."),
     ] = None,
     parts: Annotated[
         PartKind | None,
-        typer.Option(
-            rich_help_panel=ANSWERS, help="What a completion is divided into; by default it is explained whole."
-        ),
+        _answer_option(help="What a completion is divided into; by default it is explained whole."),
     ] = None,
     turn: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=ANSWERS,
+        _answer_option(
             metavar="N",
             help="In a conversation, which of the assistant's texts is the answer, from 0; by default the last.",
         ),
     ] = None,
     verify: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=ANSWERS,
+        _answer_option(
             help="Test the citations: leave out this many of the first sources one by one, then all; "
             '"auto" goes on until the others can no longer come first.',
             metavar="N",
         ),
     ] = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
     batch_tokens: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=SPEED, metavar="N", help="Most tokens in one forward pass; by default what fits.", min=1
-        ),
+        _speed_option(metavar="N", help="Most tokens in one forward pass; by default what fits.", min=1),
     ] = None,
     shard_rows: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=SPEED,
+        _speed_option(
             metavar="N",
             help="Rows of a shard; 4096 by default, 64 of all but predictions of texts.",
             min=1,
         ),
     ] = None,
-    engine: Annotated[
-        Literal["local", "ray"], typer.Option(rich_help_panel=SPEED, help="On this machine, or on a Ray cluster.")
-    ] = "local",
+    engine: Annotated[Literal["local", "ray"], _speed_option(help="On this machine, or on a Ray cluster.")] = "local",
     num_workers: Annotated[
         int,
-        typer.Option(rich_help_panel=SPEED, metavar="N", help="Ray: workers, each with a model of its own.", min=1),
+        _speed_option(metavar="N", help="Ray: workers, each with a model of its own.", min=1),
     ] = 1,
-    num_gpus_per_worker: Annotated[
-        float, typer.Option(rich_help_panel=SPEED, metavar="N", help="Ray: GPUs of each worker.", min=0)
-    ] = 0,
+    num_gpus_per_worker: Annotated[float, _speed_option(metavar="N", help="Ray: GPUs of each worker.", min=0)] = 0,
     ray_address: Annotated[
         str | None,
-        typer.Option(rich_help_panel=SPEED, metavar="ADDRESS", help="Ray: the cluster; started here if there is none."),
+        _speed_option(metavar="ADDRESS", help="Ray: the cluster; started here if there is none."),
     ] = None,
 ) -> None:
     """Explain a corpus and write Parquet shards; a stopped run resumes where it was.
 
     Example: normxlogit attribute reviews.parquet --output out/
     """
-    arguments = locals() | {
-        "target": target or all_labels or None,
-        "contrast": contrast if contrast and contrast.strip() else None,
-        "layers": layers_of(layers),
-        "verify": options.verified_units(verify),
-    }
+    arguments = locals() | {"layers": layers_of(layers), "verify": options.verified_units(verify)}
     options.check_targets(target, all_labels)
     with quiet():
         from ..tasks.targets import typed_targets
@@ -179,12 +160,10 @@ def attribute(
 
         cluster = _cluster(engine, num_workers, num_gpus_per_worker, ray_address)
         kind, job_settings = _job_and_settings(job, arguments)
-        job_settings |= _columns(column or ())
-        _check_settings(kind, job_settings)
         limit_cached_kernels()
-        if cluster is not None and device == options.AUTO:
-            device = "cpu"  # workers bring their model to a GPU of their own
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
+        if cluster is not None and loading.device == options.AUTO:
+            loading = loading._replace(device="cpu")  # workers bring their model to a GPU of their own
+        explainer = loading.load(model, batch_tokens=batch_tokens)
         if kind is Predictions:
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
         shared = ("id_column", "keep_text", "input_format", "shard_rows", "max_errors", "engine", "method")
@@ -209,12 +188,20 @@ def _cluster(engine: str, workers: int, gpus: float, address: str | None) -> "Cl
 
 
 def _job_and_settings(job: str, arguments: Mapping[str, Any]) -> tuple[type["Job"], dict[str, Any]]:
-    """Return the class of a job, and those of the arguments of the command that are settings of any job."""
+    """Return the class of a job, and its settings among the arguments of the command; refuse those of other jobs."""
     from .jobs import JOBS, fields_of
 
     kind = next(each for each in JOBS if each.__name__.lower() == job)
-    names = dict.fromkeys(name for each in JOBS for name in fields_of(each))
-    return kind, {name: arguments[name] for name in names if arguments.get(name) is not None}
+    given = {
+        **arguments,
+        "target": arguments["target"] or arguments["all_labels"] or None,
+        "contrast": (arguments["contrast"] or "").strip() or None,
+    }
+    names = dict.fromkeys(chain.from_iterable(map(fields_of, JOBS)))
+    settings = {name: given[name] for name in names if given.get(name) is not None}
+    settings |= _columns(arguments["column"] or ())
+    _check_settings(kind, settings)
+    return kind, settings
 
 
 def _check_settings(kind: type["Job"], settings: Mapping[str, Any]) -> None:
@@ -244,6 +231,7 @@ def _report(output: str, finished: "Progress", job_settings: Mapping[str, Any]) 
     return f"{line}\n"
 
 
+@options.loads_models
 def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
     gold: Annotated[str | None, typer.Option(metavar="COLUMN", help="A kept column with the right labels.")] = None,
@@ -271,10 +259,7 @@ def summarize(
     ] = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Show which words get high scores over a whole corpus; of answers, the verdicts on them.
 
@@ -284,18 +269,10 @@ def summarize(
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     from ..render.blocks import Block, Paragraph
-    from .folder import Folder
     from .pages.page import summary_cards, summary_page
     from .summaries.summary import summarize as run
 
-    explainer = None
-    if verify is not None:
-        manifest = Folder(folder).read_manifest()
-        with quiet():
-            name = model or (manifest.model if manifest else None)
-            explainer = options.load(
-                None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
-            )
+    explainer = None if verify is None else _explainer_of_run(folder, model, loading)
     with status(f"summing up {one_line(folder)}"):
         summary = run(
             folder,
@@ -309,8 +286,20 @@ def summarize(
         )
     blocks: list[Block] = []
     for card in summary_cards(summary):
-        blocks += [*([Paragraph(card.heading, heading=True)] if card.heading else []), *card.blocks]
+        if card.heading:
+            blocks.append(Paragraph(card.heading, heading=True))
+        blocks += card.blocks
     deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)
+
+
+def _explainer_of_run(folder: str, model: str | None, loading: options.Loading) -> "Explainer":
+    """Return the explainer of the model that a run was made by, or of the one that is named."""
+    from .folder import Folder
+
+    manifest = Folder(folder).read_manifest()
+    name = model or (manifest.model if manifest else None)
+    with quiet():
+        return loading.load(None if name == options.DEFAULT_MODEL else name)
 
 
 def _columns(pairs: Sequence[str]) -> dict[str, Any]:

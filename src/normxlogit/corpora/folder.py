@@ -17,7 +17,7 @@ from ..long_runs.tables import arrow_module
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of, open_parquet
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.schema import Index, check, plain, same
-from .rows.shards import WrittenShard
+from .rows.shards import WrittenShard, WrittenShards
 
 FORMAT = "normxlogit corpus"
 VERSION = 1
@@ -186,11 +186,11 @@ class Folder:
         except UNREADABLE as error:
             raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
-    def written(self, manifest: Manifest) -> dict[int, WrittenShard]:
+    def written(self, manifest: Manifest) -> WrittenShards:
         """Return the shards that are written, in their order; one that cannot be read does not count."""
         return {index: file.shard for index, file in self._shard_files(manifest, refuse_broken=False).items()}
 
-    def written_whole(self, manifest: Manifest) -> dict[int, WrittenShard]:
+    def written_whole(self, manifest: Manifest) -> WrittenShards:
         """Return the shards that are written, in their order.
 
         Raises:
@@ -210,24 +210,27 @@ class Folder:
 
         def described(path: str) -> _ShardFile | None:
             try:
-                with self._reading(path) as file:
-                    schema = file.schema_arrow
-                    state = dict(json.loads(schema.metadata[METADATA])["shard"])
-                    run, shard = str(state["run"]), check(WrittenShard)(state)
+                return self._shard_file(path, manifest.digest)
             except DataError:
                 if refuse_broken:
                     raise
                 return None
-            is_of_run = run == manifest.digest and Path(path).name == _name_of(shard.shard)
-            return _ShardFile(shard, schema.names) if is_of_run else None
 
         files = self.system.ls(self._at(SHARDS), detail=False)
         paths = sorted(path for path in files if path.endswith(".parquet") and Path(path).stem.isdecimal())
         with ThreadPoolExecutor(READERS) as readers:  # for object stores
-            found = [file for file in readers.map(described, paths) if file is not None]
-        return {file.shard.shard: file for file in found}
+            return {file.shard.shard: file for file in readers.map(described, paths) if file is not None}
 
-    def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
+    def _shard_file(self, path: str, run: str) -> _ShardFile | None:
+        """Return what the file of a shard says of itself; None if it is of another run."""
+        with self._reading(path) as file:
+            schema = file.schema_arrow
+            state = dict(json.loads(schema.metadata[METADATA])["shard"])
+            shard: WrittenShard = check(WrittenShard)(state)
+            is_of_run = str(state["run"]) == run and Path(path).name == _name_of(shard.shard)
+        return _ShardFile(shard, schema.names) if is_of_run else None
+
+    def failures(self, written: WrittenShards) -> Iterator[tuple[int, str, str]]:
         """Yield the number, the id and the reason of each row without a result, in their order."""
         for index in sorted(index for index, shard in written.items() if shard.errors):
             with self._reading(self._file(ERRORS, index)) as file:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ..errors import DataError
 from .folder import Folder
-from .rows.shards import Shard, WrittenShard
+from .rows.shards import Finished, Shard, WrittenShard
 from .worker import Worker
 
 T = TypeVar("T")
@@ -21,9 +21,7 @@ def limit_cached_kernels() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
 
-def run_local(
-    worker: Worker, folder: Folder, run_digest: str, shards: Iterator[Shard]
-) -> Iterator[tuple[WrittenShard, float]]:
+def run_local(worker: Worker, folder: Folder, run_digest: str, shards: Iterator[Shard]) -> Iterator[Finished]:
     """Explain shards on this machine.
 
     While the model reads a shard, the next is tokenised, the one after that is read, and the one before written.

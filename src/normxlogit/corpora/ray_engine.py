@@ -10,7 +10,7 @@ from ..explainer import Explainer
 from ..results.storage.tables import optional_module
 from .folder import Folder
 from .local import limit_cached_kernels, prefetched
-from .rows.shards import Shard, WrittenShard
+from .rows.shards import Finished, Shard
 from .worker import Settings, Worker
 
 WAITING = 2
@@ -33,7 +33,7 @@ class Cluster:
 
 def run_ray(
     explainer: Explainer, settings: Settings, folder: Folder, run: str, shards: Iterator[Shard], cluster: Cluster
-) -> Iterator[tuple[WrittenShard, float]]:
+) -> Iterator[Finished]:
     """Explain shards on a Ray cluster.
 
     This process reads the input and sends each actor shards, which it explains and writes. An actor that dies is
@@ -63,13 +63,7 @@ def run_ray(
     arguments = (shared_explainer, settings, folder.location, run, bool(cluster.gpus))
     actors = [actor.remote(*arguments) for _ in range(cluster.workers)]
     try:
-        pool = ray.util.ActorPool(actors * (WAITING + 1))
-        for shard in prefetched(shards):
-            if not pool.has_free():
-                yield pool.get_next_unordered()
-            pool.submit(lambda actor, sent: actor.explain.remote(sent), shard)
-        while pool.has_next():
-            yield pool.get_next_unordered()
+        yield from _results(ray.util.ActorPool(actors * (WAITING + 1)), prefetched(shards))
     except ray.exceptions.RayError as error:
         raise _our_own(error) from None
     finally:
@@ -77,6 +71,16 @@ def run_ray(
             ray.kill(each)
         if started_here:
             ray.shutdown()
+
+
+def _results(pool: Any, shards: Iterator[Shard]) -> Iterator[Finished]:
+    """Yield what the actors of a pool return for shards, in any order."""
+    for shard in shards:
+        if not pool.has_free():
+            yield pool.get_next_unordered()
+        pool.submit(lambda actor, sent: actor.explain.remote(sent), shard)
+    while pool.has_next():
+        yield pool.get_next_unordered()
 
 
 def _start(ray: Any, cluster: Cluster) -> None:
@@ -101,7 +105,7 @@ class Actor:
         self.folder, self.run = Folder(folder), run
         self.worker = Worker(explainer.task_model, settings)
 
-    def explain(self, shard: Shard) -> tuple[WrittenShard, float]:
+    def explain(self, shard: Shard) -> Finished:
         """Explain and write a shard, and return it with the share of the input read with it."""
         rows = self.worker.read(shard)
         self.worker.explain(rows)

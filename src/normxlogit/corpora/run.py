@@ -1,6 +1,6 @@
 """`attribute`, which runs or resumes a corpus run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -12,16 +12,18 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.texts import positive_integer
 from ..long_runs.model_identity import identity_of
+from ..long_runs.tables import RowSource
 from ..methods import Method
+from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.schema import check
 from .columns import CORPUS
 from .folder import Folder, Manifest
-from .jobs import JOBS, Job, Predictions, fields_of
+from .jobs import JOBS, Job, Predictions, check_choice, fields_of
 from .local import run_local
 from .rows.reading import columns_of_text, open_source
-from .rows.shards import Shard, WrittenShard, left_shards
+from .rows.shards import InputColumns, Shard, WrittenShard, WrittenShards, left_shards
 from .worker import Settings, Worker
 
 if TYPE_CHECKING:
@@ -142,19 +144,12 @@ def attribute(
         TargetError: If the model has no such label or token, or it is also the contrast.
         MethodError: If the model has no such layer.
     """
-    if engine not in ("local", "ray"):
-        raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
-    job = Predictions() if job is None else job
-    if not isinstance(job, Job):
-        raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
+    check_choice("engine", engine, ("local", "ray"), optional=False)
+    job = _checked_job(job)
     model = explainer.task_model
     media = model.task.result_kind != "text"
     source = open_source(inputs, input_format, files=media)
-    names = source.names()
-    job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
-    columns = replace(job.columns(media=media), id=id_column, keep=(keep,) if isinstance(keep, str) else tuple(keep))
-    columns.check(names, CORPUS[job.kind or model.task.result_kind])
-    columns = replace(columns, class_names=_items_of(source.class_names(), columns.names))
+    job, columns = _with_columns(source, job, model, id_column, keep)
     text_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
@@ -192,9 +187,25 @@ def attribute(
     return totals
 
 
-def _items_of(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the items of a mapping that have one of some names."""
-    return {name: values[name] for name in names if name in values}
+def _checked_job(job: Any) -> Job:
+    """Return the job that a caller gave, predictions by default."""
+    if job is None:
+        return Predictions()
+    if not isinstance(job, Job):
+        raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
+    return job
+
+
+def _with_columns(
+    source: RowSource, job: Job, model: TaskModel, id_column: str | None, keep: Sequence[str]
+) -> tuple[Job, InputColumns]:
+    """Return a job with the names of its columns, and all columns that are read."""
+    media, names = model.task.result_kind != "text", source.names()
+    job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
+    columns = replace(job.columns(media=media), id=id_column, keep=(keep,) if isinstance(keep, str) else tuple(keep))
+    columns.check(names, CORPUS[job.kind or model.task.result_kind])
+    class_names = {name: labels for name, labels in source.class_names().items() if name in columns.names}
+    return job, replace(columns, class_names=class_names)
 
 
 def _check_nothing_left(shards: Iterator[Shard], folder: Folder) -> None:
@@ -206,7 +217,7 @@ def _check_nothing_left(shards: Iterator[Shard], folder: Folder) -> None:
         raise DataError(f"{folder.location} was made of fewer rows than the input has; give another --output")
 
 
-def _check_any_result(totals: Progress, folder: Folder, written: Mapping[int, WrittenShard]) -> None:
+def _check_any_result(totals: Progress, folder: Folder, written: WrittenShards) -> None:
     """Refuse a run without any result, of which the settings are at fault, not the rows."""
     if totals.rows and totals.rows == totals.errors:
         row, _, reason = next(folder.failures(written))
@@ -220,7 +231,7 @@ def _check_errors(totals: Progress, max_errors: int | None, folder: Folder) -> N
         raise DataError(f"{many}; see {folder.location}/errors")
 
 
-def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, WrittenShard]]:
+def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, WrittenShards]:
     """Return the manifest that a run goes on with, and the shards that earlier runs have written."""
     earlier = folder.read_manifest()
     if earlier is None:

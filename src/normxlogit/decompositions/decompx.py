@@ -11,7 +11,8 @@ from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..methods.base import Method, Request, Scores
 from ..methods.registry import register
-from ..model.task_model import ForwardPass, TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
 from ..parts.proofs import proof
 from ..tasks import Task
 from ..tasks.targets import BatchTargets

@@ -10,7 +10,8 @@ from torch.nn.functional import one_hot
 from ..errors import UnsupportedModelError
 from ..methods.base import Method, Request, Scores
 from ..methods.registry import alternatives, register
-from ..model.task_model import ForwardPass, TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
 from ..tasks.targets import BatchTargets
 from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers, linear_weights
 from .layer_calls import split_work

@@ -13,7 +13,8 @@ from ..copies.run import Site
 from ..copies.run import run as run_copy
 from ..errors import UnsupportedModelError
 from ..methods.registry import register
-from ..model.task_model import ForwardPass, TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
 from ..parts.proofs import beyond_rounding, proof
 from .layer_calls import LayerCall, record_layers
 from .matrix import MatrixMethod

@@ -114,25 +114,33 @@ def load_examples(
         return _packaged_reviews(gold_labels, limit)
     task = TASKS.get(name)
     table, source_name = _open_source(source, name, task, split, data_dir)
-    existing = table.names()
-    columns = (columns,) if isinstance(columns, str) else tuple(columns)
-    columns = columns or _usual_columns(existing, task)
-    if not columns:
-        existing_names = ", ".join(existing)
-        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {existing_names}")
-    _check_columns((*columns, label_column), existing, source_name)
-    rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column]))), limit)
-    meaning = meaning_of(gold_labels, table.class_names().get(label_column, task.labels if task else ()))
+    text_columns = _text_columns(table, columns, task, source_name)
+    _check_columns((*text_columns, label_column), table.names(), source_name)
+    rows = islice(_rows(table, list(dict.fromkeys([*text_columns, label_column]))), limit)
+    labels_of_task = () if task is None else task.labels
+    meaning = meaning_of(gold_labels, table.class_names().get(label_column, labels_of_task))
     examples = Examples()
     for number, (problem, row) in enumerate(rows):
         try:
-            examples.append(_example(problem, row, columns, label_column, meaning))
+            examples.append(_example(problem, row, text_columns, label_column, meaning))
         except InputError as error:  # noqa: PERF203  # of the row
             examples.left_out[number] = str(error)
     if not examples:
         reasons = (f"row {number}: {reason}" for number, reason in examples.left_out.items())
         raise DataError(f"{source_name}: {next(reasons, 'empty')}")
     return examples
+
+
+def _text_columns(
+    table: RowSource, columns: str | Sequence[str], task: GlueTask | None, source_name: str
+) -> Sequence[str]:
+    """Return the column of texts, or the two of pairs: those that the caller names, or usual ones."""
+    named = (columns,) if isinstance(columns, str) else tuple(columns)
+    text_columns = named or _usual_columns(table.names(), task)
+    if not text_columns:
+        existing = ", ".join(table.names())
+        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {existing}")
+    return text_columns
 
 
 def _check_columns(columns: Sequence[str], existing: Sequence[str], source_name: str) -> None:

@@ -14,6 +14,7 @@ from . import options as measures
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
 
+@options.loads_models
 def faithfulness(
     dataset: measures.Dataset = "reviews",
     model: options.Model = None,
@@ -29,10 +30,7 @@ def faithfulness(
     ] = "default",
     seed: measures.Seed = 0,
     output: ReportFolder = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
 
@@ -49,7 +47,7 @@ def faithfulness(
             chosen_methods += measures.methods_of(RANDOM)  # what each method is compared with
         data_options = _data_options(split, data_dir, columns, label_column, gold_labels, limit)
         examples = load_examples(dataset, **data_options)
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         if dataset in TASKS:
             check_head(explainer.task_model, TASKS[dataset])
         folder = None if output is None else output / "runs"
@@ -62,6 +60,7 @@ def faithfulness(
     write_report(text)
 
 
+@options.loads_models
 def frontier(
     dataset: measures.Dataset = "reviews",
     model: options.Model = None,
@@ -82,10 +81,7 @@ def frontier(
     rounds: measures.Rounds = 9,
     seed: measures.Seed = 0,
     output: ReportFolder = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
 
@@ -106,7 +102,8 @@ def frontier(
         data_options = _data_options(split, data_dir, columns, label_column, gold_labels, limit)
         for name, data, source in checkpoints:
             examples = load_examples(data, **data_options)
-            explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
+            of_source = loading if source == model else loading._replace(gguf_file=None)
+            explainer = of_source.load(source)
             if data in TASKS:
                 check_head(explainer.task_model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer.task_model.name).name}"
@@ -123,10 +120,11 @@ def frontier(
                     on_progress=on_progress,
                 )
             metadata[title] = {**count_texts(explainer, examples), "split": split}
-        text = write_frontier(output, panels, metadata, device_named(device))
+        text = write_frontier(output, panels, metadata, device_named(loading.device))
     write_report(text)
 
 
+@options.loads_models
 def evidence(
     data: Annotated[Path, typer.Argument(help='JSONL or Parquet: "text", "evidence" (words or spans), "target"...')],
     model: options.Model = None,
@@ -134,10 +132,7 @@ def evidence(
     limit: measures.Limit = None,
     seed: measures.Seed = 0,
     output: ReportFolder = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Measure how high methods rank what an answer is known to rest on, beside rankings that read no model.
 
@@ -149,7 +144,7 @@ def evidence(
         from .report import report
 
         cases, chosen_methods = load_evidence(data, limit), measures.methods_of(methods or "")
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         with progress(len(chosen_methods)) as on_progress:
             results, counts = evaluate_evidence(explainer, cases, chosen_methods, on_progress)
         metadata = {"data": data.name, "model": explainer.task_model.name, "seed": seed, **counts}
@@ -166,15 +161,8 @@ def _data_options(
     limit: int | None,
 ) -> dict[str, Any]:
     """Return the options of a command as the keywords of `load_examples`."""
-    column_names = columns.split(",") if columns else ()
-    return {
-        "split": split,
-        "data_dir": data_dir,
-        "columns": column_names,
-        "label_column": label_column,
-        "gold_labels": gold_labels,
-        "limit": limit,
-    }
+    arguments = locals()
+    return arguments | {"columns": columns.split(",") if columns else ()}
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:

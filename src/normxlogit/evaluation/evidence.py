@@ -21,9 +21,8 @@ from ..text.same import find_text, word_key
 from .datasets import parsed_rows
 from .report import markdown_table
 from .runs import OnProgress, Refused, with_progress
-from .statistics import interval_text, mean_interval
+from .statistics import Array, interval_text, mean_interval
 
-Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 Part = str | tuple[Index, Index]
@@ -112,17 +111,7 @@ def evaluate_evidence(
     Raises:
         DataError: If nothing can be measured.
     """
-    judged: list[Judged] = []
-    left_out: Counter[str] = Counter()
-    for number, case in enumerate(cases):
-        try:
-            result = _judged(explainer, case)
-        except DataError as error:
-            raise DataError(f"row {number}: {error}") from None
-        if isinstance(result, Judged):
-            judged.append(result)
-        else:
-            left_out[result] += 1
+    judged, left_out = _judged_rows(explainer, cases)
     counts = {"inputs": len(judged), **left_out}
     if not judged:
         raise DataError(f"nothing can be measured: {counts}")
@@ -132,6 +121,22 @@ def evaluate_evidence(
         if name == RANDOM or any(np.ptp(scores) for scores in ranks):
             results.append(_result(name, judged, ranks))
     return results, counts
+
+
+def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Judged], Counter[str]]:
+    """Return inputs as the model reads them, and how many are left out for each reason."""
+    judged: list[Judged] = []
+    left_out = Counter[str]()
+    for number, case in enumerate(cases):
+        try:
+            outcome = _judged(explainer, case)
+        except DataError as error:
+            raise DataError(f"row {number}: {error}") from None
+        if isinstance(outcome, Judged):
+            judged.append(outcome)
+        else:
+            left_out[outcome] += 1
+    return judged, left_out
 
 
 def _measured(
@@ -162,15 +167,23 @@ def _judged(explainer: Explainer, case: Known) -> Judged | str:
     a = _explained(explainer, case, RANDOM, None)
     if not _answered(explainer, a, case):
         return "answered otherwise"
-    evidence, among = _places(a, case.evidence), _places(a, case.among)
-    reads_at = [] if a.reads_at is None else [Place(0, *(a.offsets or ())[a.reads_at])]
-    units = [
-        place for place in _scores(a, case.units) if not place.meets(reads_at) and (not among or place.meets(among))
-    ]
+    evidence, units = _places(a, case.evidence), _ranked_units(a, case)
     if not all(place.meets(units) for place in evidence):
         return "evidence not read, or where the answer is read"
     is_evidence = np.array([unit.meets(evidence) for unit in units])  # (U,)
     return "nothing but evidence" if is_evidence.all() else Judged(case, a, units, is_evidence)
+
+
+def _ranked_units(a: Attribution, case: Known) -> list[Place]:
+    """Return the units that are ranked: all, or those that the input names, without the token that answers."""
+    units = list(_scores(a, case.units))
+    if case.among:
+        among = _places(a, case.among)
+        units = [place for place in units if place.meets(among)]
+    if a.reads_at is None or a.offsets is None:
+        return units
+    answering_token = Place(0, *a.offsets[a.reads_at])
+    return [place for place in units if not place.meets([answering_token])]
 
 
 def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
@@ -181,7 +194,7 @@ def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
     if target.contrast_id is None:
         return a.prediction.id == target.id
     model = explainer.task_model
-    logits = model.run(model.batch(explainer.encode(case.inputs), [0])).logits[0]  # (C,)
+    logits = model.run(model.batch(explainer.encode(case.inputs))).logits[0]  # (C,)
     return bool(logits[target.id] > logits[target.contrast_id])
 
 
@@ -252,16 +265,14 @@ def _overlap(judged: Judged) -> Array:
     """Score units by their words that stand in what is not ranked, each divided by the units that hold it."""
     texts = [judged.tokens.text or "", judged.tokens.text_pair or ""]
     bodies = [_words(texts[place.text or 0][place.start : place.end]) for place in judged.units]
-    holders = Counter(word for body in bodies for word in set(body))
-    of_both = Counter(_words(" ".join(texts)))
+    holders = Counter[str]()
+    elsewhere: dict[int | None, Counter[str]] = {}  # the words of both texts without those of the units of one
+    for place, body in zip(judged.units, bodies, strict=True):
+        holders.update(set(body))
+        elsewhere.setdefault(place.text, Counter(_words(" ".join(texts)))).subtract(body)
     scores = []
-    for unit, words in zip(judged.units, bodies, strict=True):
-        ranked = Counter[str]()  # the words of all units of the same text
-        for place, body in zip(judged.units, bodies, strict=True):
-            if place.text == unit.text:
-                ranked.update(body)
-        elsewhere = of_both - ranked
-        scores.append(sum(1 / holders[word] for word in set(words) if word in elsewhere))
+    for place, body in zip(judged.units, bodies, strict=True):
+        scores.append(sum(1 / holders[word] for word in set(body) if elsewhere[place.text][word] > 0))
     return np.array(scores, np.float64)
 
 

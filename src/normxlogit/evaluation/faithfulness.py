@@ -18,6 +18,7 @@ import torch
 from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
+from ..inputs.texts import is_column
 from ..leave_out.outcomes import Answer
 from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, masks
@@ -31,7 +32,7 @@ from ..results.storage.schema import Number
 from .datasets import Example, GlueTask
 from .options import Protocol
 from .runs import OnProgress, Refused, ResultCache
-from .statistics import Interval, mean_interval, student_interval
+from .statistics import Array, Interval, mean_interval, student_interval
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
 """Shares of the tokens that are perturbed; figures are means over these levels."""
@@ -54,7 +55,12 @@ CHUNK = 64
 RANDOM = "random"
 """The method that ranks tokens by chance, below which no method should be."""
 
-Floats = npt.NDArray[np.float64]
+
+Attributed = Sequence[Attribution]
+"""The scores of the tokens of texts, one result for each."""
+
+Labels = Sequence[float] | Sequence[Sequence[float]]
+"""The gold labels of texts; of models with several true labels a 1 or a 0 for each."""
 
 
 @dataclass(frozen=True)
@@ -200,8 +206,8 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 
 def measure_attributions(
     explainer: Explainer,
-    attributions: Sequence[Attribution],
-    labels: Sequence[float] | Sequence[Sequence[float]],
+    attributions: Attributed,
+    labels: Labels,
     *,
     protocol: Protocol = "default",
     method: str = "",
@@ -247,8 +253,8 @@ class Answers(NamedTuple):
 def measure(
     method: str,
     answers: Answers,
-    attributions: Sequence[Attribution],
-    labels: Sequence[float] | Sequence[Sequence[float]],
+    attributions: Attributed,
+    labels: Labels,
     *,
     protocol: Protocol = "default",
     seed: int = 0,
@@ -270,12 +276,12 @@ def measure(
     whole = _values_without(answers.masked, [(text, ()) for text in range(len(attributions))])  # (N, C)
     drops, kept_drops, outputs = [], [], []  # (N,) for each level
     for level in LEVELS:
-        splits = [
-            split(encoding, attribution.scores, level, protocol)
-            for encoding, attribution in zip(answers.masked.encodings, attributions, strict=True)
-        ]
-        top_removed = [(text, tuple(sorted(top))) for text, (top, _) in enumerate(splits)]
-        rest_removed = [(text, tuple(sorted(rest))) for text, (_, rest) in enumerate(splits)]
+        top_removed: list[TextRemoval] = []
+        rest_removed: list[TextRemoval] = []
+        for text, attribution in enumerate(attributions):
+            top, rest = split(answers.masked.encodings[text], attribution.scores, level, protocol)
+            top_removed.append((text, tuple(sorted(top))))
+            rest_removed.append((text, tuple(sorted(rest))))
         values = _values_without(answers.masked, top_removed)  # (N, C)
         drops.append(_drop_to(values, whole, regression=regression))
         outputs.append(_outputs_of(values, regression=regression))
@@ -313,39 +319,39 @@ def measure(
     )
 
 
-def _level_intervals(figures: Floats) -> tuple[tuple[float, float], ...]:
+def _level_intervals(figures: Array) -> tuple[tuple[float, float], ...]:
     """Return the 95% interval of each level's mean, of figures of texts at levels (N, 9)."""
     return tuple(student_interval(figures_of_level)[1:] for figures_of_level in figures.T)
 
 
-def _values_without(answers: TextAnswers, removals: list[TextRemoval]) -> Floats:
+def _values_without(answers: TextAnswers, removals: list[TextRemoval]) -> Array:
     """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
     logits = torch.stack([answer.logits for answer in answers(removals) if answer.logits is not None])
     probabilities = answers.model.task.outputs.probabilities(logits)  # (N, C)
-    values: Floats = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
+    values: Array = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
     return values
 
 
-def _outputs_of(values: Floats, *, regression: bool) -> Floats:
+def _outputs_of(values: Array, *, regression: bool) -> Array:
     """Return the predicted class, or the output of a regression model, (N,), of values, (N, C)."""
     return values.ravel() if regression else values.argmax(1).astype(np.float64)
 
 
-def _drop_to(values: Floats, whole: Floats, *, regression: bool) -> Floats:
+def _drop_to(values: Array, whole: Array, *, regression: bool) -> Array:
     """Return how much the probability drops that is predicted of whole texts, or how much a value changes, (N,)."""
     rows, predicted = np.arange(len(whole)), whole.argmax(1)  # (N,) each
-    drop: Floats = whole[rows, predicted] - values[rows, predicted]  # (N,)
+    drop: Array = whole[rows, predicted] - values[rows, predicted]  # (N,)
     return np.abs(drop) if regression else drop
 
 
 class Deletions(NamedTuple):
     """The model's outputs without the words of the highest scores."""
 
-    flips: npt.NDArray[np.float64]  # words deleted until the prediction changes, (N,): infinity for over `MOST`
-    falls: npt.NDArray[np.float64]  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
+    flips: Array  # words deleted until the prediction changes, (N,): infinity for over `MOST`
+    falls: Array  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
 
 
-def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> Deletions:
+def delete_words(answers: TextAnswers, attributions: Attributed) -> Deletions:
     """Delete the words of the highest scores from texts, one after the other.
 
     Args:
@@ -373,7 +379,7 @@ def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> D
     return Deletions(flips, falls)
 
 
-def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
+def flips_by_some_word(answers: TextAnswers, attributions: Attributed) -> npt.NDArray[np.bool_]:
     """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
 
     Args:
@@ -391,13 +397,13 @@ def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]
     return changed
 
 
-def hits(outputs: Floats, gold: Floats) -> Floats:
+def hits(outputs: Array, gold: Array) -> Array:
     """Return 1 for each predicted class that is right and 0 for others, (N,); gold is (N,), or (N, C) of several."""
-    of_predicted: Floats = gold[np.arange(len(outputs)), outputs.astype(int)] if gold.ndim == 2 else gold == outputs
+    of_predicted: Array = gold[np.arange(len(outputs)), outputs.astype(int)] if gold.ndim == 2 else gold == outputs
     return of_predicted * 1.0
 
 
-def quality(outputs: Floats, gold: Floats, *, regression: bool) -> float:
+def quality(outputs: Array, gold: Array, *, regression: bool) -> float:
     """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true."""
     if not regression:
         return float(hits(outputs, gold).mean())
@@ -469,11 +475,11 @@ def worse_than_random(results: Iterable[Faithfulness]) -> dict[str, Interval]:
     return {method: interval for method, interval in differences.items() if interval[2] < 0}
 
 
-def _differences(a: Faithfulness, b: Faithfulness) -> Floats:
+def _differences(a: Faithfulness, b: Faithfulness) -> Array:
     """Return the differences of two methods' drops on the same texts, (N,)."""
     if a.texts != b.texts:
         raise DataError(f"{a.method} was measured on {a.texts} texts, {b.method} on {b.texts}")
-    differences: Floats = np.subtract(a.per_text, b.per_text)  # (N,)
+    differences: Array = np.subtract(a.per_text, b.per_text)  # (N,)
     return differences
 
 
@@ -503,7 +509,7 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
         raise UnsupportedModelError(f"{model.name} answers with {answers}, and {task.name} needs {needs}")
 
 
-def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float] | list[list[float]]:
+def checked_labels(model: TaskModel, examples: Sequence[Example]) -> Labels:
     """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label.
 
     Args:
@@ -556,14 +562,13 @@ def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
 def _class_marks(examples: Sequence[Example], class_names: list[str]) -> list[list[float]]:
     """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
     meanings = [example.meaning for example in examples]
-    if any(meaning != meanings[0] for meaning in meanings):
+    if meanings.count(meanings[0]) < len(meanings):
         raise DataError("the examples are of data whose labels have different meanings: measure on each by itself")
     try:
         gold_labels = read_gold([e.label for e in examples], ModelLabels.in_order(class_names), meanings[0])
     except InputError as error:
         raise DataError(str(error)) from None
     for index, (gold, example) in enumerate(zip(gold_labels, examples, strict=True)):
-        may_be_empty = isinstance(example.label, Sequence) and not isinstance(example.label, str)
-        if not gold and not may_be_empty:
+        if not gold and not is_column(example.label):  # a list of labels may be empty
             raise DataError(f"example {index} has no label; the model knows {', '.join(class_names)}")
     return [[float(name in gold) for name in class_names] for gold in gold_labels]

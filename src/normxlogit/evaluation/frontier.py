@@ -66,6 +66,16 @@ class Point:
     cost: Cost | None = None  # its cost; None if it does not work on the model
 
 
+Points = Sequence[Point]
+"""Methods at settings."""
+
+Panels = Mapping[str, Points]
+"""The points of each panel of a figure, by its title."""
+
+MetadataOfPanels = Mapping[str, Mapping[str, Any]]
+"""What each panel was measured on, by name."""
+
+
 def frontier_methods(explainer: Explainer) -> list[Method]:
     """Return the methods and settings that are compared by default."""
     filler = "pad" if explainer.task_model.tokenizer.mask_token_id is None else "mask"
@@ -164,7 +174,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     return Cost(statistics.median(passes), (min(passes), max(passes)), rounds)
 
 
-def frontier(points: Sequence[Point]) -> list[Point]:
+def frontier(points: Points) -> list[Point]:
     """Return the points with a higher AOPC than every cheaper point, the cheapest first."""
     best, undominated = float("-inf"), []
     for point, _, result in sorted(measured(points), key=lambda entry: (entry[1].passes, -entry[2].aopc)):
@@ -174,13 +184,13 @@ def frontier(points: Sequence[Point]) -> list[Point]:
     return undominated
 
 
-def measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
+def measured(points: Points) -> list[tuple[Point, Cost, Faithfulness]]:
     """Return the points that were measured, the cheapest first."""
     entries = [(p, p.cost, p.result) for p in points if p.cost is not None and isinstance(p.result, Faithfulness)]
     return sorted(entries, key=lambda entry: entry[1].passes)
 
 
-def frontier_table(points: Sequence[Point]) -> str:
+def frontier_table(points: Points) -> str:
     """Return a Markdown table, the cheapest first; the AOPC of points on the frontier is in bold."""
     best = frontier(points)
     columns = ["method", "forward passes", "AOPC ↑", "95% interval", "sufficiency ↓", "95% interval"]
@@ -194,7 +204,7 @@ def frontier_table(points: Sequence[Point]) -> str:
     return markdown_table(columns, rows)
 
 
-def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
+def frontier_figure(panels: Panels) -> "PlotFigure":
     """Draw AOPC with its interval against cost on a logarithmic axis; the line joins what no other setting beats."""
     from matplotlib.ticker import LogLocator
 
@@ -220,7 +230,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     return figure
 
 
-def frontier_text(panels: Mapping[str, Sequence[Point]], metadata: Mapping[str, Mapping[str, Any]]) -> str:
+def frontier_text(panels: Panels, metadata: MetadataOfPanels) -> str:
     """Return the tables of all panels in Markdown, each with its title and metadata."""
     text = []
     for title, points in panels.items():
@@ -232,8 +242,8 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], metadata: Mapping[str, 
 
 def write_frontier(
     folder: Path | None,
-    panels: Mapping[str, Sequence[Point]],
-    metadata: Mapping[str, Mapping[str, Any]],
+    panels: Panels,
+    metadata: MetadataOfPanels,
     device: torch.device,
 ) -> str:
     """Return the report; write `frontier.json`, `frontier.md` and the figure into the folder, if any."""

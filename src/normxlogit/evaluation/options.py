@@ -1,6 +1,7 @@
 """Options of the commands that measure methods: what is measured, on which texts, how often."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -46,6 +47,9 @@ def methods_of(methods: str) -> "list[Method]":
 DATA, MEASURING = "Texts and labels", "How it is measured"
 """Panels of the help."""
 
+_data_option = partial(typer.Option, rich_help_panel=DATA)
+_measuring = partial(typer.Option, rich_help_panel=MEASURING)
+
 Methods = Annotated[
     str | None,
     typer.Option(
@@ -64,32 +68,24 @@ Dataset = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        rich_help_panel=DATA, metavar="FOLDER", help="Folder with SPLIT.jsonl, .parquet, .csv or .tsv; else the hub."
-    ),
+    _data_option(metavar="FOLDER", help="Folder with SPLIT.jsonl, .parquet, .csv or .tsv; else the hub."),
 ]
 Split = Annotated[
     str,
-    typer.Option(
-        rich_help_panel=DATA, metavar="SPLIT", help="Which split: choose settings on train, report validation."
-    ),
+    _data_option(metavar="SPLIT", help="Which split: choose settings on train, report validation."),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(rich_help_panel=DATA, metavar="COLUMN", help="The text column, or two separated by a comma."),
+    _data_option(metavar="COLUMN", help="The text column, or two separated by a comma."),
 ]
-LabelColumn = Annotated[str, typer.Option(rich_help_panel=DATA, metavar="COLUMN", help="The column of gold labels.")]
+LabelColumn = Annotated[str, _data_option(metavar="COLUMN", help="The column of gold labels.")]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first texts.")]
 MostQuestions = Annotated[int, typer.Option(min=1, metavar="N", help="Most questions.")]
 Rounds = Annotated[
     int,
-    typer.Option(
-        rich_help_panel=MEASURING, min=1, metavar="N", help="Of the timing; a third of them where a method is slow."
-    ),
+    _measuring(min=1, metavar="N", help="Of the timing; a third of them where a method is slow."),
 ]
 Seed = Annotated[
     int,
-    typer.Option(
-        rich_help_panel=MEASURING, min=0, metavar="N", help="Seed of the bootstrap, and of what is drawn at random."
-    ),
+    _measuring(min=0, metavar="N", help="Seed of the bootstrap, and of what is drawn at random."),
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -59,16 +60,24 @@ def summarise_ranking(
 
     A figure "...first" is the drop without the first player, and "...best" the largest drop. The ratio of their sums
     over texts is added as the share "...nats".
+
+    Args:
+        method: The method, with settings that differ from the defaults.
+        texts: The figures of each text, or of each group, by name.
+        passes: Its cost in forward passes; None for a ranking that reads nothing.
+        seed: Of the bootstrap.
+        weights: How many texts each group has; None for one.
     """
+    counts = np.ones(len(texts)) if weights is None else np.array(weights, np.float64)  # (N,)
     means, shares = {}, {}
-    for name in dict.fromkeys(name for figures in texts for name in figures):
+    for name in dict.fromkeys(chain.from_iterable(texts)):
         values = [figures[name] for figures in texts if name in figures]
-        means[name] = mean_interval(values, seed, None if weights is None else np.array(weights, np.float64))
+        means[name] = mean_interval(values, seed, None if weights is None else counts)
         if name.endswith("first"):
-            best = name.removesuffix("first") + "best"
-            shares[name.removesuffix("first") + "nats"] = sum(values) / sum(figures[best] for figures in texts)
-    count = len(texts) if weights is None else sum(weights)
-    return RankingResult(method, count, means, shares, passes, tuple(figures["first"] for figures in texts))
+            prefix = name.removesuffix("first")
+            shares[f"{prefix}nats"] = sum(values) / sum(figures[f"{prefix}best"] for figures in texts)
+    firsts = tuple(figures["first"] for figures in texts)
+    return RankingResult(method, int(counts.sum()), means, shares, passes, firsts)
 
 
 def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColumn], by: str) -> str:

@@ -14,10 +14,14 @@ from ..results.storage.schema import plain
 from .faithfulness import COUNTS, MOST, Faithfulness, paired_difference, paired_p_value, worse_than_random
 from .latex import latex_tables
 from .runs import Refused
-from .statistics import holm, interval_text, mean_interval
+from .statistics import Array, holm, interval_text, mean_interval
 
 if TYPE_CHECKING:
     from ..plots.figure import PlotFigure
+
+
+Metadata = Mapping[str, Any]
+"""What was measured on, by name."""
 
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -39,9 +43,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
-def report(
-    metadata: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
-) -> str:
+def report(metadata: Metadata, table: str, folder: Path | None = None, name: str = "results", **state: Any) -> str:
     """Return a report in Markdown: a line of metadata, and tables.
 
     Args:
@@ -113,34 +115,47 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     Its last row is the most that one word can change. Of values: by how much they are lower, with the 95% interval.
     """
     # How many words are deleted from each text until its prediction changes, by method, (N,).
-    measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
+    measured = _measured(results, "flips")
     if not measured:
         return _falls_table(results)
-    measured.sort(key=lambda method_and_flips: [-float((method_and_flips[1] <= count).mean()) for count in COUNTS])
-    flippable_share = next((r.flippable for r in results if r.flippable is not None), None)
-    columns = ["prediction changed after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:]), "median ↓"]
+    measured.sort(key=lambda method_and_flips: [-share for share in _flipped_shares(method_and_flips[1])])
     rows = []
     for method, flips in measured:
         median = float(np.median(flips))
-        shares = [f"{(flips <= count).mean():.2f}" for count in COUNTS]
+        shares = [f"{share:.2f}" for share in _flipped_shares(flips)]
         rows.append([method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
+    flippable_share = next((r.flippable for r in results if r.flippable is not None), None)
     if flippable_share is not None:
         rows.append(["the best word of each text", f"{flippable_share:.2f}", *[""] * len(COUNTS)])
-    return markdown_table(columns, rows)
+    return markdown_table(["prediction changed after", *_count_columns(), "median ↓"], rows)
+
+
+def _measured(results: Sequence[Faithfulness], name: str) -> list[tuple[str, Array]]:
+    """Return the figures of that name with their methods, of those that have any."""
+    return [(r.method, np.array(getattr(r, name))) for r in results if getattr(r, name)]
+
+
+def _flipped_shares(flips: Array) -> list[float]:
+    """Return in which share of the texts the prediction has changed after each of `COUNTS` words."""
+    return [float((flips <= count).mean()) for count in COUNTS]
+
+
+def _count_columns() -> list[str]:
+    """Return the columns of `COUNTS` words."""
+    return ["1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:])]
 
 
 def _falls_table(results: Sequence[Faithfulness]) -> str:
     """Return a Markdown table of the fall of a value after a few deleted words; empty if it was not measured."""
-    measured = [(r.method, np.array(r.falls)) for r in results if r.falls]  # (N, 4) each
+    measured = _measured(results, "falls")  # (N, 4) each
     if not measured:
         return ""
     measured.sort(key=lambda entry: -float(entry[1].mean()))
-    columns = ["value is lower after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:])]
     rows = []
     for method, falls in measured:
         intervals = [mean_interval(column) for column in falls.T]
         rows.append([method, *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})" for mean, low, high in intervals)])
-    return markdown_table(columns, rows)
+    return markdown_table(["value is lower after", *_count_columns()], rows)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from torch.autograd.graph import GradientEdge
 
 from ..copies.arithmetic import EXCLUDED
 from ..copies.run import without_autocast
-from ..model.task_model import ForwardPass
+from ..model.forward_pass import ForwardPass
 from ..tasks.targets import BatchTargets
 from ..tasks.task_outputs import logits_at
 from .backward import frozen_backward

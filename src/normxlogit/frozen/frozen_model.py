@@ -17,8 +17,9 @@ from ..copies.memory import GRAPH_MEMORY
 from ..copies.run import Pass, Pool, Site, constant_clone, run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
+from ..model.forward_pass import no_states
 from ..model.model_copy import MAX_TOKENS, input_errors
-from ..model.task_model import TaskModel, no_states
+from ..model.task_model import TaskModel
 from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for

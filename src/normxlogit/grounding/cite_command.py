@@ -20,6 +20,7 @@ MORE = "Further options"
 """A panel of the help."""
 
 
+@options.loads_models
 def cite(
     documents: Annotated[
         list[str] | None,
@@ -86,10 +87,7 @@ def cite(
     ] = False,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Answer a question from documents, and show which of their sentences the answer rests on.
 
@@ -114,8 +112,8 @@ def cite(
         _check_conversation(messages, output)
     keywords["answer"] = _written_answer(answer)
     with quiet():
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
+        explainer = loading.load(model)
+        keywords["checker"] = None if checker is None else options.Loading(loading.device, loading.dtype).load(checker)
         cited = explainer.cite(question, progress=True, **keywords)
     deliver_result(cited, kind, output)
     if verbose:

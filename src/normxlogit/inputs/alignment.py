@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tokenizers import Regex, pre_tokenizers
 from transformers import PreTrainedTokenizerBase
 
+from ..text.characters import Span
 from .decoded_tokens import added_texts
 from .encoding import Spans
 from .texts import SplitText, Text, pair_of
@@ -67,15 +68,15 @@ def aligned_offsets(
         sequences: Which of two texts each token is of; None for special tokens.
         words: The characters of the word that each token is of, where the caller has split the words.
     """
-    texts = pair_of(text)
+    texts: Any = pair_of(text)
     tokens_of_part: dict[_Part, list[int]] = {}
     for token, sequence in enumerate(sequences):
         if sequence is not None:
-            span = (0, len(texts[sequence] or "")) if words is None else words[token]
+            span = (0, len(texts[sequence])) if words is None else words[token]
             tokens_of_part.setdefault(_Part(sequence, *span), []).append(token)
     offsets = [(0, 0)] * len(ids)
     for part, tokens in tokens_of_part.items():
-        spans = align(tokenizer, [ids[token] for token in tokens], str(texts[part.sequence])[part.start : part.end])
+        spans = align(tokenizer, [ids[token] for token in tokens], texts[part.sequence][part.start : part.end])
         if spans is None and words is None:
             return None
         whole_word = ((0, part.end - part.start),) * len(tokens)
@@ -107,7 +108,7 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
 
 
 def _matched_by_word(
-    tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str, words: Sequence[tuple[int, int]]
+    tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str, words: Sequence[Span]
 ) -> Spans | None:
     """Return the characters of the tokens of each word; None if the words one by one give other tokens."""
     tokens_of_words: list[Any] = [
@@ -115,7 +116,7 @@ def _matched_by_word(
     ]
     if [token for tokens in tokens_of_words for token in tokens] != ids:
         return None
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     for (start, end), tokens in zip(words, tokens_of_words, strict=True):
         whole_word = [(0, end - start)] * len(tokens)
         in_word = _matched(tokenizer, tokens, text[start:end]) or whole_word
@@ -123,7 +124,7 @@ def _matched_by_word(
     return tuple(spans)
 
 
-def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]]:
+def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[Span]:
     """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
     special = map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True))
     pattern = "|".join([*special, f"[{SIGNS}]", rf"[^\s{SIGNS}]+"])
@@ -137,30 +138,39 @@ def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> S
     They are compared as `_folded`. None if they read like something else, or more is unknown.
     """
     pieces = _pieces(tokenizer, ids, text)
-    lengths = [len(piece or "") for piece in pieces]
-    if "".join(piece or "" for piece in pieces) == text:
-        return tuple(pairwise(accumulate(lengths, initial=0)))
-    folded = _folded(text)
-    literals = [None if piece is None else _folded(piece).text for piece in pieces]
-    unknown = [token for token, literal in enumerate(literals) if literal is None]
-    unknown_size = len(folded.text) - sum(len(literal or "") for literal in literals)
-    if not _may_be_unknown(unknown, unknown_size):
-        return None
-    spans, start = [], 0
-    for token, literal in enumerate(literals):
-        end = start + (unknown_size if literal is None else len(literal))
-        if literal is not None and folded.text[start:end] != literal:
+    unknown = [token for token, piece in enumerate(pieces) if piece is None]
+    literals = [piece or "" for piece in pieces]
+    if "".join(literals) == text:
+        return _spans_one_after_another(literals)
+    return _matched_as_folded(literals, unknown, _folded(text))
+
+
+def _matched_as_folded(literals: Sequence[str], unknown: Sequence[int], folded: "_Folded") -> Spans | None:
+    """Return the characters of tokens by their literals, of which some are `unknown`, in a folded text."""
+    known = [_folded(literal).text for literal in literals]
+    if unknown:
+        size = len(folded.text) - len("".join(known))
+        if not _may_be_unknown(unknown, size):
             return None
-        spans.append(folded.original_span(start, end))
-        is_inside_character = literal is None and token < unknown[-1]  # its bytes stand for the same character
-        start = start if is_inside_character else end
-    return tuple(spans) if start == len(folded.text) else None
+        start = len("".join(known[: unknown[0]]))
+        known[unknown[0]] = folded.text[start : start + size]
+    if "".join(known) != folded.text:
+        return None
+    spans = list(_spans_one_after_another(known))
+    for token in unknown[1:]:  # its bytes stand for the same character
+        spans[token] = spans[unknown[0]]
+    return tuple(folded.original_span(start, end) for start, end in spans)
+
+
+def _spans_one_after_another(literals: Sequence[str]) -> Spans:
+    """Return the characters of texts that follow each other."""
+    return tuple(pairwise(accumulate(map(len, literals), initial=0)))
 
 
 def _may_be_unknown(unknown: Sequence[int], size: int) -> bool:
     """Return whether unknown tokens can stand for so many characters: one for some, several in a row for one."""
-    if len(unknown) < 2:
-        return not unknown or size >= 1
+    if len(unknown) == 1:
+        return size >= 1
     return size == 1 and unknown[-1] - unknown[0] == len(unknown) - 1
 
 
@@ -189,7 +199,7 @@ class _Folded(NamedTuple):
     indices: list[int]  # of each of its characters, in the original
     original_length: int
 
-    def original_span(self, start: int, end: int) -> tuple[int, int]:
+    def original_span(self, start: int, end: int) -> Span:
         """Return the characters of the original that some of its characters stand for."""
         first = self.indices[start] if start < len(self.indices) else self.original_length
         return first, self.indices[end - 1] + 1 if end > start else first

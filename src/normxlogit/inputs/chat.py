@@ -10,6 +10,7 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .message_parts import (
+    Message,
     ReadPart,
     hint_for,
     is_message,
@@ -34,10 +35,6 @@ TEMPLATE_ERRORS = (TemplateError, TypeError, KeyError, ValueError)
 
 class ChatTemplateError(InputError):
     """The tokenizer has no chat template."""
-
-
-Message = dict[str, Any]
-"""A message in the form that chat templates take."""
 
 
 def chat_keys() -> tuple[str, ...]:
@@ -75,7 +72,7 @@ class ReadPrompt:
     text: str
     contents: tuple[Content, ...] | None
     notes: tuple[str, ...] = ()
-    messages: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
     media: tuple[ReadPart, ...] = ()
     template_options: dict[str, Any] = field(default_factory=dict)
 

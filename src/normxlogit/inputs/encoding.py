@@ -14,13 +14,13 @@ from transformers import PreTrainedTokenizerBase
 from typing_extensions import Self
 
 from ..errors import InputError
+from ..text.characters import Span
 
 if TYPE_CHECKING:
     from .chat import Content
 
 
-Spans = tuple[tuple[int, int], ...]
-"""First character of each of several things, and one past the last."""
+Spans = tuple[Span, ...]
 
 POSITIONS = "position_ids"
 """The model input that numbers the tokens."""
@@ -151,7 +151,7 @@ class Encoding:
         """Return the token ids."""
         return self.inputs["input_ids"]
 
-    def characters_of(self, medium: EncodedMedium) -> tuple[int, int]:
+    def characters_of(self, medium: EncodedMedium) -> Span:
         """Return first and last character, plus one, of what stands for a picture or sound; (0, 0) if not known."""
         if self.offsets is None or not medium.tokens:
             return 0, 0

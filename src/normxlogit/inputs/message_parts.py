@@ -15,6 +15,9 @@ from typing_extensions import Self
 from ..errors import InputError
 from ..extending import registered
 
+Message = dict[str, Any]
+"""A message, or a part of one, in the form that chat templates take."""
+
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""
 
@@ -63,11 +66,11 @@ class PartReader:
     """
 
     type_of: Callable[[Any], str | None]
-    read: Callable[[list[dict[str, Any]], Any, Any], tuple[list[dict[str, Any]], tuple[ReadPart, ...]]]
+    read: Callable[[list[Message], Any, Any], tuple[list[Message], tuple[ReadPart, ...]]]
     beside: tuple[str, ...]
     keys: tuple[str, ...]
     hint: str
-    of_file: Callable[[str], dict[str, Any] | None] = lambda path: None
+    of_file: Callable[[str], Message | None] = lambda path: None
 
 
 def part_readers() -> tuple[PartReader, ...]:
@@ -80,7 +83,7 @@ def part_type(part: Any) -> str | None:
     return next((kind for reader in part_readers() if (kind := reader.type_of(part)) is not None), None)
 
 
-def part_of_file(path: str) -> dict[str, Any]:
+def part_of_file(path: str) -> Message:
     """Return a file as a part of a message."""
     part = next((part for reader in part_readers() if (part := reader.of_file(path)) is not None), None)
     if part is None:
@@ -94,9 +97,7 @@ def hint_for(keys: Any = None) -> str:
     return "".join(f"; {hint}" for hint in hints)
 
 
-def typed_messages(
-    messages: Sequence[dict[str, Any]], prompt: Any, reader: Any
-) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
+def typed_messages(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
     """Return messages whose parts have the types of chat templates, and those of their parts that are not texts."""
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():

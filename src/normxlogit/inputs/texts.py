@@ -16,6 +16,10 @@ Question = tuple[str, Sequence[str]]
 """A prompt and the choices that may follow it."""
 
 
+Columns = Mapping[Any, Any]
+"""The columns of a table by name, or the cells of a row."""
+
+
 class SplitText(str):
     """A text whose words the caller has split: they are joined by spaces, and tokenised one by one."""
 
@@ -92,7 +96,7 @@ def _split(value: Any) -> Any:
     return tuple(texts) if is_tuple and len(texts) == 2 else texts
 
 
-def _split_column(columns: Mapping[Any, Any]) -> Any:
+def _split_column(columns: Columns) -> Any:
     """Return the words of the column that is called "tokens", or of the only one that holds words; otherwise None."""
     split_columns = {name: _split(column) for name, column in columns.items()}
     found = {name: split for name, split in split_columns.items() if split is not None}
@@ -123,10 +127,7 @@ def named_columns(values: Any) -> dict[Any, Any] | None:
     Raises:
         InputError: If several splits of a data set are given.
     """
-    if isinstance(values, Mapping):
-        names: Any = list(values)
-    else:
-        names = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    names = _column_names(values)
     if names is None:
         return None
     if _creates_columns(values) and len(values):
@@ -136,6 +137,13 @@ def named_columns(values: Any) -> dict[Any, Any] | None:
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, columns))} was given; pass one of them")
     return columns
+
+
+def _column_names(values: Any) -> Any:
+    """Return the names of the columns of a frame, a table, a data set or a mapping; None for others."""
+    if isinstance(values, Mapping):
+        return list(values)
+    return getattr(values, "column_names", None) or getattr(values, "columns", None)
 
 
 def _creates_columns(values: Any) -> bool:
@@ -184,24 +192,36 @@ def text_column(inputs: Any) -> Any:
     if columns is None:
         shape: Any = getattr(inputs, "shape", ())
         return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
-    if WORDS in columns and "text" not in columns:
-        split = _split(columns[WORDS])
-        is_row = isinstance(inputs, Mapping)  # the cells of a frame's column may be texts
-        if isinstance(split, list) or (is_row and split is not None):
-            return split
+    words = _column_of_words(inputs, columns)
+    if words is not None:
+        return words
     texts = {name: column for name, column in columns.items() if _is_text(column) or begins_with_text(column)}
+    chosen = _chosen_texts(texts)
+    if chosen is None:
+        raise _no_text_column(type(inputs).__name__, columns, texts)
+    return chosen
+
+
+def _column_of_words(inputs: Any, columns: Columns) -> Any:
+    """Return the words of texts in a table's column "tokens", or in a row's; None if there is no such column."""
+    if WORDS not in columns or "text" in columns:
+        return None
+    split = _split(columns[WORDS])
+    return split if isinstance(split, list) or isinstance(inputs, Mapping) else None  # a frame's cells may be texts
+
+
+def _chosen_texts(texts: Columns) -> Any:
+    """Return the texts of the only column, of two that are a pair, or of "text"; None where another may be meant."""
     if len(texts) == 1:
         return next(iter(texts.values()))
     for first, second in PAIRS:
         if first in texts and second in texts:
-            is_row = _is_text(texts[first])
-            return (texts[first], texts[second]) if is_row else list(zip(texts[first], texts[second], strict=True))
-    if "text" in texts:
-        return texts["text"]
-    raise _no_text_column(type(inputs).__name__, columns, texts)
+            pair = texts[first], texts[second]
+            return pair if _is_text(pair[0]) else list(zip(*pair, strict=True))
+    return texts.get("text")
 
 
-def _no_text_column(type_name: str, columns: Mapping[Any, Any], texts: Mapping[Any, Any]) -> InputError:
+def _no_text_column(type_name: str, columns: Columns, texts: Columns) -> InputError:
     """Return the error for a table whose texts are not one column: none, or several of which one is to be chosen."""
     given = f"a {type_name} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
@@ -233,7 +253,7 @@ def collected(inputs: Any) -> Any:
     return inputs
 
 
-def _only_split(inputs: Mapping[Any, Any]) -> Any:
+def _only_split(inputs: Columns) -> Any:
     """Return the only split of a data set; other mappings unchanged."""
     if len(inputs) != 1:
         return inputs
@@ -299,21 +319,27 @@ def _check_container(inputs: Any) -> None:
 def _checked_text(item: Any, index: int) -> Text:
     """Return an item as a text or a pair of texts."""
     item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
-    parts = tuple(map(arrow_value, item)) if isinstance(item, tuple) else (item,)
-    is_pair = isinstance(item, tuple) and len(parts) == 2
-    if not all(isinstance(part, str) for part in parts) or (isinstance(item, tuple) and not is_pair):
+    is_pair = isinstance(item, tuple)
+    parts = list(map(_plain_text, item if is_pair else [item]))
+    if len(parts) != 1 + is_pair or not all(isinstance(part, str) for part in parts):
         raise InputError(
             f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}"
             f"{_advice_on(item)}"
         )
+    characters = "".join(parts)
     try:
-        "".join(parts).encode()
+        characters.encode()
     except UnicodeEncodeError:
         raise InputError(f"input {index} holds half a character (a lone surrogate): it was decoded wrongly") from None
-    if not any(part.strip() for part in parts):
+    if not characters.strip():
         raise InputError(f"input {index} is empty; there is no token to explain")
-    texts = [part if isinstance(part, SplitText) else str(part) for part in parts]  # numpy's become plain ones
-    return (texts[0], texts[1]) if is_pair else texts[0]
+    return (parts[0], parts[1]) if is_pair else parts[0]
+
+
+def _plain_text(value: Any) -> Any:
+    """Return a text of Arrow or numpy as Python's own, or as split words; anything else unchanged."""
+    value = arrow_value(value)
+    return str(value) if isinstance(value, str) and not isinstance(value, SplitText) else value
 
 
 def _advice_on(item: Any) -> str:

@@ -1,7 +1,7 @@
 """Inputs that the user has tokenised: padded token ids to encodings."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import compress, pairwise
+from itertools import compress, pairwise, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,11 +40,19 @@ def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
     if isinstance(inputs, str) or not isinstance(inputs, Sequence | DataLoader):
         return None
     items = list(inputs)
-    if not items:
-        return None
-    if all(isinstance(item, Mapping) and "input_ids" in item for item in items):
+    return _batches_of_items(items) if items else None
+
+
+def _batches_of_items(items: list[Any]) -> list[Mapping[str, Any]] | None:
+    """Return several of what tokenizers return, or rows of token ids as one batch; None for anything else."""
+    if all(map(_is_batch_of_ids, items)):
         return items
     return [{"input_ids": items}] if all(map(_is_row_of_ids, items)) else None
+
+
+def _is_batch_of_ids(item: Any) -> bool:
+    """Return whether a value is what a tokenizer returns."""
+    return isinstance(item, Mapping) and "input_ids" in item
 
 
 def _is_array_of_ids(values: Tensor | np.ndarray[Any, Any]) -> bool:
@@ -90,25 +98,90 @@ def read_token_ids(
     backends = getattr(encoded, "encodings", None) or ()
     if len(backends) != len(rows):
         backends = [None] * len(rows)
-    encodings = []
-    for number, (row, backend) in enumerate(zip(rows, backends, strict=True)):
+    return [
+        _RowReader(tokenizer, vocabulary, continued, number).read(row, backend)
+        for number, (row, backend) in enumerate(zip(rows, backends, strict=True))
+    ]
+
+
+class _RowReader(NamedTuple):
+    """Reads one row of encoded input, whose `number` is for errors."""
+
+    tokenizer: PreTrainedTokenizerBase
+    vocabulary: int | None
+    continued: bool  # whether `generate` continues it
+    number: int
+
+    def read(self, row: Row, backend: Any) -> Encoding:
+        """Return the encoding of a row.
+
+        Args:
+            row: Its inputs by name, with the mask if it came with one.
+            backend: What a fast tokenizer knows of it; None if that is not known.
+        """
         mask = row.pop("attention_mask", None)
-        is_real = _without_padding(row["input_ids"], tokenizer, number) if mask is None else _checked_mask(mask, number)
+        is_real = self._without_padding(row["input_ids"]) if mask is None else self._checked_mask(mask)
         inputs = {name: list(compress(values, is_real)) for name, values in row.items()}
         ids = inputs["input_ids"]
         if not ids:
-            raise InputError(f"row {number} of the encoded input has no real token")
-        check_ids(ids, vocabulary, f"row {number} of the encoded input")
-        located = _located(backend, is_real, ids)
-        if backend is not None and located is not None:
-            _check_tokenizer(tokenizer, ids, compress(backend.tokens, is_real), number)
-        offsets, sequences = located or (None, _sequences(inputs, tokenizer))
-        special = tuple(sequence is None for sequence in sequences)
-        counts_padding = mask is not None and not continued and "position_ids" not in row
+            raise InputError(f"row {self.number} of the encoded input has no real token")
+        check_ids(ids, self.vocabulary, f"row {self.number} of the encoded input")
+        located = None if backend is None else _located(backend, is_real, ids)
+        if located is None:
+            located = _Located(None, self._sequences(inputs))
+        else:
+            self._check_tokenizer(ids, compress(backend.tokens, is_real))
+        special = tuple(sequence is None for sequence in located.sequences)
+        counts_padding = mask is not None and not self.continued and "position_ids" not in row
         notes = _padding_notes(is_real, has_mask=mask is not None, counts_padding=counts_padding)
-        tokens = readable_tokens(tokenizer, ids)
-        encodings.append(Encoding(inputs, tokens, offsets, None, sequences, special, notes=notes))
-    return encodings
+        tokens = readable_tokens(self.tokenizer, ids)
+        return Encoding(inputs, tokens, located.offsets, None, located.sequences, special, notes=notes)
+
+    def _sequences(self, inputs: Row) -> tuple[int | None, ...]:
+        """Return which of two texts each token is of by its token types; None at special tokens but the mask."""
+        ids, tokenizer = inputs["input_ids"], self.tokenizer
+        special_ids = {index for index in tokenizer.all_special_ids if index != tokenizer.mask_token_id}
+        types = inputs.get("token_type_ids", [0] * len(ids))
+        types_of_text = {kind for token_id, kind in zip(ids, types, strict=True) if token_id not in special_ids}
+        if types_of_text != {0, 1}:  # one text
+            types = [0] * len(ids)
+        return tuple(None if token_id in special_ids else kind for token_id, kind in zip(ids, types, strict=True))
+
+    def _check_tokenizer(self, ids: Sequence[int], tokens: Iterable[str]) -> None:
+        """Refuse a row of another tokenizer, whose ids stand for other tokens in the model's vocabulary."""
+        known = self.tokenizer.convert_ids_to_tokens(list(ids)) if self.tokenizer.is_fast else ()
+        for token_id, token, token_of_model in zip(ids, tokens, known, strict=False):
+            if token != token_of_model:
+                raise InputError(
+                    f"row {self.number} of the encoded input is of another tokenizer: id {token_id} is {token!r} there "
+                    f"and {token_of_model!r} in the model's; pass the text, or encode it with the model's tokenizer"
+                )
+
+    def _checked_mask(self, mask: Sequence[Any]) -> list[bool]:
+        """Return which tokens of a row are real by its mask, after checking that padding is only at the ends."""
+        if not set(mask) <= {0, 1}:
+            raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
+        is_real = list(map(bool, mask))
+        if sum(before != after for before, after in pairwise([False, *is_real, False])) > 2:
+            raise InputError(
+                f"the attention mask of row {self.number} has a hole: a token between others is hidden, which only "
+                "padding at the ends may be; leave the token out"
+            )
+        return is_real
+
+    def _without_padding(self, ids: Sequence[int]) -> list[bool]:
+        """Return which token ids of a row are real where no mask says it: padding at one end is not."""
+        tokenizer = self.tokenizer
+        pad_id = tokenizer.pad_token_id
+        before, after = (len(list(takewhile(lambda value: value == pad_id, ends))) for ends in (ids, reversed(ids)))
+        if pad_id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id):
+            if pad_id is not None and max(before, after) > 1:  # one of them may be a token of the text
+                raise InputError(
+                    f"row {self.number} of the encoded input has {max(before, after)} tokens {tokenizer.pad_token!r} "
+                    "at one end, which may be padding or end the text: pass attention_mask beside input_ids"
+                )
+            return [True] * len(ids)
+        return [before <= index < len(ids) - after for index in range(len(ids))]
 
 
 class _Located(NamedTuple):
@@ -120,25 +193,12 @@ class _Located(NamedTuple):
 
 def _located(backend: Any, is_real: Sequence[bool], ids: Sequence[int]) -> _Located | None:
     """Return what a fast tokenizer knows of the real tokens of a row; None if the row is not as it returned it."""
-    if backend is None or len(backend.ids) != len(is_real):  # cut or joined since
-        return None
-    if list(compress(backend.ids, is_real)) != ids:
+    if len(backend.ids) != len(is_real) or list(compress(backend.ids, is_real)) != ids:  # cut or joined since
         return None
     offsets, words, sequences = (
         tuple(compress(values, is_real)) for values in (backend.offsets, backend.word_ids, backend.sequence_ids)
     )
     return _Located(None if _begin_anew(offsets, words, sequences) else offsets, sequences)
-
-
-def _sequences(inputs: Row, tokenizer: PreTrainedTokenizerBase) -> tuple[int | None, ...]:
-    """Return which of two texts each token is of by its token types; None at special tokens but the mask."""
-    ids = inputs["input_ids"]
-    special_ids = {index for index in tokenizer.all_special_ids if index != tokenizer.mask_token_id}
-    types = inputs.get("token_type_ids", [0] * len(ids))
-    types_of_text = {kind for token_id, kind in zip(ids, types, strict=True) if token_id not in special_ids}
-    if types_of_text != {0, 1}:  # one text
-        types = [0] * len(ids)
-    return tuple(None if token_id in special_ids else kind for token_id, kind in zip(ids, types, strict=True))
 
 
 def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: bool) -> tuple[str, ...]:
@@ -148,19 +208,6 @@ def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: b
     if counts_padding and not is_real[0]:
         return (PADDED_BEFORE.format(is_real.index(True)),)
     return ()
-
-
-def _check_tokenizer(
-    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], tokens: Iterable[str], number: int
-) -> None:
-    """Refuse a row of another tokenizer, whose ids stand for other tokens in the model's vocabulary."""
-    known = tokenizer.convert_ids_to_tokens(list(ids)) if tokenizer.is_fast else ()
-    for token_id, token, token_of_model in zip(ids, tokens, known, strict=False):
-        if token != token_of_model:
-            raise InputError(
-                f"row {number} of the encoded input is of another tokenizer: id {token_id} is {token!r} there and "
-                f"{token_of_model!r} in the model's; pass the text, or encode it with the model's tokenizer"
-            )
 
 
 def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[int | None]) -> bool:
@@ -176,19 +223,19 @@ def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | 
     """Return what the model reads of each text, without what a data set has beside it, such as a label."""
     ids = _plain(encoded["input_ids"])
     is_single = not _holds_lists(ids)
-    counts = [_size(row) for row in ([ids] if is_single else ids)]
+    counts = list(map(_size, [ids] if is_single else ids))
     rows: list[Row] = [{} for _ in counts]
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
-    for name, values in encoded.items():
-        if name not in names or values is None:
+    for name in filter(names.__contains__, encoded):
+        if encoded[name] is None:
             continue
-        cells = _plain(values)
-        if is_single and not (_size(cells) == 1 and _holds_lists(cells)):
+        cells = _plain(encoded[name])
+        if is_single and not _is_list_of_a_list(cells):
             cells = [cells]
-        if not isinstance(cells, list) or len(cells) != len(rows):
+        if _size(cells) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
-        for number, (row, cell, count) in enumerate(zip(rows, cells, counts, strict=True)):
-            row[name] = _checked_row(cell, name, count, number)
+        for number, cell in enumerate(cells):
+            rows[number][name] = _checked_row(cell, name, counts[number], number)
     return rows
 
 
@@ -201,6 +248,11 @@ def _plain(values: Any) -> Any:
 def _holds_lists(values: Any) -> bool:
     """Return whether a value is a list with a list in it."""
     return isinstance(values, list) and any(isinstance(value, list) for value in values)
+
+
+def _is_list_of_a_list(values: Any) -> bool:
+    """Return whether a value is a list with a list in it, and nothing else."""
+    return _size(values) == 1 and _holds_lists(values)
 
 
 def _size(values: Any) -> int:
@@ -223,31 +275,3 @@ def _is_whole(value: Any, name: str) -> bool:
         return isinstance(value, int | float)
     numbers = value if isinstance(value, list) and name != "input_ids" else [value]
     return all(isinstance(number, int) for number in numbers)
-
-
-def _checked_mask(mask: Sequence[Any], number: int) -> list[bool]:
-    """Return which tokens of a row are real by its mask, after checking that padding is only at the ends."""
-    if not set(mask) <= {0, 1}:
-        raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
-    is_real = list(map(bool, mask))
-    if sum(before != after for before, after in pairwise([False, *is_real, False])) > 2:
-        raise InputError(
-            f"the attention mask of row {number} has a hole: a token between others is hidden, which only padding at "
-            "the ends may be; leave the token out"
-        )
-    return is_real
-
-
-def _without_padding(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase, number: int) -> list[bool]:
-    """Return which token ids of a row are real where no mask says it: padding at one end is not."""
-    pad_id = tokenizer.pad_token_id
-    before = next((index for index, value in enumerate(ids) if value != pad_id), len(ids))
-    after = next((index for index, value in enumerate(reversed(ids)) if value != pad_id), len(ids))
-    if pad_id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id):
-        if pad_id is not None and max(before, after) > 1:  # one of them may be a token of the text
-            raise InputError(
-                f"row {number} of the encoded input has {max(before, after)} tokens {tokenizer.pad_token!r} at one "
-                "end, which may be padding or end the text: pass attention_mask beside input_ids"
-            )
-        return [True] * len(ids)
-    return [before <= index < len(ids) - after for index in range(len(ids))]

@@ -8,6 +8,7 @@ from ..cli import options
 from ..cli.console import deliver_result, format_for, quiet
 
 
+@options.loads_models
 def pairs(
     text: Annotated[str, typer.Argument(help="A text, or with --completion a prompt.")],
     second: Annotated[str | None, typer.Argument(metavar="SECOND", help="The second text of a pair.")] = None,
@@ -24,17 +25,14 @@ def pairs(
     method: options.MethodName = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Show which words of a text act together, or which sentences of a prompt.
 
     Example: normxlogit pairs "not bad at all"
     """
     with quiet():
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         settings: dict[str, Any] = {"budget": budget, "units": units, "target": target}
         inputs: Any = text if second is None else (text, second)
         result: Any = explainer.pairs(inputs, completion, contrast=contrast, method=method, **settings)

@@ -1,6 +1,6 @@
 """What the model answers without parts of its input: each removal is asked about once, many in a batch."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding
-from ..model.batch_attempts import batch_attempts
+from ..model.batch_attempts import batch_attempts, read_together
 from ..model.task_model import TaskModel
 from ..results.targets import Prediction
 
@@ -83,7 +83,7 @@ def in_batches(
         for start in range(0, len(removals), INPUTS_AT_ONCE):
             removals_in_memory = removals[start : start + INPUTS_AT_ONCE]
             inputs = [without(removal) for removal in removals_in_memory]
-            for places in _read_together(inputs):
+            for places in read_together(inputs):
                 for attempt in batch_attempts(model, [inputs[place] for place in places]):
                     measured: list[tuple[Key, Outcome]] = []
                     with attempt as members, torch.inference_mode():
@@ -93,11 +93,3 @@ def in_batches(
                     yield from measured  # outside inference mode, which would reach the caller
 
     return ask
-
-
-def _read_together(inputs: Sequence[Encoding]) -> list[list[int]]:
-    """Return the places of inputs that may share a batch: texts, which are padded, or signals of one shape."""
-    groups: dict[Hashable, list[int]] = {}
-    for place, encoding in enumerate(inputs):
-        groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
-    return [*groups.values()]

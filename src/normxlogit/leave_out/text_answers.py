@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding, Indices, text_to_cut
-from ..model.task_model import ForwardPass, TaskModel, to_host
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..model.transfer import to_host
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from .outcomes import Answer, Outcomes, Progress, in_batches, no_progress
@@ -90,7 +92,7 @@ class TextAnswers:
     def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
         """Run the model on texts or windows without some of their tokens."""
         task, texts = self.model.task, [self._windows[window].text for window, _ in removals]
-        batch = self.model.batch(encodings, list(range(len(encodings))))
+        batch = self.model.batch(encodings)
         run = self.model.run(batch)
         if (spans := task.position.spans(run)) is not None:
             return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]

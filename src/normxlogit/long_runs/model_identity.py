@@ -52,7 +52,7 @@ def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
     try:
         encodings = model.task.encode(model, [model.task.example_input(model)])[0]
         with torch.inference_mode():
-            logits = model.run(model.batch(encodings, [0] * len(encodings))).logits
+            logits = model.run(model.batch(encodings)).logits
     except NormXLogitError:  # such as a model with other inputs; the reason is raised when it is used
         return (), 0.0
     values = logits.detach().flatten().float().cpu().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)  # (C,)

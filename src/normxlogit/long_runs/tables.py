@@ -148,7 +148,8 @@ def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
         return _arrow(file, size)
     fraction = (lambda: min(file.tell() / size, 1.0)) if size else lambda: 0.0
     if kind in ("csv", "tsv"):
-        return _csv(file, kind, fraction)
+        table = _CsvFile(file, kind, fraction)
+        return RowSource(lambda: table.names, table.blocks)
     return source_of_rows(rows_of_lines(file, kind, _encoding_of_file(file)), fraction)
 
 
@@ -227,43 +228,59 @@ def _sliced(table: Any) -> Iterator[Any]:
         yield arrow.table(columns)
 
 
-def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
-    """Return the source of a CSV or TSV file; `fraction` returns the share of the file that is read."""
-    encoding = _encoding_of_file(file)
-    # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates.
-    lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
-    delimiter = "\t"
-    if kind == "csv":  # what stands in the line with the names
-        line = lines.readline(SAMPLE)
-        delimiter = max(DELIMITERS, key=lambda mark: sum(map(len, _next_rows(csv.reader([line], delimiter=mark), 1))))
-        lines.seek(0)
-    reader = csv.reader(chain(lines, [END_MARK]), delimiter=delimiter)
-    names = next(iter(_next_rows(reader, 1))) or [""]
-    if names == [END_MARK]:
-        raise ValueError("the file is empty")
-    if "\0" in names[0]:
-        raise ValueError(NO_TEXT)
-    if names[-1].endswith(END_MARK):
-        raise DataError(OPEN_QUOTE)
+class _CsvFile:
+    """A CSV or TSV file, which is read once.
 
-    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        ended = False
-        while rows := _next_rows(reader, BLOCK):
-            if delimiter == "\t":
-                _check_cells(names, rows)
-            ended = rows[-1] == [END_MARK]
-            rows = [row or [""] * len(names) for row in (rows[:-1] if ended else rows)]  # an empty line
-            problem_of = {
-                n: f"the row has {n} columns instead of {len(names)}" for n in map(len, rows) if n != len(names)
-            }
-            problems = [problem_of.get(len(row)) for row in rows]
-            usable = [[None] * len(names) if problem else row for row, problem in zip(rows, problems, strict=True)]
-            yield RowBlock({name: [row[names.index(name)] for row in usable] for name in columns}, problems, fraction())
-        if not ended:
+    Args:
+        file: The file of bytes.
+        kind: "csv" or "tsv".
+        fraction: Returns the share of the file that is read.
+    """
+
+    def __init__(self, file: Any, kind: str, fraction: Callable[[], float]) -> None:
+        self.fraction = fraction
+        # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates.
+        self.lines = io.TextIOWrapper(file, _encoding_of_file(file), "surrogateescape", newline="")
+        self.delimiter = "\t" if kind == "tsv" else self._delimiter()
+        self.reader = csv.reader(chain(self.lines, [END_MARK]), delimiter=self.delimiter)
+        self.names = next(iter(_next_rows(self.reader, 1))) or [""]
+        if self.names == [END_MARK]:
+            raise ValueError("the file is empty")
+        if "\0" in self.names[0]:
+            raise ValueError(NO_TEXT)
+        if self.names[-1].endswith(END_MARK):
             raise DataError(OPEN_QUOTE)
-        lines.detach()  # the file is closed by who opened it
 
-    return RowSource(lambda: names, blocks)
+    def _delimiter(self) -> str:
+        """Return what stands most often in the line with the names."""
+        line = self.lines.readline(SAMPLE)
+        self.lines.seek(0)
+        return max(DELIMITERS, key=lambda mark: sum(map(len, _next_rows(csv.reader([line], delimiter=mark), 1))))
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
+        """Yield some columns of all rows."""
+        has_ended = False
+        while rows := _next_rows(self.reader, BLOCK):
+            if self.delimiter == "\t":
+                _check_cells(self.names, rows)
+            has_ended = rows[-1] == [END_MARK]
+            yield self._block(rows[:-1] if has_ended else rows, columns)
+        if not has_ended:
+            raise DataError(OPEN_QUOTE)
+        self.lines.detach()  # the file is closed by who opened it
+
+    def _block(self, rows: list[list[str]], columns: Sequence[str]) -> RowBlock:
+        """Return some columns of rows: empty ones of an empty line, none of a row with another number of columns."""
+        count = len(self.names)
+        problems: list[str | None] = []
+        usable: list[Any] = []
+        for row in rows:
+            is_usable = len(row) in (0, count)
+            problems.append(None if is_usable else f"the row has {len(row)} columns instead of {count}")
+            usable.append(row or [""] * count if is_usable else [None] * count)
+        places = {name: self.names.index(name) for name in columns}
+        values = {name: [row[place] for row in usable] for name, place in places.items()}
+        return RowBlock(values, problems, self.fraction())
 
 
 def _encoding_of_file(file: Any) -> str:
@@ -381,6 +398,25 @@ def _mapping(row: Any) -> Mapping[str, Any]:
     if not isinstance(row, Mapping):
         raise DataError(f"cannot read a row of type {type(row).__name__}; give {MAPPINGS}")
     return row
+
+
+def rows_of(source: RowSource, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield some columns of each row.
+
+    Args:
+        source: The rows.
+        columns: The names of the columns.
+
+    Raises:
+        DataError: If a row cannot be read.
+    """
+    number = 0
+    for block in source.blocks(columns):
+        for problem, *row in zip(block.problems, *map(block.cells, columns), strict=True):
+            if problem is not None:
+                raise DataError(f"{', '.join(source.parts)}, row {number}: {problem}")
+            yield dict(zip(columns, row, strict=True))
+            number += 1
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from ..cli import options
 from ..cli.console import deliver_result, format_for, quiet, status
 
 
+@options.loads_models
 def transcribe(
     sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],
     model: Annotated[
@@ -19,10 +20,7 @@ def transcribe(
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
     verify: options.VerifyCount = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Transcribe a sound by a model of speech, and show which moments each word rests on.
 
@@ -31,7 +29,7 @@ def transcribe(
     options.required(model, "name a speech model with --model; the model in the package is a classifier of texts")
     kind = output_format or format_for(output)
     with quiet():
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         with status("transcribing, and explaining each token"):
             result = explainer.transcribe(
                 sound, max_new_tokens=max_new_tokens, method=method, verify=options.verified_units(verify)

@@ -17,7 +17,9 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..inputs.encoding import Batch
-from ..model.task_model import ForwardPass, TaskModel, to_host
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..model.transfer import to_host
 from ..results.storage.schema import setting_text
 from ..results.targets import OutputQuantity, Quantity
 from ..tasks import Task

@@ -15,7 +15,8 @@ from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, WORDS, Place, ReadAt, Reading, Side
 from ..frozen.vocabulary import vocabulary_quantities
 from ..inputs.encoding import Batch
-from ..model.task_model import ForwardPass, TaskModel, check_same_pass
+from ..model.forward_pass import ForwardPass, check_same_pass
+from ..model.task_model import TaskModel
 from ..tasks.targets import Layers
 from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register

@@ -63,7 +63,7 @@ class TokenSubsets:
 
     def _read_answers(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Floats]:
         """Run the model on perturbed texts, and return the explained quantities of each, (K,)."""
-        batch = self.model.batch(encodings, list(range(len(encodings))))
+        batch = self.model.batch(encodings)
         device = batch.mask.device
         texts = torch.tensor([text for text, _ in removals], device=device)  # (B,)
         positions = None

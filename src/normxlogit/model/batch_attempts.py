@@ -2,8 +2,9 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,8 +14,11 @@ from ..copies.memory import empty_cache, out_of_memory
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import later_tokens_change_nothing, padding_changes_nothing
+from .forward_pass import ForwardPass
 from .model_copy import ProvedLengths
-from .task_model import ForwardPass, TaskModel
+from .task_model import TaskModel
+
+Result = TypeVar("Result")
 
 GROWS_AFTER = 16  # so many consecutive batches must fit into memory before a larger one is tried again
 PREFIX_TOKENS = 64  # most tokens of a prefix that is run again, unless states differ only for longer prefixes
@@ -61,18 +65,64 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
         budget = 0 if never_batch else model.batch_tokens // memory_factor
         groups = batches([encodings[index] for index in remaining], budget, pad=may_pad)
         queue = deque([remaining[place] for place in group] for group in groups)
-        remaining = []
-        while queue and not remaining:
-            indices = queue.popleft()
-            attempt = BatchAttempt(indices)
-            yield attempt
-            if attempt.unreadable:
-                queue.extendleft([index] for index in reversed(indices))
-            elif attempt.out_of_memory:
-                _take_fewer_tokens(model, [lengths[index] for index in indices], tokens_before)
-                remaining = [*indices, *itertools.chain(*queue)]
-            else:
-                _count_fitted(model)
+        remaining = yield from _attempts(model, queue, lengths, tokens_before)
+
+
+def _attempts(
+    model: TaskModel, queue: deque[list[int]], lengths: list[int], tokens_before: int
+) -> Generator[BatchAttempt, None, list[int]]:
+    """Yield an attempt for each group of texts in a queue; return the texts that are left when memory runs out.
+
+    Args:
+        model: The model.
+        queue: The indices of the texts of each group.
+        lengths: The tokens of all texts.
+        tokens_before: The tokens of a batch before any attempt.
+    """
+    while queue:
+        indices = queue.popleft()
+        attempt = BatchAttempt(indices)
+        yield attempt
+        if attempt.unreadable:
+            queue.extendleft([index] for index in reversed(indices))
+        elif attempt.out_of_memory:
+            _take_fewer_tokens(model, [lengths[index] for index in indices], tokens_before)
+            return [*indices, *itertools.chain(*queue)]
+        else:
+            _count_fitted(model)
+    return []
+
+
+def results_in_batches(
+    model: TaskModel,
+    encodings: Sequence[Encoding],
+    work: Callable[[list[int]], Iterable[Result]],
+    memory_factor: int = 1,
+) -> list[Result]:
+    """Return a result for each encoding, in their order, which are computed batch by batch; see `batch_attempts`.
+
+    Args:
+        model: The model.
+        encodings: The texts.
+        work: Returns the results of one batch, whose texts it is given by their indices.
+        memory_factor: As in `batch_attempts`.
+
+    Raises:
+        InputError: If memory runs out with a single text.
+    """
+    results: dict[int, Result] = {}
+    for attempt in batch_attempts(model, encodings, memory_factor):
+        with attempt as indices:
+            results.update(zip(indices, work(indices), strict=True))
+    return [results[index] for index in range(len(encodings))]
+
+
+def read_together(encodings: Sequence[Encoding]) -> list[list[int]]:
+    """Return the indices of encodings that may share a batch: texts, which are padded, or signals of one shape."""
+    groups: dict[Hashable, list[int]] = {}
+    for index, encoding in enumerate(encodings):
+        groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
+    return [*groups.values()]
 
 
 def _count_fitted(model: TaskModel) -> None:
@@ -101,14 +151,14 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
     Raises:
         InputError: If memory runs out with a single text, or the model cannot read one.
     """
-    passes: dict[int, ForwardPass] = {}
-    for attempt in batch_attempts(model, encodings):
-        with attempt as indices:
-            batch = model.batch([encodings[index] for index in indices], indices)  # of which methods take gradients
-            with torch.inference_mode():
-                run = model.run(batch, layers=layers)
-                passes.update((index, run.row(row)) for row, index in enumerate(indices))
-    return [passes[index] for index in range(len(encodings))]
+
+    def passes(indices: list[int]) -> list[ForwardPass]:
+        batch = model.batch([encodings[index] for index in indices], indices)  # of which methods take gradients
+        with torch.inference_mode():
+            run = model.run(batch, layers=layers)
+            return list(map(run.row, range(len(indices))))
+
+    return results_in_batches(model, encodings, passes)
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
@@ -138,10 +188,10 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
 @full_float32()
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     """Return whether each text has the same states alone and padded to the longest, which is the last."""
-    padded_batch = model.batch(encodings, list(range(len(encodings))))
+    padded_batch = model.batch(encodings)
     for index, encoding in enumerate(encodings[:-1]):
         batched = padded_batch.rows(slice(index, index + 1))
-        alone = _compared_states(model, model.batch([encoding], [0]))
+        alone = _compared_states(model, model.batch([encoding]))
         if not all(map(padding_changes_nothing, alone, _compared_states(model, batched))):
             return False
     return True
@@ -190,14 +240,7 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
         if proved.prove(1, shared_length, trial):
             return True
     states = _states(model, text) if again else run.hidden[row, run.batch.mask[row]]  # (T, H)
-    longest_prefix = max(min(len(text) // 2, PREFIX_TOKENS), 1)
-    if run.batch.media:  # a picture is read whole
-        trials: list[tuple[int, ...]] = [(shortest,)]
-    elif shortest < longest_prefix:
-        trials = [_doubling_lengths(shortest, longest_prefix)]
-    else:
-        trials = sorted({(min(shortest, PREFIX_TOKENS),), (shortest,)})
-    for counts in trials:
+    for counts in _trial_lengths(run, len(text), shortest):
         if _prefixes_keep_states(model, text, states, counts):
             proved.add(counts[0], longest)
             return True
@@ -208,6 +251,16 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
             "another precision"
         )
     return False
+
+
+def _trial_lengths(run: ForwardPass, text_length: int, shortest: int) -> list[tuple[int, ...]]:
+    """Return the lengths of the prefixes that are tried together, of which the first that keep their states count."""
+    longest_prefix = max(min(text_length // 2, PREFIX_TOKENS), 1)
+    if run.batch.media:  # a picture is read whole
+        return [(shortest,)]
+    if shortest < longest_prefix:
+        return [_doubling_lengths(shortest, longest_prefix)]
+    return sorted({(min(shortest, PREFIX_TOKENS),), (shortest,)})
 
 
 def _is_causal_up_to(model: TaskModel, text: Encoding, count: int) -> bool:
@@ -236,7 +289,7 @@ def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, coun
 
 def _states(model: TaskModel, text: Encoding) -> Tensor:
     """Return the hidden states of a text that the head reads, (T, H)."""
-    return model.run(model.batch([text], [0]), predict=False).hidden[0]
+    return model.run(model.batch([text]), predict=False).hidden[0]
 
 
 @torch.inference_mode()
@@ -249,5 +302,5 @@ def reads_prompt_as_alone(model: TaskModel, prompt: Encoding, followed: Encoding
         prompt: The prompt.
         followed: The prompt and the tokens.
     """
-    alone, both = (model.run(model.batch([each], [0]), predict=False).hidden[0] for each in (prompt, followed))
+    alone, both = (model.run(model.batch([each]), predict=False).hidden[0] for each in (prompt, followed))
     return later_tokens_change_nothing(alone, both[: len(prompt)])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -17,9 +17,12 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.embeddings import decoder_table
 from ..parts.proofs import cache_changes_nothing, prompts_are_continued_as_alone
-from .batch_attempts import batch_attempts, lengths_to_try
-from .model_copy import input_errors
+from .batch_attempts import lengths_to_try, results_in_batches
+from .model_copy import Inputs, input_errors
 from .task_model import TaskModel
+
+Rows = list[list[int]]
+"""The token ids of several sequences."""
 
 PADDING_SAFE = {
     "_from_model_config", "transformers_version", "use_cache", "max_new_tokens", "min_new_tokens", "early_stopping",
@@ -39,7 +42,7 @@ TRIAL_PROMPT = 4  # tokens of a prompt in the trial of the cache: too few for a 
 
 def generated_ids(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
-) -> list[list[list[int]]]:
+) -> list[Rows]:
     """Return the sequences generated after each prompt.
 
     Args:
@@ -55,68 +58,72 @@ def generated_ids(
     Raises:
         InputError: If the model cannot continue a prompt, or memory runs out with a single one.
     """
-    needs_more_than_text = any(prompt.source or prompt.media for prompt in prompts)
-    if len(prompts) == 1 or options or needs_more_than_text or not _is_plain_greedy(config):
-        return [_generate_alone(model, prompt, config, options) for prompt in prompts]
-    by_index: dict[int, list[list[int]]] = {}
-    for attempt in batch_attempts(model, prompts, memory_factor=2):  # keys and values are kept
-        with attempt as indices:
-            rows = _generate_together(model, [prompts[index] for index in indices], config)
-            by_index.update((index, [ids]) for index, ids in zip(indices, rows, strict=True))
-    return [by_index[index] for index in range(len(prompts))]
+    generator = _Generator(model, config, options)
+    if len(prompts) == 1 or options or not all(map(_is_text, prompts)) or not _is_plain_greedy(config):
+        return [generator.alone(prompt) for prompt in prompts]
+
+    def generate(indices: list[int]) -> Rows:
+        return generator.together([prompts[index] for index in indices])
+
+    return [[ids] for ids in results_in_batches(model, prompts, generate, memory_factor=2)]  # keys, values are kept
 
 
-def _generate_alone(
-    model: TaskModel, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]
-) -> list[list[int]]:
-    """Return the sequences generated after a prompt; several are padded to one length, and cut to their own."""
-    rows = _generate(model, [prompt], config, options)
-    if len(rows) == 1:
-        return rows
-    return [_without_padding(ids, end_ids(config), config.pad_token_id) for ids in rows]
+def _is_text(prompt: Encoding) -> bool:
+    """Return whether a prompt is a text alone, without a source or media."""
+    return not (prompt.source or prompt.media)
 
 
-def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:
-    """Return what is generated after each prompt, in a batch if a trial shows the same as alone.
+class _Generator(NamedTuple):
+    """Calls a model's own `generate` with one configuration."""
 
-    The trial comes afterwards, when the final length is known: a rotary embedding may stretch from some length on.
-    """
-    if len(prompts) > 1 and not model.copy.generates_batched.refuted:
-        generated = _generate(model, prompts, config, {})
-        if _same_as_alone(model, prompts, max(map(len, prompts)) + len(generated[0])):
-            return [until_end(ids, end_ids(config)) for ids in generated]
-    return [_generate(model, [prompt], config, {})[0] for prompt in prompts]
+    model: TaskModel
+    config: GenerationConfig
+    options: Mapping[str, Any] = MappingProxyType({})  # further arguments
 
+    def alone(self, prompt: Encoding) -> Rows:
+        """Return the sequences generated after a prompt; several are padded to one length, and cut to their own."""
+        rows = self._sequences([prompt])
+        if len(rows) == 1:
+            return rows
+        return [_without_padding(ids, end_ids(self.config), self.config.pad_token_id) for ids in rows]
 
-def _generate(
-    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
-) -> list[list[int]]:
-    """Return the generated sequences, those of several prompts padded to one length."""
-    texts = [(prompt.source or prompt).ids for prompt in prompts]
-    media_inputs = model.batch(prompts, [0]).inputs if prompts[0].media else {}
-    output = _call_generate(model, texts, config, options, media_inputs)
-    start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
-    generated: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
-    return generated
+    def together(self, prompts: Sequence[Encoding]) -> Rows:
+        """Return what is generated after each prompt, in a batch if a trial shows the same as alone.
 
+        The trial comes afterwards, when the final length is known: a rotary embedding may stretch from some length on.
+        """
+        if len(prompts) > 1 and not self.model.copy.generates_batched.refuted:
+            generated = self._sequences(prompts)
+            if _same_as_alone(self.model, prompts, max(map(len, prompts)) + len(generated[0])):
+                return [until_end(ids, end_ids(self.config)) for ids in generated]
+        return [self._sequences([prompt])[0] for prompt in prompts]
 
-def _call_generate(
-    model: TaskModel,
-    texts: Sequence[list[int]],
-    config: GenerationConfig,
-    options: Mapping[str, Any],
-    media_inputs: Mapping[str, Tensor] = MappingProxyType({}),
-) -> Any:
-    """Call the model's own `generate` on the token ids of prompts, padded on the left, or of one source."""
-    padding_counts = [max(map(len, texts)) - len(ids) for ids in texts]
-    rows = [[model.pad_id] * count + ids for count, ids in zip(padding_counts, texts, strict=True)]
-    ids = torch.tensor(rows, device=model.device)  # (B, P)
-    places = torch.arange(ids.shape[1], device=model.device)  # (P,)
-    mask = (places >= torch.tensor(padding_counts, device=model.device)[:, None]).long()  # (B, P)
-    inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
-    copy: Any = private_clone(model.copy.unmodified)
-    with input_errors(copy, inputs, doing="continue"):
-        return copy.generate(**inputs, generation_config=config, **options)
+    def _sequences(self, prompts: Sequence[Encoding]) -> Rows:
+        """Return the generated sequences, those of several prompts padded to one length."""
+        texts = [(prompt.source or prompt).ids for prompt in prompts]
+        media_inputs = self.model.batch(prompts).inputs if prompts[0].media else {}
+        output = self.call(texts, media_inputs)
+        start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
+        generated: Rows = getattr(output, "sequences", output)[:, start:].tolist()
+        return generated
+
+    def call(self, texts: Rows, media_inputs: Inputs = MappingProxyType({})) -> Any:
+        """Return what `generate` returns for the token ids of prompts, padded on the left, or of one source.
+
+        Args:
+            texts: The token ids.
+            media_inputs: The inputs that hold the media of a prompt.
+        """
+        model = self.model
+        padding_counts = [max(map(len, texts)) - len(ids) for ids in texts]
+        rows = [[model.pad_id] * count + ids for count, ids in zip(padding_counts, texts, strict=True)]
+        ids = torch.tensor(rows, device=model.device)  # (B, P)
+        places = torch.arange(ids.shape[1], device=model.device)  # (P,)
+        mask = (places >= torch.tensor(padding_counts, device=model.device)[:, None]).long()  # (B, P)
+        inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
+        copy: Any = private_clone(model.copy.unmodified)
+        with input_errors(copy, inputs, doing="continue"):
+            return copy.generate(**inputs, generation_config=self.config, **self.options)
 
 
 def generated_from(
@@ -217,7 +224,7 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
 
 
 @full_float32()
-def _same_beside_longer(model: TaskModel, prompts: list[list[int]], length: int) -> bool:
+def _same_beside_longer(model: TaskModel, prompts: Rows, length: int) -> bool:
     """Return whether the next logits of prompts are the same alone and in a batch with a text of `length` tokens."""
     longer = [model.filler] * length
     try:
@@ -229,11 +236,11 @@ def _same_beside_longer(model: TaskModel, prompts: list[list[int]], length: int)
         return False
 
 
-def _trial_logits(model: TaskModel, texts: Sequence[list[int]], **settings: Any) -> Tensor:
+def _trial_logits(model: TaskModel, texts: Rows, **settings: Any) -> Tensor:
     """Return the logits of the next two tokens after the first of some prompts, (2, V)."""
     steps = {"max_new_tokens": TRIAL_STEPS, "min_new_tokens": TRIAL_STEPS, "do_sample": False, **settings}
     config = GenerationConfig(**steps, pad_token_id=model.pad_id, output_logits=True, return_dict_in_generate=True)
-    return torch.stack([logits[0] for logits in _call_generate(model, texts, config, {}).logits])
+    return torch.stack([logits[0] for logits in _Generator(model, config).call(texts).logits])
 
 
 @torch.inference_mode()
@@ -247,7 +254,7 @@ def check_cache(model: TaskModel, prompt: Encoding) -> None:
     Raises:
         UnsupportedModelError: If the second token of a short generation has other logits with the cache.
     """
-    can_try = hasattr(model.copy.unmodified, "generate") and not (prompt.media or prompt.source)
+    can_try = hasattr(model.copy.unmodified, "generate") and _is_text(prompt)
     if model.copy.cache_proved or not can_try:
         return
     ids = prompt.ids[:TRIAL_PROMPT]

@@ -73,17 +73,25 @@ def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, 
     """Yield the row count of each possible position table of a module, and whether it certainly is one."""
     if hasattr(module, "make_weights") or hasattr(module, "make_weight"):
         return  # a table of sines that grows with the text
-    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):  # a table for each axis
-        yield math.prod(max(part.shape[:-1]) for part in module), True
-    # Some tables are neither parameters nor buffers.
-    for name, tensor in (*module._parameters.items(), *module._buffers.items(), *vars(module).items()):
-        if not isinstance(tensor, Tensor) or tensor.ndim not in (2, 3):
-            continue
-        row_count = tensor.shape[-2]
+    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):
+        yield _rows_of_axes(module), True
+    for name, row_count in _row_counts(module):
         if name == "weight" and _is_position_table(path[-1]):
             yield row_count - _first_position_row(module), True
         elif _is_position_table(name) and row_count > 1:  # one row holds numbers of positions, one for each token
             yield row_count, False
+
+
+def _rows_of_axes(tables: nn.ParameterList) -> int:
+    """Return the number of positions of a table for each axis."""
+    return math.prod(max(table.shape[:-1]) for table in tables)
+
+
+def _row_counts(module: nn.Module) -> Iterator[tuple[str, int]]:
+    """Yield the name and the number of rows of each table of a module; some are neither parameters nor buffers."""
+    for name, tensor in (*module._parameters.items(), *module._buffers.items(), *vars(module).items()):
+        if isinstance(tensor, Tensor) and tensor.ndim in (2, 3):
+            yield name, tensor.shape[-2]
 
 
 def _is_position_table(name: str) -> bool:

@@ -25,6 +25,9 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..tasks import Task
 
+Inputs = Mapping[str, Tensor]
+"""The arguments of a model's forward, by name."""
+
 MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
 
 TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
@@ -154,9 +157,7 @@ class ProvedLengths:
 
 
 @contextmanager
-def input_errors(
-    model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
-) -> Iterator[None]:
+def input_errors(model: nn.Module, inputs: Inputs, *, gradients: bool = False, doing: str = "read") -> Iterator[None]:
     """Turn an error of the model's own code into an `InputError` that names the input.
 
     Args:
@@ -224,9 +225,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     why="the copy was given another call or setting (an adapter, a choice, a decoder, a padding id)",
     when="first call, where something was changed; two passes",
 )
-def copy_answers_as_the_model(
-    copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]
-) -> tuple[str, ...]:
+def copy_answers_as_the_model(copy: ModelCopy, inputs: Inputs, caller_inputs: Inputs) -> tuple[str, ...]:
     """Compare the logits of the explained copy with the model's; return a note if they cannot be compared.
 
     Args:

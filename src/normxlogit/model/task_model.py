@@ -2,10 +2,9 @@
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ from ..copies.arithmetic import full_float32, is_finite, non_finite_error
 from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
 from ..copies.run import Pass, Replace, Site, embedded_of, states_of, without_autocast
-from ..errors import HeadMismatchError, InputError, MethodError, NormXLogitError, UnsupportedModelError
+from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
@@ -27,118 +26,15 @@ from ..parts.headpiece import TOKENS_AT_ONCE, Head, Parts, answer_of
 from ..parts.layer_to_head import bring_to_head, exit_after
 from ..parts.main_input import MainInput
 from ..parts.model_proofs import prove_alone
-from ..parts.proofs import outputs_beyond_rounding
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.base import Generates, Pooling, check_answer
 from ..tasks.targets import All, BatchTargets, Layers
 from ..tasks.task_outputs import logits_at
+from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
+from .model_copy import Inputs, ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
 from .version import read_model
-
-
-@dataclass(frozen=True)
-class ForwardPass:
-    """The inputs, states and logits of one run of the model; in the place of a missing state is the error for it."""
-
-    batch: Batch
-    final: Tensor | NormXLogitError  # what the head reads, (B, T, H), or why there is nothing; see `hidden`
-    embedding_output: Tensor | NormXLogitError  # the embedding layer's output, (B, T, H); see `embedded`
-    states: tuple[Tensor, ...] | None  # the embedding layer's output and every layer's, (B, T, H) each, if requested
-    logits: Tensor  # the model's answer, (B, C), for heads that answer at every token at the position explained
-    read_tokens: Callable[[], Tensor] | None  # returns `token_logits`; None for vocabulary heads, and without a head
-    positions: Tensor | None  # where it is read, (B,), or (B, 2) for a span; None for answers about the whole text
-    logits_by_position: Tensor | None = None  # (B, T, C); None for whole-text and vocabulary heads
-    outputs: Mapping[str, Any] | None = None  # the outputs of the model, if the caller ran it
-
-    @cached_property
-    def token_logits(self) -> Tensor | None:
-        """The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`."""
-        return None if self.read_tokens is None else self.read_tokens()
-
-    @property
-    def hidden(self) -> Tensor:
-        """The final hidden states, which the head reads, (B, T, H)."""
-        return _tensor_or_raise(self.final)
-
-    @property
-    def embedded(self) -> Tensor:
-        """The embedding layer's output, (B, T, H)."""
-        return _tensor_or_raise(self.embedding_output)
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """The precision of the pass; None if it recorded no state."""
-        return next((state.dtype for state in (self.final, self.embedding_output) if isinstance(state, Tensor)), None)
-
-    def row(self, index: int) -> "ForwardPass":
-        """Return the pass of one text of the batch, padding included."""
-        rows = slice(index, index + 1)
-        return ForwardPass(
-            self.batch.rows(rows),
-            _rows_of(self.final, rows),
-            _rows_of(self.embedding_output, rows),
-            None if self.states is None else tuple(state[rows] for state in self.states),
-            self.logits[rows],
-            None if self.read_tokens is None else partial(self._token_logits_of, index),
-            _rows_of(self.positions, rows),
-            _rows_of(self.logits_by_position, rows),
-        )
-
-    def _token_logits_of(self, index: int) -> Tensor:
-        """Return the head's answer at each token of one text, (T, C)."""
-        return cast(Tensor, self.token_logits)[self.batch.texts == index]
-
-
-def _rows_of(value: Any, rows: slice) -> Any:
-    """Return some rows of a tensor, (B, ...); what is not a tensor, as None or an error, is the same for all rows."""
-    return value[rows] if isinstance(value, Tensor) else value
-
-
-def to_host(*tensors: Tensor | None) -> list[Any]:
-    """Bring tensors from the device to the host, in one transfer.
-
-    Args:
-        *tensors: Tensors of any shape and type; None for one that there is not.
-
-    Returns:
-        An array of float32 for each tensor, of the same shape, and None for None. Indices are exact below 2^24.
-    """
-    present = [tensor.float() for tensor in tensors if tensor is not None]
-    on_host = iter(present if all(tensor.is_cpu for tensor in present) else _in_one_transfer(present))
-    return [None if tensor is None else next(on_host).numpy() for tensor in tensors]
-
-
-def _in_one_transfer(tensors: list[Tensor]) -> list[Tensor]:
-    """Return tensors, of which at least one is on a device, on the host, which waits for each transfer."""
-    device = next(tensor.device for tensor in tensors if not tensor.is_cpu)
-    joined = torch.cat([tensor.to(device).flatten() for tensor in tensors]).cpu()
-    parts = joined.split([tensor.numel() for tensor in tensors])
-    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-
-
-def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
-    """Refuse to explain the caller's pass by a second pass with other hidden states."""
-    if not isinstance(theirs.final, Tensor):
-        return
-    if outputs_beyond_rounding(theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)) is not None:
-        raise InputError(
-            "the model gives other hidden states than these outputs hold when it is run again; have its weights "
-            "changed, and was it in evaluation mode?"
-        )
-
-
-def no_states(module: nn.Module) -> UnsupportedModelError:
-    """Return the error for a model that does not return the outputs of its layers."""
-    return UnsupportedModelError(f"{type(module).__name__} does not give its layers' outputs")
-
-
-def _tensor_or_raise(state: Tensor | NormXLogitError) -> Tensor:
-    """Return a state, or raise the error that is in its place."""
-    if isinstance(state, NormXLogitError):
-        raise type(state)(*state.args)  # a new one each time: an error keeps its traceback
-    return state
 
 
 def _at_token(hidden: Tensor, positions: Tensor) -> Tensor:
@@ -276,15 +172,24 @@ class TaskModel:
             self._thread.copy = self._newest_copy
         return True
 
-    def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        """Return encodings, with their indices in the caller's list, as tensors; `encode_sources`: encoders run now."""
+    def batch(
+        self, encodings: Sequence[Any], indices: list[int] | None = None, *, encode_sources: bool = True
+    ) -> Batch:
+        """Return encodings as tensors.
+
+        Args:
+            encodings: The B texts.
+            indices: Those of the texts in the caller's list; by default counted from 0.
+            encode_sources: Whether encoders run now.
+        """
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
             self.prepare(self._collate(encodings, indices))  # parts that were found earlier belong to the earlier copy
         return self._collate(encodings, indices, encode_sources=encode_sources)
 
-    def _collate(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        batch = collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
+    def _collate(self, encodings: Sequence[Any], indices: list[int] | None, *, encode_sources: bool = True) -> Batch:
+        numbered = list(range(len(encodings))) if indices is None else indices
+        batch = collate(encodings, numbered, pad_id=self.pad_id, left=self.pad_left, device=self.device)
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch, *, alone: bool = True) -> ModelCopy:
@@ -364,16 +269,23 @@ class TaskModel:
         if layers and not states:
             raise no_states(self.module)
         embedded = parts.embedded(recorded_pass.last(parts.embedding_site), batch.mask.shape[1])
-        if embedded is None and states and parts.trunk is not None:
-            embedded = embedded_of(output or trunk_output)
-        if states and parts.states_lack_embeddings and isinstance(embedded, Tensor):
-            states = (embedded, *states[:-1])
-        hidden = None if parts.trunk is None else parts.hidden(self.module, trunk_output)
-        return self.finish(batch, hidden, embedded, states if layers else None, answer_of(output), predict)
+        hidden = None
+        if parts.trunk is not None:
+            hidden = parts.hidden(self.module, trunk_output)
+            if embedded is None and states:
+                embedded = embedded_of(output or trunk_output)
+        states = self._with_embeddings(states, embedded) if layers else None
+        return self.finish(batch, hidden, embedded, states, answer_of(output), predict)
+
+    def _with_embeddings(self, states: tuple[Tensor, ...] | None, embedded: Any) -> tuple[Tensor, ...] | None:
+        """Return the states of all layers with the embedding layer's output in front, where the model leaves it out."""
+        if states and self.parts.states_lack_embeddings and isinstance(embedded, Tensor):
+            return (embedded, *states[:-1])
+        return states
 
     def answer(
         self,
-        inputs: Mapping[str, Tensor],
+        inputs: Inputs,
         positions: Tensor | None = None,
         *,
         replace: Mapping[Site, Replace] | None = None,
@@ -403,7 +315,7 @@ class TaskModel:
     def measure(
         self,
         target: BatchTargets,
-        inputs: Mapping[str, Tensor],
+        inputs: Inputs,
         positions: Tensor | None,
         texts: Tensor,
         *,
@@ -446,7 +358,7 @@ class TaskModel:
         self.prepare(batch)
         return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
-    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[Site, Replace] | None = None) -> Tensor:
+    def run_trunk(self, inputs: Inputs, *, replace: Mapping[Site, Replace] | None = None) -> Tensor:
         """Run the model up to the end of its trunk.
 
         Args:
@@ -496,22 +408,26 @@ class TaskModel:
         positions = self.task.position.of_batch(batch, logits)
         if hidden is not None:
             hidden = hidden[:, : batch.mask.shape[1]]  # (B, T, H)
-        if hidden is None or positions is None or not vocabulary:
-            read_logits = self._at_positions(logits, positions)  # (B, C)
-        elif predict:
-            read_logits = self.head.tokens(_at_token(hidden, positions)).float()  # (B, V)
-        else:
-            read_logits = hidden[:, 0, :0].float()  # (B, 0)
         return ForwardPass(
             batch,
             self.parts.head_mismatch if hidden is None else hidden,
             no_states(self.module) if embedded is None else embedded,
             states,
-            read_logits,
+            self._read_logits(hidden, logits, positions, predict),
             None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
             positions,
             None if vocabulary or self.task.position.pooled else logits,
         )
+
+    def _read_logits(
+        self, hidden: Tensor | None, logits: Tensor | None, positions: Tensor | None, predict: bool
+    ) -> Tensor:
+        """Return the logits that answer, (B, C), of a vocabulary from the head's input, (B, T, H)."""
+        if hidden is None or positions is None or not self.task.outputs.vocabulary:
+            return self._at_positions(logits, positions)
+        if not predict:
+            return hidden[:, 0, :0].float()  # (B, 0)
+        return self.head.tokens(_at_token(hidden, positions)).float()  # (B, V)
 
     def _checked_answer(self, batch: Batch, hidden: Tensor | None, logits: Tensor | None) -> Tensor | None:
         """Return the answer of a head other than a vocabulary's, (B, C) or (B, T, C), which fits the task."""

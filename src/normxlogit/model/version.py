@@ -1,6 +1,6 @@
 """Read the caller's model as it is at one moment: its copies, its task and its encoder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..loading.pipeline_settings import PipelineSettings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks, task_of
 from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
-from .model_copy import ModelCopy
+from .model_copy import Inputs, ModelCopy
 
 FORMS_OF_TRANSFORMERS = ((("logits",), None), (("start_logits", "end_logits"), None))
 """In which fields the models of transformers return their logits, which need no normaliser."""
@@ -98,7 +98,7 @@ def _adapt_copy(
     is_other_task = declared not in (None, *declared_tasks(unwrapped_model))
     must_be_read = is_plain or settings.describes_forward
     needs_adapting = must_be_read or bool(settings.extra_inputs)
-    if not (needs_adapting or is_other_task or _is_own_classifier(unwrapped_model, task)):
+    if not any((needs_adapting, is_other_task, _is_own_classifier(unwrapped_model, task))):
         return task
     probes = task.probes(module)
     main_input = next(iter(probes[0]))
@@ -108,16 +108,23 @@ def _adapt_copy(
         if must_be_read:
             raise
         return task  # the first text shows what is wrong
-    if needs_adapting or (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS:
-        for model in {module, copy.unmodified, unwrapped(copy.wrapped)}:
-            adapt_forward(model, form, arguments_of(model, settings, main_input))
+    needs_adapting |= (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS
+    if needs_adapting:
+        _adapt_forwards(copy, form, settings, main_input)
     copy.form, copy.notes = form, form.note
+    answer = None
     if is_plain:
-        copy.outputs, copy.main_input = logits.shape[-1], main_input
-    task.outputs = task.outputs.of_answer(form, logits if is_plain else None, name)
+        copy.outputs, copy.main_input, answer = logits.shape[-1], main_input, logits
+    task.outputs = task.outputs.of_answer(form, answer, name)
     if is_plain or is_other_task:
         check_answer(task, logits, name)
     return task
+
+
+def _adapt_forwards(copy: ModelCopy, form: AnswerForm, settings: ForwardSettings, main_input: str) -> None:
+    """Make the copies of a model take token ids, and return logits."""
+    for model in {copy.module, copy.unmodified, unwrapped(copy.wrapped)}:
+        adapt_forward(model, form, arguments_of(model, settings, main_input))
 
 
 def _is_own_classifier(model: nn.Module, task: Task) -> bool:
@@ -128,7 +135,7 @@ def _is_own_classifier(model: nn.Module, task: Task) -> bool:
 
 
 def _form_of_answer(
-    module: nn.Module, task: Task, probes: Sequence[Mapping[str, Tensor]], settings: ForwardSettings
+    module: nn.Module, task: Task, probes: Sequence[Inputs], settings: ForwardSettings
 ) -> tuple[AnswerForm, Tensor]:
     """Return what a module returns for a few short inputs, and the logits for the first, (1, C) or (1, 3, C)."""
     run_probe = partial(_run_probe, module, [{**probe, **settings.extra_inputs} for probe in probes], settings)
@@ -144,9 +151,7 @@ def _form_of_answer(
     return form, logits
 
 
-def _run_probe(
-    module: nn.Module, probes: Sequence[Mapping[str, Tensor]], settings: ForwardSettings, number: int
-) -> Any:
+def _run_probe(module: nn.Module, probes: Sequence[Inputs], settings: ForwardSettings, number: int) -> Any:
     """Return what a module returns for one of several short inputs."""
     device = next((parameter.device for parameter in module.parameters()), None)
     inputs = {name: value.to(device) for name, value in probes[number].items()}

@@ -1,6 +1,6 @@
 """Two attributions of one text, aligned by its words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,56 +27,48 @@ class Aligned(NamedTuple):
 
     @classmethod
     def of(cls, before: Attribution, after: Attribution) -> "Aligned":
-        """Align two attributions."""
-        both = (before, after)
-        if (before.text, before.text_pair) != (after.text, after.text_pair):
-            raise InputError("the models' chat templates write different texts: give a text that both read as it is")
-        if not all(a.has_words and not a.media for a in both):
-            raise InputError("models are compared by the words of a text, in which their tokens are found")
-        if (before.method, before.quantity) != (after.method, after.quantity) or any(a.bias is None for a in both):
-            raise MethodError(
-                f"models are compared by scores that add up, of one method: these are of {before.method} "
-                f"({before.quantity}) and {after.method} ({after.quantity}); frozen-gradient adds up"
-            )
-        prompts = [len(a.units) if a.prompt_tokens is None else a.prompt_tokens for a in both]
-        pieces = sorted(
-            (word.sequence or 0, word.start, word.end, which, word.tokens)
-            for which, a in enumerate(both)
-            for word in a.words()
-            if word.text.strip() and word.tokens[-1] < prompts[which]
-        )
+        """Align two attributions.
+
+        Raises:
+            InputError: If they are not of one text, or their words cannot be told.
+            MethodError: If their scores do not add up to the same quantity.
+        """
+        _check_comparable(before, after)
         words: list[NamedSpan] = []
         tokens_of: tuple[list[Tokens], list[Tokens]] = ([], [])
-        for sequence, start, end, which, tokens in pieces:
-            if words and words[-1].sequence == sequence and start < words[-1].end:
-                words[-1] = words[-1]._replace(end=max(end, words[-1].end))
+        for word in sorted([*_words_of(before, 0), *_words_of(after, 1)]):
+            if words and words[-1].sequence == word.sequence and word.start < words[-1].end:
+                words[-1] = words[-1]._replace(end=max(word.end, words[-1].end))
             else:
-                words.append(NamedSpan("", start, end, (), "word", sequence))
-                for tokens_of_words in tokens_of:
-                    tokens_of_words.append(())
-            tokens_of[which][-1] += tokens
-        for a, prompt, tokens_of_words in zip(both, prompts, tokens_of, strict=True):
-            in_words = {token for tokens in tokens_of_words for token in tokens}
-            tokens_of_words.append(tuple(token for token in range(prompt) if token not in in_words))
-            tokens_of_words.append(tuple(range(prompt, len(a.units))))
+                words.append(NamedSpan("", word.start, word.end, (), "word", word.sequence))
+                tokens_of[0].append(())
+                tokens_of[1].append(())
+            tokens_of[word.which][-1] += word.tokens
+        for a, tokens_of_words in zip((before, after), tokens_of, strict=True):
+            in_words = set().union(*tokens_of_words)
+            prompt = range(_prompt_size(a))
+            tokens_of_words.append(tuple(token for token in prompt if token not in in_words))
+            tokens_of_words.append(tuple(range(len(prompt), len(a.units))))
         rest = f"the rest of the {'text' if after.completion is None else 'prompt'}"
         words.append(NamedSpan(rest, 0, 0, (), "rest", None))
         words.append(NamedSpan("the answer's earlier words", 0, 0, (), "answer", None))
-        return cls(both, words, tokens_of)
+        return cls((before, after), words, tokens_of)
 
     def tokens(self, words: Sequence[int], which: int) -> Tokens:
         """Return the tokens of some words in one of the models."""
         return tuple(sorted(token for word in words for token in self.tokens_of[which][word]))
 
     def difference(self, models: tuple[str, str], **fields: Any) -> ModelDifference:
-        """Return the difference of the two, with further fields of the result."""
+        """Return the difference of the two, with further fields of the result.
+
+        Args:
+            models: The names of the models.
+            **fields: What was measured: the other fields of the result.
+        """
         before, after = self.both
-        rows, sinks = [], set[int]()
-        for a, tokens_of_words in zip(self.both, self.tokens_of, strict=True):
-            rows.append([a.scores[list(tokens)].sum(dtype=np.float64) for tokens in tokens_of_words])
-            sinks |= {unit for unit, tokens in enumerate(tokens_of_words) if not set(a.sinks).isdisjoint(tokens)}
-        scores = np.array(rows)  # (2, U)
-        constants = np.array([[a.bias, 0.0 if a.sink is None else a.sink] for a in self.both], np.float64)  # (2, 2)
+        scores = np.array(list(map(_scores_of_words, self.both, self.tokens_of)))  # (2, U)
+        sinks = {*_words_with_sinks(before, self.tokens_of[0]), *_words_with_sinks(after, self.tokens_of[1])}
+        constants = np.array([_constants(before), _constants(after)], np.float64)  # (2, 2)
         bias, sink = (constants[1] - constants[0]).astype(np.float32)
         names = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
         return ModelDifference(
@@ -94,3 +86,55 @@ class Aligned(NamedTuple):
             **{name: getattr(after, name) for name in names},
             **fields,
         )
+
+
+class _Word(NamedTuple):
+    """A word of one of the two models, in the order of the text."""
+
+    sequence: int
+    start: int
+    end: int
+    which: int  # the model
+    tokens: Tokens
+
+
+def _check_comparable(before: Attribution, after: Attribution) -> None:
+    """Refuse attributions that are not of the words of one text, or do not add up to one quantity."""
+    if (before.text, before.text_pair) != (after.text, after.text_pair):
+        raise InputError("the models' chat templates write different texts: give a text that both read as it is")
+    if before.media or after.media or not (before.has_words and after.has_words):
+        raise InputError("models are compared by the words of a text, in which their tokens are found")
+    is_same_quantity = (before.method, before.quantity) == (after.method, after.quantity)
+    if not is_same_quantity or before.bias is None or after.bias is None:
+        raise MethodError(
+            f"models are compared by scores that add up, of one method: these are of {before.method} "
+            f"({before.quantity}) and {after.method} ({after.quantity}); frozen-gradient adds up"
+        )
+
+
+def _prompt_size(a: Attribution) -> int:
+    """Return how many of the units are of the prompt: all where nothing is completed."""
+    return len(a.units) if a.prompt_tokens is None else a.prompt_tokens
+
+
+def _words_of(a: Attribution, which: int) -> Iterator[_Word]:
+    """Yield the words of a text, or of a prompt."""
+    size = _prompt_size(a)
+    for word in a.words():
+        if word.text.strip() and word.tokens[-1] < size:
+            yield _Word(word.sequence or 0, word.start, word.end, which, word.tokens)
+
+
+def _scores_of_words(a: Attribution, tokens_of_words: Sequence[Tokens]) -> list[Any]:
+    """Return the sum of the scores of each word's tokens."""
+    return [a.scores[list(tokens)].sum(dtype=np.float64) for tokens in tokens_of_words]
+
+
+def _words_with_sinks(a: Attribution, tokens_of_words: Sequence[Tokens]) -> list[int]:
+    """Return the words of which a token is an attention sink."""
+    return [word for word, tokens in enumerate(tokens_of_words) if not set(a.sinks).isdisjoint(tokens)]
+
+
+def _constants(a: Attribution) -> tuple[Any, Any]:
+    """Return the bias, and what attention sinks contribute."""
+    return a.bias, 0.0 if a.sink is None else a.sink

@@ -20,7 +20,8 @@ from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
 from ..methods import Method
 from ..model.task_model import TaskModel
-from ..pipeline.completions.completed_prompts import Completed, read_completion
+from ..pipeline.completions.completed import Completed
+from ..pipeline.completions.completed_prompts import read_completion
 from ..pipeline.completions.leave_out import log_probabilities
 from ..pipeline.completions.sources import explain_sources, explained_of
 from ..pipeline.options import Options, checked_verify
@@ -49,7 +50,11 @@ class Side(NamedTuple):
     name: str
 
 
-def sides_of(before: Any, after: Explainer) -> tuple[Side, Side]:
+Sides = tuple[Side, Side]
+"""The models before and after."""
+
+
+def sides_of(before: Any, after: Explainer) -> Sides:
     """Return two models to compare, from what `explainer.compare_models` takes."""
     model = opened(before)
     name = after.task_model.name
@@ -78,14 +83,8 @@ class SharedOutputs:
     """The outputs that two classifiers, or two regressions, share by their names."""
 
     def __init__(self, before: TaskModel, after: TaskModel) -> None:
-        for model in (before, after):
-            model.task.check_explains_inputs(model)
-            model.task.check_input(model, "one text")
-            if not model.task.position.pooled:
-                raise UnsupportedModelError(
-                    f"{model.name} is for {model.task.name}, and compared are models that classify a text or give it a "
-                    "value, and language models on a completion: compare_models(before, prompts, completion)"
-                )
+        _check_classifies(before)
+        _check_classifies(after)
         ours, theirs = before.task.outputs, after.task.outputs
         self.after, self.outcomes = after, ours.outcomes
         self.binary = len(ours.labels) == len(theirs.labels) == 2
@@ -94,11 +93,7 @@ class SharedOutputs:
                 f"{before.name} and {after.name} answer in different ways: with values, with one of several labels or "
                 "with several at once; compare models of one way"
             )
-        # By their names; case and the like count where labels of a model differ by it.
-        folds = all(len(set(map(word_key, o.labels))) == len(o.labels) for o in (ours, theirs))
-        first, second = ([word_key(label) if folds else label for label in o.labels] for o in (ours, theirs))
-        shared = [label for label in first if first.count(label) == second.count(label) == 1]
-        self.pairs = [(first.index(label), second.index(label)) for label in shared]
+        self.pairs = _pairs_of_labels(ours.labels, theirs.labels)
         if ours.kind == "value" and len(ours.labels) == len(theirs.labels) == 1:
             self.pairs = [(0, 0)]
         if not self.pairs:
@@ -106,11 +101,13 @@ class SharedOutputs:
                 f"no label of {before.name} ({', '.join(ours.labels[:8])}) is one of {after.name} "
                 f"({', '.join(theirs.labels[:8])}): name them alike with Explainer(..., labels=[...])"
             )
+        self._by_output_before = {pair[0]: pair for pair in self.pairs}
+        self._by_output_after = {pair[1]: pair for pair in self.pairs}
 
     def pair_of(self, choice: Choice) -> Pair:
         """Return the output that a caller names, by its name or its index in the model after."""
-        index = index_of(self.after.task, choice, self.after.output_count)
-        if (pair := next((pair for pair in self.pairs if pair[1] == index), None)) is None:
+        pair = self._by_output_after.get(index_of(self.after.task, choice, self.after.output_count))
+        if pair is None:
             raise TargetError(f"{choice!r} is a label of {self.after.name} alone")
         return pair
 
@@ -125,15 +122,35 @@ class SharedOutputs:
         subtracted = None if contrast is None else self.pair_of(contrast)
         if target is not None:
             return self.pair_of(target), subtracted
-        earlier = next((pair for pair in self.pairs if pair[0] == before.id), None)
-        later = next((pair for pair in self.pairs if pair[1] == after.id), earlier)
+        earlier = self._by_output_before.get(before.id)
+        later = self._by_output_after.get(after.id, earlier)
         if later is None:
             raise InputError(f"neither {before.label!r} nor {after.label!r} is a label of both models: give target=")
         if self.outcomes != "exclusive" or subtracted is not None:
             return later, subtracted
         if earlier not in (None, later):
             return later, earlier
-        return later, next((pair for pair in self.pairs if pair != later), None) if self.binary else None
+        others = (pair for pair in self.pairs if pair != later and self.binary)
+        return later, next(others, None)
+
+
+def _check_classifies(model: TaskModel) -> None:
+    """Refuse models that do not answer a text with labels, or with a value."""
+    model.task.check_explains_inputs(model)
+    model.task.check_input(model, "one text")
+    if not model.task.position.pooled:
+        raise UnsupportedModelError(
+            f"{model.name} is for {model.task.name}, and compared are models that classify a text or give it a "
+            "value, and language models on a completion: compare_models(before, prompts, completion)"
+        )
+
+
+def _pairs_of_labels(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
+    """Return the labels that are of both models by their names; case and the like count where labels differ by it."""
+    first, second = ([word_key(label) for label in labels] for labels in (before, after))
+    if len(set(first)) < len(first) or len(set(second)) < len(second):
+        first, second = list(before), list(after)
+    return [(place, second.index(key)) for place, key in enumerate(first) if first.count(key) == second.count(key) == 1]
 
 
 def compare(
@@ -176,7 +193,7 @@ class Compared:
         outputs: The labels that they share; None of completions.
     """
 
-    def __init__(self, sides: tuple[Side, Side], explained: Sequence[Explained], outputs: SharedOutputs | None) -> None:
+    def __init__(self, sides: Sides, explained: Sequence[Explained], outputs: SharedOutputs | None) -> None:
         self.sides, self.explained, self.outputs = sides, explained, outputs
         (before, _), (after, _) = explained
         self.aligned = [Aligned.of(*both) for both in zip(before, after, strict=True)]
@@ -218,7 +235,7 @@ def _model_difference(
 
 
 def _explain_answers(
-    sides: tuple[Side, Side], texts: Any, target: Choice | None, contrast: Choice | None, method: str | Method | None
+    sides: Sides, texts: Any, target: Choice | None, contrast: Choice | None, method: str | Method | None
 ) -> tuple[SharedOutputs, list[Explained], bool]:
     """Explain both models' answers to texts; also return the labels that they share, and whether it is one text."""
     models = [side.explainer.task_model for side in sides]
@@ -231,23 +248,33 @@ def _explain_answers(
             predictions.append([a.prediction for a in side.explainer(encodings, method="random")])
     compared = [outputs.compared(before, after, target, contrast) for before, after in zip(*predictions, strict=True)]
     explained: list[Explained] = []
-    for which, (side, encodings) in enumerate(zip(sides, encodings_of_sides, strict=True)):
-        results: dict[int, Attribution] = {}
-        with side.active():
-            for subtracted in dict.fromkeys(pair for _, pair in compared):  # texts of one contrast in one call
-                places = [place for place, (_, pair) in enumerate(compared) if pair == subtracted]
-                targets = [compared[place][0][which] for place in places]
-                of_side = None if subtracted is None else subtracted[which]
-                some = [encodings[place] for place in places]
-                attributions = side.explainer(some, targets=targets, contrast=of_side, method=method)
-                results.update(zip(places, attributions, strict=True))
-            in_order = [results[place] for place in range(len(encodings))]
-            explained.append((in_order, TextAnswers(models[which], encodings, in_order, progress=VERIFYING)))
+    for which, encodings in enumerate(encodings_of_sides):
+        labels = [(label[which], subtracted and subtracted[which]) for label, subtracted in compared]
+        with sides[which].active():
+            results = _explain_labels(sides[which].explainer, encodings, labels, method)
+            explained.append((results, TextAnswers(models[which], encodings, results, progress=VERIFYING)))
     return outputs, explained, single
 
 
+def _explain_labels(
+    explainer: Explainer,
+    encodings: Sequence[Encoding],
+    labels: Sequence[tuple[int, int | None]],
+    method: str | Method | None,
+) -> list[Attribution]:
+    """Explain for each text one label, and the one that is subtracted from it; texts of one contrast in one call."""
+    results: dict[int, Attribution] = {}
+    for contrast in dict.fromkeys(subtracted for _, subtracted in labels):
+        places = [place for place, (_, subtracted) in enumerate(labels) if subtracted == contrast]
+        targets = [labels[place][0] for place in places]
+        some = [encodings[place] for place in places]
+        attributions = explainer(some, targets=targets, contrast=contrast, method=method)
+        results.update(zip(places, attributions, strict=True))
+    return [results[place] for place in range(len(encodings))]
+
+
 def _explain_completions(
-    sides: tuple[Side, Side], texts: Sequence[tuple[Any, str]], method: str | Method | None
+    sides: Sides, texts: Sequence[tuple[Any, str]], method: str | Method | None
 ) -> list[Explained]:
     """Explain completions of prompts by both models, each as a whole.
 
@@ -292,14 +319,16 @@ def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Seq
 def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) -> Answer:
     """Return the difference of two answers as an answer, whose outcome is whether they differ."""
     value = after.value - before.value
-    if before.prediction is None or after.prediction is None or outputs is None:
-        return Answer(None, value, None)
     first, second = before.prediction, after.prediction
-    if outputs.outcomes is None:
-        return Answer(Prediction(second.label, second.id, value, None), value, None)
-    exclusive = outputs.outcomes == "exclusive"
-    differ = (first.id, second.id) not in outputs.pairs if exclusive else before.outcome != after.outcome
-    label = f"{first.label} → {second.label}" if exclusive and differ else second.label
+    if first is None or second is None or outputs is None:
+        return Answer(None, value, None)
+    label = second.label
+    differ: bool | None = None  # of values, which are not told apart
+    if outputs.outcomes == "exclusive":
+        differ = (first.id, second.id) not in outputs.pairs
+        label = f"{first.label} → {second.label}" if differ else second.label
+    elif outputs.outcomes is not None:
+        differ = before.outcome != after.outcome
     return Answer(Prediction(label, second.id, value, None), value, differ)
 
 

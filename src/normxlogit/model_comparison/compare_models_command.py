@@ -26,9 +26,7 @@ def compare_models(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=options.EXPLAINED, metavar="LABEL", help="Label to compare; by default the answer after."
-        ),
+        options.explained(metavar="LABEL", help="Label to compare; by default the answer after."),
     ] = None,
     contrast: options.Contrast = None,
     method: options.MethodName = None,
@@ -47,22 +45,29 @@ def compare_models(
 
     Example: normxlogit compare-models default FOLDER reviews.parquet --output out/
     """
-    of_table = len(texts) == 1 and Path(texts[0]).suffix in SUFFIXES
-    if of_table and output is None:
-        raise InputError("a table of texts is compared into a folder: give --output")
-    settings: dict[str, Any] = {"target": target, "contrast": contrast, "method": method}
-    settings["verify"] = options.verified_units(verify)
+    folder = _folder_of_table(texts, output)
+    removed = options.verified_units(verify)
+    settings: dict[str, Any] = {"target": target, "contrast": contrast, "method": method, "verify": removed}
     with quiet():
         from ..render.terminal import text_of_blocks
         from .table import compare_table
 
         names = (None if name == "default" else name for name in (before, after))
-        first, second = (options.load(name, device, dtype, None, trust_remote_code) for name in names)
-        if of_table and output is not None:
-            summary = compare_table(first, second, Path(texts[0]), output, column or ["text"], **settings)
+        first, second = map(options.Loading(device, dtype, None, trust_remote_code).load, names)
+        if folder is not None:
+            summary = compare_table(first, second, Path(texts[0]), folder, column or ["text"], **settings)
             write(text_of_blocks(summary.blocks()) + "\n")
             return
         kind = output_format or format_for(output)
         completions = None if completion is None else [completion] * len(texts)
         results = second.compare_models(first, texts, completions, **settings)
     deliver_result(results, kind, output)
+
+
+def _folder_of_table(texts: list[str], output: Path | None) -> Path | None:
+    """Return the folder that the comparison of a table of texts is written to; None of texts themselves."""
+    if len(texts) > 1 or Path(texts[0]).suffix not in SUFFIXES:
+        return None
+    if output is None:
+        raise InputError("a table of texts is compared into a folder: give --output")
+    return output

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DataError
 from ..explainer import Explainer
-from ..long_runs.tables import SUFFIXES, check_columns, source_of_file
+from ..long_runs.tables import SUFFIXES, check_columns, rows_of, source_of_file
 from ..pipeline.progress import progress_bar
 from ..render.blocks import Block, Card, Column, Paragraph, Table, cell
 from ..render.cards import cards
@@ -105,6 +105,9 @@ def compare_table(
         columns: The column of texts, or the two of pairs.
         verify: As in `explainer.compare_models`, of the texts whose answers differ.
         **options: As in `explainer.compare_models`.
+
+    Raises:
+        DataError: If the table cannot be read, or the folder is not empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; give another")
@@ -114,10 +117,10 @@ def compare_table(
     with progress_bar(len(texts), None, "comparing") as update:
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            differences: list[ModelDifference] = list(compare(first, after, some, **options))
-            changed = [place for place, d in enumerate(differences) if d.changed]
+            differences = list(compare(first, after, some, **options))
+            changed = {place: some[place] for place, d in enumerate(differences) if d.changed}
             if verify and changed:
-                verified = compare(first, after, [some[place] for place in changed], verify=verify, **options)
+                verified = compare(first, after, [*changed.values()], verify=verify, **options)
                 for place, d in zip(changed, verified, strict=True):
                     differences[place] = d
             Attributions(differences).save(output / f"rows-{start:08}.parquet")
@@ -139,11 +142,11 @@ def _texts(table: Path, columns: Sequence[str]) -> list[Any]:
     source = source_of_file(lambda: table.open("rb"), str(table), SUFFIXES[table.suffix])
     check_columns(source.names(), columns)
     texts: list[Any] = []
-    for block in source.blocks(columns):
-        for problem, *cells in zip(block.problems, *map(block.cells, columns), strict=True):
-            if problem is not None or not all(isinstance(cell, str) and cell.strip() for cell in cells):
-                raise DataError(f"{table}, row {len(texts)}: {problem or 'no text'}")
-            texts.append(tuple(cells) if len(cells) > 1 else cells[0])
+    for number, row in enumerate(rows_of(source, columns)):
+        cells = list(row.values())
+        if not all(isinstance(cell, str) and cell.strip() for cell in cells):
+            raise DataError(f"{table}, row {number}: no text")
+        texts.append(tuple(cells) if len(cells) > 1 else cells[0])
     if not texts:
         raise DataError(f"{table}: no rows")
     return texts

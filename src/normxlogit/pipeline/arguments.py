@@ -73,28 +73,68 @@ def checked_arguments(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature, description = _with_unpacked_options(function)
-        owner = function.__qualname__.partition(".")[0]
-        name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
-        named = sorted(signature.parameters.values(), key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
-        keywords = [p.name for p in named if p.kind is not p.VAR_KEYWORD and p.name not in unwritten]
-        takes_others = any(p.kind is p.VAR_KEYWORD for p in named)
+        check = _Check(function, signature, advice, unwritten, never_passed)
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            for key in kwargs:
-                if key not in keywords and (key in never_passed or not takes_others):
-                    raise _unknown_argument_error(name, key, keywords, kwargs, advice)
-            try:
-                signature.bind(*args, **kwargs)
-            except TypeError as error:
-                pairs = f"; {PAIR}" if "too many" in str(error) and "inputs" in keywords else ""
-                raise InputError(f"{name}: {error}{pairs}") from None
+            check(*args, **kwargs)
             return function(*args, **kwargs)
 
         vars(checked)["__signature__"], checked.__doc__ = _with_short_types(signature), description
         return checked
 
     return decorate
+
+
+class _Check:
+    """Checks the arguments of calls of one function; see `checked_arguments`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        signature: inspect.Signature,
+        advice: Mapping[str, str],
+        unwritten: Collection[str],
+        never_passed: Collection[str],
+    ) -> None:
+        owner = function.__qualname__.partition(".")[0]
+        self.name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
+        self.signature, self.advice = signature, advice
+        named = sorted(signature.parameters.values(), key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
+        self.keywords = [p.name for p in named if p.kind is not p.VAR_KEYWORD and p.name not in unwritten]
+        takes_others = any(p.kind is p.VAR_KEYWORD for p in named)
+        self.never_passed = never_passed if takes_others else None  # None where a function takes only its keywords
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse arguments that the function does not take."""
+        for key in kwargs:
+            if key not in self.keywords and (self.never_passed is None or key in self.never_passed):
+                raise self._unknown(key, kwargs)
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            pairs = f"; {PAIR}" if "too many" in str(error) and "inputs" in self.keywords else ""
+            raise InputError(f"{self.name}: {error}{pairs}") from None
+
+    def _unknown(self, key: str, arguments: Mapping[str, Any]) -> InputError | MethodError:
+        """Return the error for an argument `key` that the function, called with `arguments`, does not take."""
+        problem = f"{self.name} has no argument {key!r}"
+        close = self._close_keywords(key)
+        if close:
+            return InputError(f"{problem}: did you mean {close[0]}=?")
+        owners = [info.name for info in list_methods() if key in info.defaults]
+        if key not in self.advice and "method" in self.keywords and owners:
+            method = str(arguments.get("method", "")).partition(":")[0]
+            setting = f"{method if method in owners else owners[0]}:{key}={arguments[key]}"
+            return MethodError(f"{problem}, which is a setting of a method: method={setting!r}")
+        available = f"it has {', '.join(f'{keyword}=' for keyword in self.keywords)}"
+        return InputError(f"{problem}: {self.advice.get(key, available)}")
+
+    def _close_keywords(self, key: str) -> list[str]:
+        """Return the keyword that a caller means by another name; none where there is advice on that name."""
+        if SYNONYMS.get(key) in self.keywords:
+            return [SYNONYMS[key]]
+        return [] if key in self.advice else nearest(key, self.keywords, most=1)
 
 
 def is_public(name: str) -> bool:
@@ -147,19 +187,3 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
         lines.append(fill(f"{key}: {hint.__metadata__[0]}", 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
     lines += [described] if takes_others else []
     return signature.replace(parameters=[*parameters, *takes_others]), text.replace(described, "\n".join(lines))
-
-
-def _unknown_argument_error(
-    name: str, key: str, keywords: list[str], arguments: Mapping[str, Any], advice: Mapping[str, str]
-) -> InputError | MethodError:
-    """Return the error for an argument `key` that a function, called with `arguments`, has not among its keywords."""
-    close = [SYNONYMS[key]] if SYNONYMS.get(key) in keywords else []
-    if close := close or ([] if key in advice else nearest(key, keywords, most=1)):
-        return InputError(f"{name} has no argument {key!r}: did you mean {close[0]}=?")
-    owners = [info.name for info in list_methods() if key in info.defaults]
-    if key not in advice and "method" in keywords and owners:
-        method = str(arguments.get("method", "")).partition(":")[0]
-        setting = f"{method if method in owners else owners[0]}:{key}={arguments[key]}"
-        return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
-    available = f"it has {', '.join(f'{keyword}=' for keyword in keywords)}"
-    return InputError(f"{name} has no argument {key!r}: {advice.get(key, available)}")

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
+from ..inputs.encoding import EncodedMedium, Encoding
 from ..methods import Scores
 from ..results.storage.schema import FloatArray
 from ..results.units.media import Medium, medium_class
@@ -29,40 +28,46 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     Where an encoder reads a sound, its frames come before the tokens. The padding of a picture has no place in it: what
     it contributes is added to the bias, so that the sum stays. So is what attention sinks contribute where all of them
     are frames of a sound.
+
+    Args:
+        context: The prompt with its completion, as the model reads it.
+        scores: The scores of all that it reads.
+
+    Raises:
+        UnsupportedModelError: If it cannot be told which part of a picture or a sound a score belongs to.
     """
-    media, frames = context.media, scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
+    media = context.media
     if context.signal is not None:
-        medium = context.signal.medium(frames)
-        media, scores = () if medium is None else (medium,), _frames_as_parts(scores, frames) if frames else scores
+        frames = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
+        media = tuple(filter(None, [context.signal.medium(frames)]))
+        scores = _frames_as_parts(scores, frames) if frames else scores
     if not media:
         return scores, []
-    values, all_parts = scores.values.clone(), scores.parts
-    if all_parts is None:
-        all_parts = values[..., [token for medium in media for token in medium.tokens]]  # (G, L, tokens of all)
-    placed_media = []
-    for medium in media:
-        if scores.parts is not None:
-            hint = "" if medium.by_token is None else "; read_at=1 reads its tokens"
-            placed_media.append(_placed(medium, medium.by_part, scores.parts, hint))
-        else:
-            of_tokens = scores.values[..., list(medium.tokens)]  # (G, L, tokens)
-            placed_media.append(_placed(medium, medium.by_token, of_tokens, "; read_at=0 reads its patches"))
-        values[..., list(medium.tokens)] = 0
-    bias = scores.bias
+    tokens_of_media = [token for medium in media for token in medium.tokens]
+    all_parts = scores.values[..., tokens_of_media] if scores.parts is None else scores.parts  # (G, L, parts of all)
+    placed_media = [_placed(medium, scores) for medium in media]
+    values, bias = scores.values.clone(), scores.bias
+    values[..., tokens_of_media] = 0
     if bias is not None:
         with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
         bias = bias + (all_parts.double().sum(-1) - torch.as_tensor(with_place)).to(bias)
     return replace(scores, values=values, bias=bias, parts=None), placed_media
 
 
-def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str) -> Placed:
-    """Map scores, (G, L, N), of the tokens or parts of a picture or sound to its places; `hint` is for the error."""
+def _placed(medium: EncodedMedium, scores: Scores) -> Placed:
+    """Map the scores of the parts of a picture or sound, or else of its tokens, (G, L, N), to its places."""
+    if scores.parts is not None:
+        spread, values = medium.by_part, scores.parts
+        hint = "" if medium.by_token is None else "; read_at=1 reads its tokens"
+    else:
+        spread, values = medium.by_token, scores.values[..., list(medium.tokens)]
+        hint = "; read_at=0 reads its patches"
     if spread is None:
         raise UnsupportedModelError(
             f"cannot tell which part of {medium.name} a score belongs to: its processor returns other numbers for it "
             f"in a prompt than alone, or parts that form no grid{hint}"
         )
-    at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
+    at_places = spread(values.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
     details: dict[str, Any] = {"places": spread.where, "tokens": medium.tokens, **medium.details}
     result_medium = medium_class(medium.kind)(kind=medium.kind, name=medium.name, first=0, **details)
     return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))

@@ -33,6 +33,12 @@ def merge_windows(
 
     The prediction is the mean of W windows' logits, so a token whose scores add up to them has the sum of its windows'
     scores over W, and the biases their mean. Scores that do not add up are averaged over the windows of the token.
+
+    Args:
+        encoding: The whole text.
+        kept_windows: The tokens of each window.
+        results: The results of the windows.
+        limit: How many tokens the model reads.
     """
     count, first = len(kept_windows), results[0]
     biases = [result.bias for result in results if result.bias is not None]
@@ -48,23 +54,33 @@ def merge_windows(
     quantity = "shares of the mean logits" if adds_up else "the mean where windows overlap"
     note = f"it was read in {count} windows; scores are {quantity}, and the prediction is that of the mean logits"
     merged_sinks = tuple(sorted(sinks))
-    notes = [text for text in first.notes if text not in sink_note(first.tokens, first.units.special, first.sinks)]
-    first = replace(first, notes=(*notes, *sink_note(encoding.tokens, encoding.special, merged_sinks)))
+    notes = (*_notes_without_sinks(first), *sink_note(encoding.tokens, encoding.special, merged_sinks))
     return _whole(
         encoding,
-        first,
+        replace(first, notes=notes),
         scores,
         limit,
         note,
         token_predictions=_central_predictions(kept_windows, results),
-        diagnostics={  # of the worst window
-            name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
-            for name in first.diagnostics
-        },
+        diagnostics=_worst_diagnostics(results),
         bias=np.asarray(np.mean(biases, 0), np.float32) if adds_up else None,
         sinks=merged_sinks,
         sink=np.asarray(sum(map(_sink, results)) / count, np.float32) if sinks else None,
     )
+
+
+def _notes_without_sinks(a: Attribution) -> list[str]:
+    """Return the notes of a result without the one on its attention sinks."""
+    of_sinks = sink_note(a.tokens, a.units.special, a.sinks)
+    return [note for note in a.notes if note not in of_sinks]
+
+
+def _worst_diagnostics(results: Sequence[Attribution]) -> dict[str, Any]:
+    """Return each diagnostic of the window in which it is largest."""
+    return {
+        name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
+        for name in results[0].diagnostics
+    }
 
 
 def _sink(result: Attribution) -> FloatArray:
@@ -118,12 +134,18 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
         sink=_rows(results, list(map(_sink, results))) if sinks else None,
         sinks=sinks,
         targets=tuple(target for result in results for target in result.targets),
-        diagnostics={
-            name: tuple(np.concatenate([np.atleast_1d(result.diagnostics[name]) for result in results]).tolist())
-            for name in first.diagnostics
-            if all(name in result.diagnostics for result in results)
-        },
+        diagnostics=_diagnostics_in_rows(results),
     )
+
+
+def _diagnostics_in_rows(results: Sequence[Attribution]) -> dict[str, Any]:
+    """Return the diagnostics that all results have, one value for each target."""
+    values_of_results: dict[str, list[Any]] = {}
+    for result in results:
+        for name, values in result.diagnostics.items():
+            values_of_results.setdefault(name, []).append(np.atleast_1d(values))
+    names = [name for name in results[0].diagnostics if len(values_of_results[name]) == len(results)]
+    return {name: tuple(np.concatenate(values_of_results[name]).tolist()) for name in names}
 
 
 def _rows(results: Sequence[Attribution], values: list[Any]) -> FloatArray:

@@ -73,12 +73,17 @@ class Options:
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
         object.__setattr__(self, "verify", checked_verify(self.verify))
-        if self.other_answer is not None and self.parts is not None:
-            raise InputError("a contrast is another whole answer, and parts= divides the one: leave out parts=")
-        if self.other_answer is not None and self.verify == "reasoning":
-            raise InputError("verify='reasoning' measures what follows the reasoning of one answer: no contrast=")
+        if self.other_answer is not None:
+            self._check_whole_answer()
         if self.targets is not None:
             self._check_targets(self.targets)
+
+    def _check_whole_answer(self) -> None:
+        """Refuse what divides an answer, where another whole answer is the contrast."""
+        if self.parts is not None:
+            raise InputError("a contrast is another whole answer, and parts= divides the one: leave out parts=")
+        if self.verify == "reasoning":
+            raise InputError("verify='reasoning' measures what follows the reasoning of one answer: no contrast=")
 
     def _check_targets(self, targets: Sequence[Choice]) -> None:
         """Refuse targets that are not one for each input, and keep them as a sequence."""

@@ -20,8 +20,10 @@ from ..leave_out.text_answers import TextAnswers
 from ..methods import Method, Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.registry import ANSWER_METHODS, alternatives
-from ..model.batch_attempts import batch_attempts, forward_passes
-from ..model.task_model import ForwardPass, TaskModel, to_host
+from ..model.batch_attempts import batch_attempts, forward_passes, read_together
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..model.transfer import to_host
 from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -145,27 +147,32 @@ def score_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Op
         if options.long_text != "window":
             raise too_long(index, len(encoding), limit)
         results[index], windows_read[index] = score_windows(model, encoding, options.only(index))
-    short = [index for index in range(len(encodings)) if index not in results]
-    results |= _score_batches(model, encodings, short, options)
+    results |= _score_batches(model, encodings, sorted({*range(len(encodings))} - results.keys()), options)
     ordered = [results[index] for index in range(len(encodings))]
-    if options.verify is None:
-        return ordered
+    return ordered if options.verify is None else _verified(model, encodings, ordered, windows_read, options)
+
+
+def _verified(
+    model: TaskModel,
+    encodings: Sequence[Encoding],
+    results: list[Attribution],
+    windows_read: list[list[Indices]],
+    options: Options,
+) -> list[Attribution]:
+    """Return results with what the model answers without some of their units."""
     progress = partial(progress_bar, show=options.progress, description="verifying")
-    answers = TextAnswers(model, encodings, ordered, windows=windows_read, progress=progress)
-    return run_searches(ordered, [removable_for_task(model, a, options.verify) for a in ordered], answers)
+    answers = TextAnswers(model, encodings, results, windows=windows_read, progress=progress)
+    return run_searches(results, [removable_for_task(model, a, options.verify) for a in results], answers)
 
 
 def _score_batches(
     model: TaskModel, encodings: Sequence[Encoding], indices: list[int], options: Options
 ) -> dict[int, Attribution]:
     """Score the encodings at these indices; signals of one shape are read together, and texts are padded."""
-    groups: dict[Any, list[int]] = {}
-    for index in indices:
-        signal = encodings[index].signal
-        groups.setdefault(signal and signal.shapes, []).append(index)
     results: dict[int, Attribution] = {}
     with progress_bar(len(indices), options.progress) as advance:
-        for group in groups.values():
+        for places_in_indices in read_together([encodings[index] for index in indices]):
+            group = [indices[place] for place in places_in_indices]
             for attempt in batch_attempts(model, [encodings[index] for index in group], options.method.memory):
                 with attempt as places:
                     batch_indices = [group[place] for place in places]
@@ -182,19 +189,26 @@ def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> 
         raise TargetError("position=ALL explains one target at each position: a name, an index or None")
     positions = model.task.position.every(encoding)
     results = score_encodings(model, [replace(encoding, position=position) for position in positions], options)
-    first, targets = results[0], []
-    words = {token: word.text for word in (first.words() if first.has_words else ()) for token in word.tokens}
+    first = results[0]
+    words = _words_of_tokens(first)
+    targets = []
     for position, result in zip(positions, results, strict=True):
         name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
         targets.append(result.target._replace(name=name, position=position))
     notes = [note for result in results for note in result.notes]
-    notes += [] if options.verify is None else [NOT_VERIFIED]
+    if options.verify is not None:
+        notes.append(NOT_VERIFIED)
     return replace(
         in_rows(results),
         targets=tuple(targets),
         predictions=tuple(result.predictions[0] for result in results),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _words_of_tokens(a: Attribution) -> dict[int, str]:
+    """Return the word that each token is of; empty where words cannot be told."""
+    return {token: word.text for word in a.words() for token in word.tokens} if a.has_words else {}
 
 
 class _OnHost(NamedTuple):
@@ -265,12 +279,14 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
         model.check_finite(on_host.predicted[:, 0], batch)
         predictions = task.outputs.describe(on_host.predicted)
     check_finite(method, request, on_host.scores.swapaxes(1, 2))  # (N, L, K)
-    tokens = None if on_host.token_predictions is None else task.outputs.describe(on_host.token_predictions)
     targets = describe_targets(target, on_host.target_ids, on_host.contrast, on_host.positions)
     diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}  # (B, K) each
-    axes = (slice(None) if target.labelled else 0, slice(None) if request.layers else 0)
     fields = provenance(model, method, contrasted=target.contrast is not None)
+    fields |= {"layers": request.layers or None, "merge": method.word_merge}
     notes = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
+    of_tokens = on_host.token_predictions
+    token_predictions: Any = of_tokens if of_tokens is None else task.outputs.describe(of_tokens)
+    axes = _axis(is_kept=target.labelled), _axis(is_kept=bool(request.layers))
     results, start = [], 0
     for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
@@ -287,19 +303,26 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
                 notes=(*encoding.notes, *notes, *contrast_note(targets[row]), *of_sinks),
                 predictions=(predictions[row],),
                 targets=targets[row],
-                layers=request.layers or None,
-                token_predictions=None if tokens is None else tokens[part],
-                diagnostics={
-                    name: tuple(values[row]) if target.labelled else values[row][0]
-                    for name, values in diagnostics.items()
-                },
-                merge=method.word_merge,
+                token_predictions=token_predictions and token_predictions[part],
+                diagnostics=_of_text(diagnostics, row, has_target_axis=target.labelled),
                 **scores_of_text,
                 **fields,
             )
         )
         start = part.stop
     return results
+
+
+def _of_text(diagnostics: Mapping[str, Any], row: int, *, has_target_axis: bool) -> dict[str, Any]:
+    """Return the diagnostics of one text, for each target or for the only one, from those of a batch, (B, K) each."""
+    if has_target_axis:
+        return {name: tuple(values[row]) for name, values in diagnostics.items()}
+    return {name: values[row][0] for name, values in diagnostics.items()}
+
+
+def _axis(*, is_kept: bool) -> Any:
+    """Return the index of an axis that is kept whole, or of its only entry."""
+    return slice(None) if is_kept else 0
 
 
 def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Request, Scores]:

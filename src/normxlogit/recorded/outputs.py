@@ -14,11 +14,12 @@ from ..copies.run import embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, MethodError, UnsupportedModelError
 from ..inputs.decoded_tokens import append_tokens, with_decoded_text
 from ..inputs.encoding import Batch
+from ..model.forward_pass import ForwardPass
 from ..model.generation import end_ids, until_end
-from ..model.task_model import ForwardPass, TaskModel
+from ..model.task_model import TaskModel
 from ..parts.headpiece import Parts, answer_of
 from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given
-from ..pipeline.completions.completed_prompts import Completed
+from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.completion import CompletionRequest, completion_request, explain_run
 from ..pipeline.options import Options
 from ..pipeline.texts import attribute_pass
@@ -28,13 +29,14 @@ from ..tasks.base import Generates
 from ..tasks.targets import check_target
 from ..tasks.task_outputs import logits_at
 
+Fields = Mapping[str, Any]
+"""The inputs or the outputs of a model, by name."""
+
 WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
 
 
 @enough_memory("explain this forward pass")
-def explain(
-    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
-) -> Attributions[Attribution]:
+def explain(model: TaskModel, inputs: Fields, outputs: Fields, options: Options) -> Attributions[Attribution]:
     """Explain a forward pass that the caller has run."""
     model.refresh()
     model.task.check_explains_inputs(model)
@@ -56,7 +58,7 @@ def explain(
     return Attributions(attribute_pass(model, run, options))
 
 
-def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
+def read_outputs(model: TaskModel, batch: Batch, outputs: Fields, *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
     states, logits = checked_states_and_logits(outputs, batch, per_token=not model.task.position.pooled)
     model.prepare(batch)
@@ -130,20 +132,11 @@ def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
 
 
 def explain_generation(
-    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
+    model: TaskModel, inputs: Fields, outputs: Fields, options: Options
 ) -> Attributions[Attribution]:
     """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
     model.refresh()
-    for name in ("targets", "position", "token_predictions"):
-        if getattr(options, name) is not None:
-            raise InputError(f"{name}= is for a forward pass; of generated tokens pass target= and contrast=")
-    if not options.method.info.tokenwise:
-        raise MethodError(
-            f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "
-            "a run that is over, and explain_completion takes any method"
-        )
-    if not (isinstance(model.task, Generates) and model.task.position.left_to_right):
-        raise InputError("states of a generation are read for causal language models")
+    _check_generation(model, options)
     prompts, states, logits, generated = _checked_outputs(model, inputs, outputs)
     requests = []
     tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
@@ -158,46 +151,64 @@ def explain_generation(
         start = prompts.shape[1]
         hidden = run.hidden[:, start - 1 :]  # (B, G, H)
         for row, ids in enumerate(generated):
-            computed = model.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
-            returned = logits[row, : len(ids)].to(computed)  # (G, V)
-            difference = (computed - returned).abs()[returned.isfinite()].max().item()
-            if not difference <= tolerance_for_given(logits[row]):
-                raise HeadMismatchError(
-                    f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
-                )
+            _check_logits(model, hidden[row, : len(ids)], logits[row])
     return Attributions(explain_run(model, run, requests))
 
 
+def _check_generation(model: TaskModel, options: Options) -> None:
+    """Refuse what cannot be explained of a generation that is over."""
+    for name in ("targets", "position", "token_predictions"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name}= is for a forward pass; of generated tokens pass target= and contrast=")
+    if not options.method.info.tokenwise:
+        raise MethodError(
+            f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "
+            "a run that is over, and explain_completion takes any method"
+        )
+    if not (isinstance(model.task, Generates) and model.task.position.left_to_right):
+        raise InputError("states of a generation are read for causal language models")
+
+
+def _check_logits(model: TaskModel, hidden: Tensor, logits: Tensor) -> None:
+    """Refuse states of G tokens, (G, H), from which the head gives other logits than the outputs have, (G', V)."""
+    computed = model.head.tokens(hidden).float()  # (G, V)
+    returned = logits[: len(hidden)].to(computed)  # (G, V)
+    difference = (computed - returned).abs()[returned.isfinite()].max().item()
+    if not difference <= tolerance_for_given(logits):
+        raise HeadMismatchError(
+            f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
+        )
+
+
 def _checked_outputs(
-    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    model: TaskModel, inputs: Fields, outputs: Fields
 ) -> tuple[Tensor, list[Tensor], Tensor, list[list[int]]]:
     """Return prompts (B, P), every layer's states (B, P + G - 1, H), logits (B, G, V) and generated tokens."""
-    sequences, steps, logits = (outputs.get(name) for name in ("sequences", "hidden_states", "logits"))
+    sequences, steps, logits = map(outputs.get, ("sequences", "hidden_states", "logits"))
     if not isinstance(sequences, Tensor) or not steps or not logits:
         raise InputError(f"the outputs need sequences, hidden states and logits: call generate with {WANTED}")
     prompts = inputs.get("input_ids")
     if not isinstance(prompts, Tensor):
         raise InputError("inputs need 'input_ids' as a tensor, as generate was given them")
-    generated_tokens = sequences.shape[1] - prompts.shape[1]
-    if generated_tokens < 1 or not torch.equal(sequences[:, : prompts.shape[1]].cpu(), prompts.cpu()):
+    begun, generated_tokens = sequences.tensor_split([prompts.shape[1]], 1)  # (B, P), (B, G)
+    if not generated_tokens.shape[1] or not torch.equal(begun.cpu(), prompts.cpu()):
         raise InputError(
             "the sequences do not begin with these inputs, each given as often as it has sequences, as in "
             "input_ids.repeat_interleave(n, 0)"
         )
-    states = [torch.cat([step[layer] for step in steps], 1) for layer in range(len(steps[0]))]
-    if states[0].shape[:2] != (len(prompts), sequences.shape[1] - 1) or len(logits) != generated_tokens:
+    states = [torch.cat(states_of_layer, 1) for states_of_layer in zip(*steps, strict=True)]
+    expected = (len(prompts), sequences.shape[1] - 1, generated_tokens.shape[1])
+    if (*states[0].shape[:2], len(logits)) != expected:
         raise InputError(
             f"the outputs hold states of {tuple(states[0].shape[:2])} tokens for sequences of "
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
         )
     ends = end_ids(model.copy.unmodified.generation_config)
-    generated = [until_end(row, ends) for row in sequences[:, prompts.shape[1] :].tolist()]
+    generated = [until_end(row, ends) for row in generated_tokens.tolist()]
     return prompts, states, torch.stack(list(logits), 1), generated
 
 
-def _as_read(
-    model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, requests: Sequence[CompletionRequest]
-) -> Batch:
+def _as_read(model: TaskModel, inputs: Fields, prompts: Tensor, requests: Sequence[CompletionRequest]) -> Batch:
     """Return the tokens that the model read: all but the last of each row."""
     rows = [torch.tensor(completion.completed.generated_ids[:-1], dtype=torch.long) for completion in requests]
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)

@@ -1,7 +1,8 @@
 """Explain the cosine of two texts by their tokens."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -15,17 +16,19 @@ from ..inputs.texts import numbered
 from ..leave_out.outcomes import Answer, Outcomes, in_batches
 from ..leave_out.picking import Verify, picked
 from ..leave_out.removable import removable
-from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.removal import TextRemoval, Tokens, tokens_removed
 from ..leave_out.search import run_searches
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
-from ..model.batch_attempts import batch_attempts
-from ..model.task_model import ForwardPass, TaskModel
+from ..model.batch_attempts import results_in_batches
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
 from ..pipeline.options import provenance
 from ..pipeline.progress import VERIFYING
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
+from ..results.units.kinds import Merge
 from ..results.units.media import Medium
 from ..results.units.units import Units
 from ..tasks.base import Task
@@ -70,7 +73,7 @@ def explain_similarity(
     *,
     matrix: bool,
     verify: Verify,
-    prompts: tuple[str, str] | None = None,
+    prompts: tuple[str, str] | None,
 ) -> Similarity | Attributions[Similarity]:
     """Explain the cosine of a text with another, or with each of several.
 
@@ -79,6 +82,20 @@ def explain_similarity(
     of one text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs of tokens are
     <u_i, v_j> / (|p| |q|). Computing all u_i takes one backward pass for each of the C dimensions of the vector. The
     pairs then take one backward pass through each second text for every token of the first text.
+
+    Args:
+        model: A model that embeds.
+        first: A text or a picture.
+        second: Another, or several.
+        method: The method.
+        matrix: Whether pairs of tokens are scored.
+        verify: What is left out.
+        prompts: The names of the prompts of the first text and of the others.
+
+    Raises:
+        InputError: If there is nothing to compare with, or texts and pictures are mixed.
+        MethodError: If the method scores no pairs of tokens, and `matrix` asks for them.
+        UnsupportedModelError: If the model does not embed.
     """
     task = embedding_task(model)
     of_first, of_second = (None, None) if prompts is None else _two_names(prompts)
@@ -89,7 +106,26 @@ def explain_similarity(
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    tower, *other_towers = (tower_for(model, item) for item in (item, *second_items))
+    sides = _embedded_sides(model, item, second_items)
+    notes = partial(task.comparison_notes, prompted=prompts is not None)
+    results = _explained(sides, method, matrix=matrix, notes_on_lengths=notes)
+    if verify is not None:
+        results = _verified(sides, results, verify)
+    return results[0] if single else Attributions(results)
+
+
+class Sides(NamedTuple):
+    """A query and K documents that are compared with it, each with the model or the tower that embeds it."""
+
+    query_tower: TaskModel
+    document_tower: TaskModel
+    query: Side
+    documents: list[Side]
+
+
+def _embedded_sides(model: TaskModel, item: Any, second_items: Sequence[Any]) -> Sides:
+    """Return the vectors of an item and of those that it is compared with."""
+    tower, *other_towers = (tower_for(model, each) for each in (item, *second_items))
     other_tower = other_towers[0]
     if any(candidate is not other_tower for candidate in other_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
@@ -98,36 +134,38 @@ def explain_similarity(
     else:
         (query_encoding,), encodings = encoded(tower, [item]), encoded(other_tower, second_items)
     (query,) = _embed(tower, [query_encoding])
-    documents = _embed(other_tower, encodings)
-    vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
+    return Sides(tower, other_tower, query, _embed(other_tower, encodings))
+
+
+def _explained(
+    sides: Sides, method: Method, *, matrix: bool, notes_on_lengths: Callable[..., tuple[str, ...]]
+) -> list[Similarity]:
+    """Return the contributions of the tokens of both sides to the cosine of each document with the query."""
+    tower, other_tower, query, documents = sides
+    vectors = torch.stack([document.vector for document in documents])[None]  # (1, K, C), a text each
     (query_scores,) = _score(tower, [query], method, vectors)
     directions = query.vector[None]  # (1, C)
-    rows: Tensor | None = None
     if matrix:
         eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
         rows = _with_bias(*_score(tower, [query], method, eye[None])).T  # (T1 + 1, C), over the vector's length
         directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
-    document_scores: dict[int, Scores] = {}
-    for attempt in batch_attempts(other_tower, [d.encoding for d in documents], method.memory):
-        with attempt as places:
-            expanded = directions.expand(len(places), -1, -1)
-            scored = _score(other_tower, [documents[i] for i in places], method, expanded)
-            document_scores.update(zip(places, scored, strict=True))
+
+    def score(places: list[int]) -> list[Scores]:
+        expanded = directions.expand(len(places), -1, -1)
+        return _score(other_tower, [documents[place] for place in places], method, expanded)
+
+    encodings = [document.encoding for document in documents]
     results = []
-    for k, document in enumerate(documents):
-        halves = (
-            _half_result(tower.task, query, query_scores, k, 0),
-            _half_result(other_tower.task, document, document_scores[k], 0, 1),
-        )
-        notes = task.comparison_notes((query.length, document.length), prompted=prompts is not None)
-        result = _result(model, (query, document), halves, method, notes)
+    document_scores = results_in_batches(other_tower, encodings, score, method.memory)
+    for place, (document, scores) in enumerate(zip(documents, document_scores, strict=True)):
+        left = _half_result(tower.task, query, query_scores, place, 0)
+        right = _half_result(other_tower.task, document, scores, 0, 1)
+        notes = notes_on_lengths((query.length, document.length))
+        result = _result(provenance(tower, method), (query, document), (left, right), method.word_merge, notes)
         if matrix:  # the first row of the document is for the cosine, the others for each token of the query
-            pairs = _to_numpy(_with_bias(document_scores[k])[1:])
-            result = replace(result, pairs=pairs)
+            result = replace(result, pairs=_to_numpy(_with_bias(scores)[1:]))
         results.append(result)
-    if verify is not None:
-        results = _verified((tower, other_tower), query, documents, results, verify)
-    return results[0] if single else Attributions(results)
+    return results
 
 
 def _two_names(prompts: Any) -> tuple[str, str]:
@@ -140,26 +178,22 @@ def _two_names(prompts: Any) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def _verified(
-    models: tuple[TaskModel, TaskModel],
-    query: Side,
-    documents: Sequence[Side],
-    results: Sequence[Similarity],
-    verify: Verify,
-) -> list[Similarity]:
+def _verified(sides: Sides, results: Sequence[Similarity], verify: Verify) -> list[Similarity]:
     """Return the results verified: the cosine is measured without the words or regions of the highest scores."""
-    origins = [_origin_of_units(query, document) for document in documents]
-    vectors = [_vectors_without(models[0], [query]), _vectors_without(models[1], documents)]
+    origins = [_origin_of_units(sides.query, document) for document in sides.documents]
+    query_vectors = _vectors_without(sides.query_tower, [sides.query])
+    document_vectors = _vectors_without(sides.document_tower, sides.documents)
+
+    def tokens_of(place: int, units: Sequence[int], side: int) -> Tokens:
+        """Return the tokens of one side that some units are."""
+        tokens = [origins[place][unit] for unit in units]
+        return tuple(token for side_of_token, token in tokens if side_of_token == side)
 
     def cosines_without(removals: list[TextRemoval]) -> list[Answer]:
         """Return the cosines of documents with the query, without some units of either."""
-        tokens = [
-            [tuple(token for side, token in map(origins[place].__getitem__, units) if side == of) for of in (0, 1)]
-            for place, units in removals
-        ]
-        queries = vectors[0]((0, removed) for removed, _ in tokens)
-        others = vectors[1]((place, removed) for (place, _), (_, removed) in zip(removals, tokens, strict=True))
-        return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, others, strict=True)]
+        queries = query_vectors((0, tokens_of(place, units, 0)) for place, units in removals)
+        documents = document_vectors((place, tokens_of(place, units, 1)) for place, units in removals)
+        return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, documents, strict=True)]
 
     removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
     return cast(list[Similarity], run_searches(results, removables, cosines_without))
@@ -178,16 +212,12 @@ def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRe
 
 def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:
     """Compute the vectors and states of texts, in batches."""
-    sides: dict[int, Side] = {}
-    for attempt in batch_attempts(model, encodings):
-        with attempt as places:
-            sides.update(zip(places, _embed_batch(model, [encodings[i] for i in places]), strict=True))
-    return [sides[i] for i in range(len(encodings))]
+    return results_in_batches(model, encodings, lambda places: _embed_batch(model, [encodings[i] for i in places]))
 
 
 def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
     """Compute the vectors and states of texts in one batch."""
-    batch = model.batch(encodings, list(range(len(encodings))))
+    batch = model.batch(encodings)
     with torch.inference_mode():
         run = model.run(batch)
         vectors = _normalised(run.logits)  # (B, C)
@@ -204,20 +234,21 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
 
 def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
     """Score the tokens of B texts for vectors, (B, K, C): (K, 1, T) for each; attention sinks are in the bias."""
-    encodings = [side.encoding for side in sides]
-    batch = model.batch(encodings, list(range(len(encodings))))
+    batch = model.batch([side.encoding for side in sides])
     with torch.inference_mode(not method.needs_grad):
         run: ForwardPass = method.forward(model, batch)
     request = Request(model, run, Direction.of(model.task, vectors), ())
     scores = run_method(method, request)
+    bias = scores.bias  # (B, K, 1)
+    if bias is not None and scores.sink is not None:
+        bias = bias.float() + scores.sink.float()
     text_scores = []
     for row, mask in enumerate(batch.mask):
         values = scores.values[row].detach()[..., mask].float()  # (K, 1, T)
         check_finite(method, request, values.cpu().numpy())
-        bias = None if scores.bias is None else scores.bias[row].detach().to(values)  # (K, 1)
-        if bias is not None and scores.sink is not None:
-            bias = bias + scores.sink[row].detach().to(values)  # (K, 1)
-        text_scores.append(Scores(values, bias=bias, sinks=None if scores.sinks is None else scores.sinks[row][mask]))
+        bias_of_text = None if bias is None else bias[row].detach().to(values)  # (K, 1)
+        sinks = None if scores.sinks is None else scores.sinks[row][mask]
+        text_scores.append(Scores(values, bias=bias_of_text, sinks=sinks))
     return text_scores
 
 
@@ -227,25 +258,30 @@ def _with_bias(scores: Scores) -> Tensor:
 
 
 def _result(
-    model: TaskModel,
+    origin: Mapping[str, Any],
     sides: tuple[Side, Side],
     halves: tuple["Half", "Half"],
-    method: Method,
-    of_comparison: tuple[str, ...],
+    merge: Merge,
+    notes_on_comparison: tuple[str, ...],
 ) -> Similarity:
+    """Return the similarity of two texts or pictures with the contributions of both.
+
+    Args:
+        origin: The fields on the model and the method.
+        sides: The query and the document.
+        halves: What each contributes.
+        merge: How tokens make words.
+        notes_on_comparison: The notes of the model on how it compares.
+    """
     (query, document), (left, right) = sides, halves
     cosine = float(query.vector.double() @ document.vector.double())
     first, second = sorted(halves, key=lambda half: bool(half.media))  # a text comes first
     shifted = (replace(medium, first=medium.first + len(first.units)) for medium in second.media)
     media = (*first.media, *shifted)
     names = numbered(medium.name for medium in media)
-    states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
-    of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
-    alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
-    sinks = [*left.sinks, *right.sinks]
-    note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
+    sinks = ", ".join(map(repr, [*left.sinks, *right.sinks]))
+    note = (f"attention sink: {sinks}; what a sink contributes is in the bias",) if sinks else ()
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
-    origin: dict[str, Any] = provenance(model, method) | {"quantity": "cosine"}
     return Similarity(
         scores=np.concatenate([first.scores, second.scores]),
         units=first.units + second.units,
@@ -254,12 +290,20 @@ def _result(
         text_pair=document.encoding.text,
         predictions=(Prediction("cosine", 0, cosine, None),),
         targets=(Target("cosine", "the cosine", 0),),
-        token_predictions=alone if of_texts else None,
-        **origin,
-        notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note, *of_comparison))),
-        merge=method.word_merge,
+        token_predictions=_cosines_of_tokens(query, document),
+        **{**origin, "quantity": "cosine"},
+        notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note, *notes_on_comparison))),
+        merge=merge,
         bias=None if biases is None else _to_numpy(biases),
     )
+
+
+def _cosines_of_tokens(query: Side, document: Side) -> tuple[Prediction, ...] | None:
+    """Return the cosine of each token alone with the other text; None of pictures, or where no head reads a token."""
+    states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
+    if query.encoding.signal is not None or document.encoding.signal is not None or bool(states.isnan().all()):
+        return None
+    return tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
 
 
 class Half(NamedTuple):

@@ -8,6 +8,7 @@ from ..cli import options
 from ..cli.console import deliver_result, format_for, quiet
 
 
+@options.loads_models
 def similarity(
     first: Annotated[str, typer.Argument(metavar="A", help="A text, such as a query.")],
     others: Annotated[list[str], typer.Argument(metavar="B...", help="What it is compared with, such as documents.")],
@@ -27,10 +28,7 @@ def similarity(
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Show which tokens the cosine of two embedded texts rests on, or rank documents for a query.
 
@@ -39,7 +37,7 @@ def similarity(
     options.required(model, "name an embedding model with --model; the model in the package is a classifier")
     kind = output_format or format_for(output)
     with quiet():
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, task="embedding", pooling=pooling)
+        explainer = loading.load(model, task="embedding", pooling=pooling)
         verified = options.verified_units(verify)
         results = explainer.similarity(first, others, method=method, matrix=matrix, verify=verified, prompts=prompts)
         from .drawing import ranking_blocks

@@ -14,7 +14,7 @@ from .base import Task
 from .task_outputs import AnswerPosition, Outputs
 
 if TYPE_CHECKING:
-    from ..model.task_model import ForwardPass
+    from ..model.forward_pass import ForwardPass
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""

@@ -16,7 +16,7 @@ from .classification import Classification, Labels
 from .task_outputs import AnswerPosition, AtToken, Outputs, with_chosen_positions
 
 if TYPE_CHECKING:
-    from ..model.task_model import ForwardPass
+    from ..model.forward_pass import ForwardPass
 
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""

@@ -18,7 +18,7 @@ from ..results.targets import OutputQuantity, Target
 from .base import Task
 
 if TYPE_CHECKING:
-    from ..model.task_model import ForwardPass
+    from ..model.forward_pass import ForwardPass
 
 
 class All(enum.Enum):

@@ -18,7 +18,7 @@ from ..results.targets import Prediction, Target
 from ..text.same import find_text, matching_names
 
 if TYPE_CHECKING:
-    from ..model.task_model import ForwardPass
+    from ..model.forward_pass import ForwardPass
 
 MAX_LISTED_LABELS = 20
 """Most labels that an error lists."""

@@ -29,6 +29,13 @@ TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
 
 
+Values = dict[int, Any]
+"""What the steps so far made of rows, by their places in the shard."""
+
+Problems = dict[int, str]
+"""Why the other rows have no result, by their places."""
+
+
 def column(*usual: str, is_media: bool = False) -> Any:
     """Return a setting of a job that names a column of the input, such as `text_column` for the role "text".
 
@@ -61,7 +68,7 @@ class StepRun:
         self.step = step
         self._done = self._failed = 0
 
-    def __call__(self, values: dict[int, Any], problems: dict[int, str]) -> None:
+    def __call__(self, values: Values, problems: Problems) -> None:
         """Call the step with all rows: replace their values, or move them to the problems, with the reasons."""
         size = self.step.size
         rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
@@ -69,7 +76,7 @@ class StepRun:
         for start in range(0, len(rows), at_once):
             self._call(rows[start : start + at_once], values, problems)
 
-    def _call(self, rows: list[int], values: dict[int, Any], problems: dict[int, str]) -> None:
+    def _call(self, rows: list[int], values: Values, problems: Problems) -> None:
         inputs = [values[row] for row in rows]
         for row, outcome in zip(rows, outcomes(self.step.call, inputs), strict=True):
             if not isinstance(outcome, NormXLogitError):
@@ -159,18 +166,21 @@ class Job(ABC):
         required = {role: usual for role, usual in self.roles(media=media).items() if usual}
         columns_by_setting: dict[str, Any] = {}
         for role, usual in required.items():
-            setting = f"{role}_column"
-            column = getattr(self, setting)
-            if not isinstance(column, str | None):
-                raise InputError(f"{setting}= is the name of a column, not {column!r}")
-            column = column or _usual_column(usual, names)
+            column = self._named_column(role) or _usual_column(usual, names)
             if column is None and len(required) == 1 and not media:
-                of_text = names if len(names) == 1 else columns_of_text()
-                column = of_text[0] if len(of_text) == 1 else None
+                column = _only(names) or _only(columns_of_text())
             if column is None:
                 raise _unclear_column(role, names, media=media)
-            columns_by_setting[setting] = column
+            columns_by_setting[f"{role}_column"] = column
         return replace(self, **columns_by_setting)  # type: ignore[type-var]
+
+    def _named_column(self, role: str) -> str | None:
+        """Return the column that the caller names for a role."""
+        setting = f"{role}_column"
+        column = getattr(self, setting)
+        if not isinstance(column, str | None):
+            raise InputError(f"{setting}= is the name of a column, not {column!r}")
+        return column
 
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""
@@ -192,6 +202,11 @@ def _usual_column(usual: Sequence[str], names: Sequence[str]) -> str | None:
     if not names:
         return usual[0]
     return next((name for name in usual if name in names), None)
+
+
+def _only(columns: Sequence[str]) -> str | None:
+    """Return the only column; None if there are several, or none."""
+    return columns[0] if len(columns) == 1 else None
 
 
 def _unclear_column(role: str, names: Sequence[str], *, media: bool) -> DataError:

@@ -24,6 +24,9 @@ from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.base import generating_task
 from .base import Job, Step, check_choice, column
 
+Cells = Mapping[str, Any]
+"""What a job reads of a row, by the roles of the columns."""
+
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
 
@@ -37,7 +40,7 @@ class CompletionJob(Job):
     max_new_tokens: int | None = None
 
     @abstractmethod
-    def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
+    def row(self, model: TaskModel, cells: Cells) -> Any:
         """Return a row with its completion, or a prompt for the model to complete.
 
         Args:
@@ -121,7 +124,7 @@ class Completions(CompletionJob):
         roles = super().roles(media=media)
         return {role: usual for role, usual in roles.items() if role != "completion" or self.max_new_tokens is None}
 
-    def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
+    def row(self, model: TaskModel, cells: Cells) -> Any:
         """Return the prompt with its completion, or alone if the model generates it."""
         cell = cells["prompt"]
         prompt: Prompt = cell if isinstance(cell, list) else text_of(cell, self.prompt_column)
@@ -191,7 +194,7 @@ class Answers(CitationJob):
 
         return [*CONVERSATION, *super().absent_columns(keep_text=keep_text)]
 
-    def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
+    def row(self, model: TaskModel, cells: Cells) -> Any:
         """Return the answer with its question and documents."""
         from ...grounding.citations.cited_answer import read_answered
 
@@ -227,7 +230,7 @@ class Conversations(CitationJob):
         if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
             raise InputError(f"turn is a number, not {self.turn!r}")
 
-    def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
+    def row(self, model: TaskModel, cells: Cells) -> Any:
         """Return the answer with the conversation before it."""
         from ...grounding.citations.cited_answer import read_answered
         from ...grounding.documents.conversations import read_conversation

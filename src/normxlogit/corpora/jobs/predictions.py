@@ -111,7 +111,7 @@ class Predictions(Job):
         check_target(model.task, model.output_count, self.target, self.contrast)
         if self.layers is not None:
             try:
-                model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0], [0]))
+                model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0]))
             except InputError:  # the tokenizer knows nothing of it: the rows will show
                 return model
             model.layer_numbers(self.layers)

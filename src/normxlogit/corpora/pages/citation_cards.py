@@ -1,9 +1,9 @@
 """The cards of cited answers: the verdicts on their sentences, and answers with sentences that are not supported."""
 
-from ...render.blocks import Card, Cell, Header
+from ...render.blocks import Card, Header
 from ...render.describe import model_text
 from ..summaries.citations import CitationSummary
-from .tables import part_of, table, text_cell
+from .tables import Row, part_of, table, text_cell
 
 
 def citation_cards(summary: CitationSummary) -> list[Card]:
@@ -39,7 +39,7 @@ def _verdicts(summary: CitationSummary) -> Card:
 
 def _unsupported_answers(summary: CitationSummary) -> list[Card]:
     """Return the card of answers with sentences that are not supported; none without any."""
-    rows: list[list[str | Cell]] = []
+    rows: list[Row] = []
     for answer in summary.worst:
         counts = [f"{answer.unsupported} of {answer.sentences}", f"{answer.partial} of {answer.sentences}"]
         rows.append([answer.id, *counts, answer.missing, text_cell(answer.completion.strip())])

@@ -9,7 +9,7 @@ from ...render.describe import model_text
 from ...results.units.characters import one_line
 from ..summaries.summary import Summary
 from ..summaries.units import NAMES, LabelAnswers, Slice
-from .tables import bars, part_of, percent, share_text, table
+from .tables import Row, bars, part_of, percent, share_text, table
 
 LABELS = 50
 """Most labels in the table of predictions."""
@@ -117,7 +117,7 @@ def _listed(parts: Sequence[str]) -> str:
 def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
     """Return right labels against predictions, each cell coloured by its share of the row."""
     labels = [answers.label for answers in matrix]
-    rows: list[list[str | Cell]] = []
+    rows: list[Row] = []
     for answers in matrix:
         cells = [_count_cell(answers, label) for label in labels]
         rows.append([answers.label, *cells, share_text(answers.recall)])
@@ -139,7 +139,7 @@ def right_answers_card(summary: Summary) -> list[Card]:
     """Return the table of right answers by label, where these are too many for a matrix; none otherwise."""
     if len(summary.matrix) <= SQUARE:
         return []
-    rows: list[list[str | Cell]] = []
+    rows: list[Row] = []
     for answers in summary.matrix[:LABELS]:
         texts = (share_text(answers.recall), share_text(answers.precision), _taken_for(answers))
         rows.append([answers.label, *map(cell, texts)])
@@ -174,9 +174,9 @@ def _label_bars(summary: Summary) -> Block:
     labels = list(summary.labels.items())[:LABELS]
     shares = [count / summary.rows for _, count in labels]
     drawn = bars([(share, ()) for share in shares])
-    rows: list[list[str | Cell]] = []
+    rows: list[Row] = []
     for (label, count), share, bar in zip(labels, shares, drawn, strict=True):
-        row: list[str | Cell] = [label, part_of(count, summary.rows)]
+        row: Row = [label, part_of(count, summary.rows)]
         if precision:
             row.append(precision.get(label, ""))
         rows.append([*row, Cell(value=share, bar=bar)])
@@ -201,7 +201,7 @@ def _slice_card(column: str, slices: Sequence[Slice]) -> Card:
         predicted.update(each.labels)
     labels = [label for label, _ in predicted.most_common(NAMED)]
     is_judged = any(each.accuracy is not None for each in slices)
-    rows: list[list[str | Cell]] = []
+    rows: list[Row] = []
     for each in slices:
         right = [share_text(each.accuracy)] if is_judged else []
         counts = [part_of(each.labels.get(label, 0), each.rows) for label in labels]

@@ -6,6 +6,9 @@ from ...render.blocks import Bar, Cell, Column, Table, cell
 from ...results.units.characters import shortened
 from ..summaries.units import Share
 
+Row = list[str | Cell]
+"""The cells of a row; a text is a cell without more."""
+
 FITTING = 5
 """Most columns that fit beside each other on a narrow page."""
 

@@ -8,7 +8,7 @@ from ...results.units.characters import one_line, shortened
 from ...text.same import find_text
 from ..summaries.summary import Summary
 from ..summaries.units import NAMES, Reason, Unit
-from .tables import bars, table
+from .tables import Row, bars, table
 
 EXAMPLE = 60
 """Most characters of an example in a table."""
@@ -124,7 +124,7 @@ def _unit_table(summary: Summary, units: Sequence[Unit]) -> Table:
     name, inputs = NAMES[summary.unit]
     drawn = bars([(unit.mean, _interval(unit)) for unit in units])
     scale = max(abs(unit.mean) for unit in units)
-    rows: list[list[str | Cell]] = []
+    rows: list[Row] = []
     for unit, bar in zip(units, drawn, strict=True):
         tested = [_fall_text(unit, scale)] if summary.tested else []
         score = _with_half_width(unit.mean, unit.high, scale)

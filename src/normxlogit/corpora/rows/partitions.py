@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...errors import DataError, reason_of
@@ -47,18 +48,20 @@ def with_partition(source: RowSource, values: Mapping[str, Any]) -> RowSource:
     """
     if not values:
         return source
+    return replace(source, names=partial(_names, source, values), blocks=partial(_blocks, source, values))
 
-    def names() -> list[str]:
-        in_file = source.names()
-        return [*in_file, *(name for name in values if name not in in_file)]
 
-    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        in_file = source.names()
-        in_path = [name for name in columns if name in values and name not in in_file]
-        read = [name for name in columns if name not in in_path]
-        for block in source.blocks(read or in_file[:1]):
-            count = len(block.problems)
-            repeated = {name: arrow_module().repeat(values[name], count) for name in in_path}
-            yield replace(block, columns={**block.columns, **repeated})
+def _names(source: RowSource, values: Mapping[str, Any]) -> list[str]:
+    """Return the columns of a file, and those in its path."""
+    in_file = source.names()
+    return [*in_file, *(name for name in values if name not in in_file)]
 
-    return replace(source, names=names, blocks=blocks)
+
+def _blocks(source: RowSource, values: Mapping[str, Any], columns: Sequence[str]) -> Iterator[RowBlock]:
+    """Yield some columns of a file, and of its path, where each has one value for all rows."""
+    in_file = source.names()
+    in_path = {name: values[name] for name in columns if name in values and name not in in_file}
+    to_read = [name for name in columns if name not in in_path]
+    for block in source.blocks(to_read or in_file[:1]):
+        repeated = {name: arrow_module().repeat(value, len(block.problems)) for name, value in in_path.items()}
+        yield replace(block, columns={**block.columns, **repeated})

@@ -141,19 +141,29 @@ def _files(name: str, kind: str | None) -> list[_InputFile]:
     try:
         system, path = fsspec.core.url_to_fs(name)
         if fsspec.core.has_magic(path) and not system.exists(path):  # "reviews[1].csv" may be a name
-            paths = sorted(filter(system.isfile, system.glob(path)))
+            paths = list(filter(system.isfile, system.glob(path)))
         elif system.isdir(path):
-            paths = sorted(p for p in system.find(path) if _suffix(p) in SUFFIXES and not Path(p).name.startswith("."))
-        elif kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
-            raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
+            paths = _tables_in(system, path)
         else:
-            return [_file(system, path, name, kind)]
-        files = [_file(system, p, p, kind) for p in paths]
+            return [_single_file(system, path, name, kind)]
+        files = [_file(system, file_path, file_path, kind) for file_path in sorted(paths)]
     except (OSError, ImportError, ValueError) as error:
         raise DataError(f"cannot read {name}: {reason_of(error)}") from None
     if not files:
         raise DataError(f"{name}: no such file, or no table in this folder; its name ends in {', '.join(SUFFIXES)}")
     return files
+
+
+def _single_file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
+    """Return the file that an input names."""
+    if kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
+        raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
+    return _file(system, path, name, kind)
+
+
+def _tables_in(system: Any, folder: str) -> list[str]:
+    """Return the paths of the tables in a folder, without hidden files."""
+    return [path for path in system.find(folder) if _suffix(path) in SUFFIXES and not Path(path).name.startswith(".")]
 
 
 def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:

@@ -61,6 +61,13 @@ class WrittenShard:
     digest: str  # the digest of its input rows
 
 
+WrittenShards = dict[int, WrittenShard]
+"""The shards of a folder by their numbers, in their order."""
+
+Finished = tuple[WrittenShard, float]
+"""A written shard, and the share of the input that is read with it."""
+
+
 class Row(NamedTuple):
     """A row of the input."""
 
@@ -117,7 +124,7 @@ def left_shards(
     source: RowSource,
     columns: InputColumns,
     size: int,
-    written: Mapping[int, WrittenShard],
+    written: WrittenShards,
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
     """Read the shards that are not written yet; check that the written ones have the same rows."""
@@ -159,15 +166,17 @@ def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[
     ids = [None] * len(problems) if columns.id is None else block.cells(columns.id)
     for place, problem in enumerate(problems):
         row = {role: of_role[place] for role, of_role in cells.items()}
-        name = None if columns.id is None else cell_text(ids[place], columns.id)
-        stamps = []
-        for role in columns.media:
-            stamps.append(_stamp_of(row[role]))
-            if columns.id is None and role == "text":
-                name = _path_of(row[role])
-        # Not its number alone where there are ids: another row may have the id "7".
-        number = str(first + place) if columns.id is None else f"row {first + place}"
-        yield Row(first + place, number if name is None else name, row, stamps, problem)
+        stamps = [_stamp_of(row[role]) for role in columns.media]
+        yield Row(first + place, _row_name(columns, row, ids[place], first + place), row, stamps, problem)
+
+
+def _row_name(columns: InputColumns, row: Mapping[str, Any], id_cell: Any, number: int) -> str:
+    """Return the id of a row: of its own column, the path of its picture or sound, or its number."""
+    if columns.id is not None:
+        name = cell_text(id_cell, columns.id)
+        return f"row {number}" if name is None else name  # not the number alone: another row may have the id "7"
+    path = _path_of(row["text"]) if "text" in columns.media else None
+    return str(number) if path is None else path
 
 
 def _cells(block: RowBlock, name: str, class_names: Sequence[str]) -> list[Any]:
@@ -202,14 +211,16 @@ def cell_text(value: Any, column: str) -> str | None:
     Args:
         value: The value of a cell.
         column: Its column, for errors.
+
+    Raises:
+        DataError: If it is a list or a mapping.
     """
     if isinstance(value, list | dict):
         raise DataError(f"column {column!r} holds {str(value)[:60]}; ids and targets are strings or numbers")
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    return None if value is None else str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = _utf8(value)
+    return None if text is None else str(text)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -226,9 +237,21 @@ def _array(arrow: Any, column: Any) -> Any:
     if not any(isinstance(value, bytes) for value in column):
         with suppress(arrow.ArrowInvalid, arrow.ArrowTypeError, UnicodeError, OverflowError):
             return arrow.array(column)
-    texts = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in column)
-    strings = (text if text is None or isinstance(text, str) else json.dumps(text, default=str) for text in texts)
-    return arrow.array([text and text.encode("utf-8", "replace").decode("utf-8") for text in strings], arrow.string())
+    return arrow.array(list(map(_string_of, column)), arrow.string())
+
+
+def _string_of(value: Any) -> Any:
+    """Return any value as a text, None for none."""
+    if value is None or isinstance(value, bytes | str):
+        return _utf8(value)
+    return _utf8(json.dumps(value, default=str))
+
+
+def _utf8(text: Any) -> Any:
+    """Return a text, or bytes of one, with a mark in the place of what UTF-8 cannot write; anything else unchanged."""
+    if isinstance(text, str):
+        text = text.encode("utf-8", "replace")
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
 def _kept(arrow: Any, column: Any, name: str, kept_types: dict[str, Any], problems: list[str | None]) -> Any:

@@ -1,6 +1,6 @@
 """Texts of a run with words put in or left out, and the model's logits of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +23,10 @@ Words = tuple[str, ...]
 
 Parts = tuple[Words, ...]
 """A text, or a pair of them."""
+
+
+PartsOfRows = Mapping[int, Parts]
+"""The words of texts by the numbers of their rows."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,22 @@ class Phrase:
         key = " ".join(map(word_key, self.name.split(" ")))
         keys, count = [word_key(word.strip()) for word in words], self.words
         return [i for i in range(len(keys) - count + 1) if " ".join(keys[i : i + count]) == key]
+
+
+Change = tuple[Parts, Parts]
+"""A text before and after a change."""
+
+
+def texts_without(phrase: Phrase, rows: Sequence[int], parts: PartsOfRows) -> list[Change]:
+    """Return texts before and after some words are left out; none that would be left empty.
+
+    Args:
+        phrase: The words.
+        rows: The rows of the texts.
+        parts: The words of texts by row.
+    """
+    changes = [(parts[row], phrase.without(parts[row])) for row in rows]
+    return [(before, after) for before, after in changes if after is not None]
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
@@ -105,7 +125,7 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
     encoding_of = dict(zip(distinct, encodings, strict=True))
 
     def measure(batch: list[Encoding], _: list[Parts]) -> Iterable[Tensor]:
-        logits = model.run(model.batch(batch, list(range(len(batch))))).logits  # (B, C)
+        logits = model.run(model.batch(batch)).logits  # (B, C)
         return logits.float().cpu().unbind()
 
     progress = partial(progress_bar, show=None, description="reading changed texts")
@@ -113,7 +133,7 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
     return dict(zip(distinct, logits(distinct), strict=True))
 
 
-def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
+def parts_of_rows(run: RunTables, rows: Iterable[int]) -> PartsOfRows:
     """Return the words of the texts, or pairs, of some rows as the model has read them.
 
     Args:
@@ -136,17 +156,23 @@ def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
             if word_spans is None:
                 words = _words_of(text, [(token, *spans[token]) for token in tokens])
             else:
-                spans_of_words = sorted({tuple(word_spans[token]) for token in tokens})
-                words = tuple(text[start:end] for start, end in spans_of_words)
+                words = _split_words_of(text, {tuple(word_spans[token]) for token in tokens})
             parts[row] = (*parts[row], words)
     return parts
+
+
+def _split_words_of(text: str, spans: Collection[tuple[int, int]]) -> Words:
+    """Return the words of a text that the caller has split, by their characters."""
+    return tuple(text[start:end] for start, end in sorted(spans))
 
 
 def _words_of(text: str, tokens: list[tuple[int, int, int]]) -> Words:
     """Return a text cut where the words of its tokens, (index, start, end), end."""
     ends = [end for _, end, _ in word_groups(text, tokens)]
-    ends[-1:] = [len(text)] if ends else []
-    return tuple(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    if ends:
+        ends[-1] = len(text)  # what follows the last word belongs to it
+    starts = [0, *ends[:-1]]
+    return tuple(text[start:end] for start, end in zip(starts, ends, strict=False))
 
 
 def text_of(parts: Parts, *, split: bool) -> Text:

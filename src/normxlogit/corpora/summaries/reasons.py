@@ -5,7 +5,17 @@ from itertools import cycle, islice
 from typing import NamedTuple
 
 from ...model.task_model import TaskModel
-from .changed_texts import Parts, Phrase, joined, logits_of, parts_of_rows, whole_texts
+from .changed_texts import (
+    Change,
+    Parts,
+    PartsOfRows,
+    Phrase,
+    joined,
+    logits_of,
+    parts_of_rows,
+    texts_without,
+    whole_texts,
+)
 from .run_tables import LISTED_WORD, RunTables
 from .units import Reason, Share, Z, share_of
 
@@ -30,7 +40,7 @@ LONGER = "(more words than most)"
 Answered = tuple[int, str, float]
 """A row, its prediction and the probability of this."""
 
-Changes = list[tuple[Parts, Parts]]
+Changes = list[Change]
 """Texts before and after a change."""
 
 
@@ -58,14 +68,14 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_tex
     parts = parts_of_rows(run, rows)
     lengthened = _lengthened(sampled, parts)
     with_it = [_with_phrase(each, sampled, parts) if each.phrase.words else lengthened for each in candidates]
-    without_it = [_without_phrase(each, parts) for each in candidates]
+    without_it = [texts_without(each.phrase, each.rows, parts) for each in candidates]
     answers = _answers(run, model, [*with_it, *without_it])
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM distinct_texts GROUP BY prediction"))
     reasons = []
     for candidate, added, removed in zip(candidates, with_it, without_it, strict=True):
-        turned = _turned(candidate.label, added, answers)
+        turned = _share_changed(candidate.label, added, answers, to_label=True)
         if turned is not None:
-            changed = _changed(candidate.label, removed, answers)
+            changed = _share_changed(candidate.label, removed, answers, to_label=False)
             reasons.append(_reason(candidate, usual[candidate.label], turned, changed))
     reasons.sort(key=lambda reason: (-reason.turned.low, -reason.texts))
     return _distinct(reasons)[:top]
@@ -97,14 +107,17 @@ def _sampled(run: RunTables, where: str) -> list[Answered]:
     )
 
 
-def _turned(label: str, changes: Changes, answers: Mapping[Parts, str]) -> Share | None:
-    """Return the share of texts with another answer that get this label after a change; None without any."""
-    return share_of([answers[after] == label for before, after in changes if answers[before] != label])
+def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *, to_label: bool) -> Share | None:
+    """Return the share of texts that a change gives a label, or takes it from; None without any.
 
-
-def _changed(label: str, changes: Changes, answers: Mapping[Parts, str]) -> Share | None:
-    """Return the share of texts with this label that get another one after a change; None without any."""
-    return share_of([answers[after] != label for before, after in changes if answers[before] == label])
+    Args:
+        label: The label.
+        changes: Texts before and after a change.
+        answers: The label that the model predicts of each text.
+        to_label: Whether texts with another answer count, which may get the label; otherwise those that may lose it.
+    """
+    counted = [after for before, after in changes if (answers[before] == label) is not to_label]
+    return share_of([(answers[after] == label) is to_label for after in counted])
 
 
 def _phrases(run: RunTables, where: str, layer: int, top: int, min_texts: int, count: int) -> list[Candidate]:
@@ -173,7 +186,7 @@ def _answers(run: RunTables, model: TaskModel, changes_of_candidates: Sequence[C
     return {text: labels[int(logits.argmax())] for text, logits in logits_of(run, model, texts).items()}
 
 
-def _with_phrase(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, Parts]) -> Changes:
+def _with_phrase(candidate: Candidate, sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
     """Return texts with another answer, without and with the words."""
     phrase = candidate.phrase
     changed: Changes = []
@@ -189,12 +202,6 @@ def _with_phrase(candidate: Candidate, sampled: Sequence[Answered], parts: Mappi
     return changed
 
 
-def _without_phrase(candidate: Candidate, parts: Mapping[int, Parts]) -> Changes:
-    """Return texts with the answer, with the words and without them; none that would be left empty."""
-    pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
-    return [(before, after) for before, after in pairs if after is not None]
-
-
 def _lengths(run: RunTables) -> list[Candidate]:
     """Return for each label the length of the texts with more words than half of them have."""
     longer = "len(words) > (SELECT median(len(words)) FROM distinct_texts)"
@@ -205,7 +212,7 @@ def _lengths(run: RunTables) -> list[Candidate]:
     return [Candidate(label, Phrase(LONGER, 0), texts, count / texts, None, ()) for label, count in counts if texts]
 
 
-def _lengthened(sampled: Sequence[Answered], parts: Mapping[int, Parts]) -> Changes:
+def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
     """Return texts before and after unsure ones of their prediction are joined to them: that should not change it."""
     changed: Changes = []
     for label in dict.fromkeys(prediction for _, prediction, _ in sampled):

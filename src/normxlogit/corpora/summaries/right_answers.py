@@ -29,6 +29,9 @@ class _Pair(NamedTuple):
     is_right: bool | None = None  # None without a right label
 
 
+_Pairs = Sequence[_Pair]
+
+
 def compare_with_gold(run: RunTables, gold: str, gold_labels: Any, layer: int, top: int) -> dict[str, Any]:
     """Return the fields of `Summary` on right and wrong answers, and make the table `judged`: which rows are right.
 
@@ -85,7 +88,7 @@ def _name(label: int | str, labels: ModelLabels) -> str:
     return label if isinstance(label, str) else labels.names.get(label, str(label))
 
 
-def _counts(pairs: Sequence[_Pair]) -> Mapping[str | None, int]:
+def _counts(pairs: _Pairs) -> Mapping[str | None, int]:
     """Return for how many rows each value of the gold column stands."""
     counts = Counter[str | None]()
     for pair in pairs:
@@ -93,7 +96,7 @@ def _counts(pairs: Sequence[_Pair]) -> Mapping[str | None, int]:
     return counts
 
 
-def _labels_of_model(run: RunTables, pairs: Sequence[_Pair]) -> ModelLabels:
+def _labels_of_model(run: RunTables, pairs: _Pairs) -> ModelLabels:
     """Return the labels of the model; of a vocabulary the tokens that were predicted."""
     known = run.common.get("labels")
     if isinstance(known, list):
@@ -134,7 +137,7 @@ def _check_column(run: RunTables, gold: str) -> None:
         raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
 
-def _write_judged(run: RunTables, judged: Sequence[_Pair]) -> None:
+def _write_judged(run: RunTables, judged: _Pairs) -> None:
     """Make the table `judged`: of each row with a right label whether its answer is right."""
     run.ask(
         """
@@ -147,13 +150,13 @@ def _write_judged(run: RunTables, judged: Sequence[_Pair]) -> None:
     )
 
 
-def _right(judged: Sequence[_Pair]) -> Share | None:
+def _right(judged: _Pairs) -> Share | None:
     """Return the share of right answers; None where no row has a right label."""
     rows = sum(pair.rows for pair in judged)
     return share(sum(pair.rows for pair in judged if pair.is_right), rows) if rows else None
 
 
-def _matrix(judged: Sequence[_Pair]) -> list[LabelAnswers]:
+def _matrix(judged: _Pairs) -> list[LabelAnswers]:
     """Return the answers by right label, the most frequent label first; none where a text has several right labels."""
     if any(len(pair.gold) != 1 for pair in judged):
         return []
@@ -169,7 +172,7 @@ def _matrix(judged: Sequence[_Pair]) -> list[LabelAnswers]:
     return sorted(labels, key=lambda answers: (-answers.texts, answers.label))
 
 
-def _unknown_labels(pairs: Sequence[_Pair], labels: ModelLabels) -> dict[str, int]:
+def _unknown_labels(pairs: _Pairs, labels: ModelLabels) -> dict[str, int]:
     """Return the right labels that the model does not have, with their rows, the most frequent first."""
     rows = Counter[str]()
     for pair in pairs:
@@ -179,7 +182,7 @@ def _unknown_labels(pairs: Sequence[_Pair], labels: ModelLabels) -> dict[str, in
     return dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0])))
 
 
-def _wrong_answers(run: RunTables, judged: Sequence[_Pair], layer: int, top: int) -> list[WrongAnswer]:
+def _wrong_answers(run: RunTables, judged: _Pairs, layer: int, top: int) -> list[WrongAnswer]:
     """Return the wrong answers with the highest probabilities; a text that stands in several rows is listed once."""
     content = "row" if run.kind in SIGNALS else "words" if run.unit == "words" else "unit_ids"
     gold_of = {pair.key: ", ".join(pair.gold) for pair in judged if not pair.is_right}

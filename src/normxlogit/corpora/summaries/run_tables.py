@@ -13,7 +13,7 @@ from ...results.storage.schema import plain
 from ...results.storage.tables import optional_module
 from ...text.same import common_spelling, word_key
 from ..columns import CORPUS
-from ..folder import MANIFEST, REPAIR, Folder
+from ..folder import MANIFEST, REPAIR, Folder, Manifest
 from .units import SIGNALS
 
 OF_ALL = ("row", "id", "model", "method", "notes")
@@ -55,6 +55,13 @@ def _listed_word(key: str, spellings: Counter[str]) -> str:
     return key if key.isascii() and key.isalnum() else common_spelling(spellings)
 
 
+def _why_empty(manifest: Manifest) -> str:
+    """Return why a run has no shard."""
+    if manifest.shards:
+        return f"{MANIFEST} counts {manifest.shards} shards, and none of them is there; {REPAIR}"
+    return "the input of this run has no row" if manifest.complete else "no shard is written yet"
+
+
 class RunTables:
     """The shards of a run, read by pyarrow with checksums verified, and queried by DuckDB."""
 
@@ -68,10 +75,7 @@ class RunTables:
         self.written = self.folder.written_whole(manifest)
         self._files = self.folder.shard_files(self.written)
         if not self._files:
-            why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
-            if manifest.shards:
-                why = f"{MANIFEST} counts {manifest.shards} shards, and none of them is there; {REPAIR}"
-            raise DataError(f"{folder}: {why}")
+            raise DataError(f"{folder}: {_why_empty(manifest)}")
         with_results = [index for index, shard in self.written.items() if shard.rows > shard.errors]
         (first,) = self.folder.shard_files([min(with_results or self.written)])
         self.common: Mapping[str, Any] = self.folder.common(first)
@@ -87,10 +91,13 @@ class RunTables:
             schema = self._dataset().schema
             self.kinds = dict(zip(schema.names, schema.types, strict=True))  # the Arrow types of the columns
             self._check_columns()
-            query_columns = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
-            # Names of kept columns may be those of queries, and DuckDB may not know their types.
-            self._connection.register("shards", self._dataset(arrow_module().schema(query_columns)))
+            self._register_shards()
         self.unit = SIGNALS.get(self.kind, "words" if "words" in self.kinds else "tokens")
+
+    def _register_shards(self) -> None:
+        """Make `shards`, without kept columns: their names may be those of queries, and DuckDB may not know a type."""
+        query_columns = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
+        self._connection.register("shards", self._dataset(arrow_module().schema(query_columns)))
 
     def _check_columns(self) -> None:
         """Refuse a run whose shards all lack a column that its summary asks for."""

@@ -122,10 +122,7 @@ def summarize(
         InputError: If answers are to be compared with labels, `gold_labels` cannot be read, or `verify` has no model or
             no words.
     """
-    if (verify is None) != (explainer is None):
-        raise InputError("verify= is how often a word is taken out, and explainer= the model that is asked: give both")
-    if gold is None and gold_labels is not None:
-        raise InputError("gold_labels= says what the values of the column gold= mean: give both")
+    _check_pairs_of_arguments(gold, gold_labels, verify, explainer)
     count = None if verify is None else positive_integer(verify, "verify")
     columns = [by] if isinstance(by, str) else list(by)
     with closing(RunTables(folder)) as run:
@@ -156,6 +153,14 @@ def summarize(
             slices=slices_by(run, columns, compared=gold is not None),
             special=special,
         )
+
+
+def _check_pairs_of_arguments(gold: Any, gold_labels: Any, verify: Any, explainer: Any) -> None:
+    """Refuse an argument that goes with another one, without it."""
+    if (verify is None) != (explainer is None):
+        raise InputError("verify= is how often a word is taken out, and explainer= the model that is asked: give both")
+    if gold is None and gold_labels is not None:
+        raise InputError("gold_labels= says what the values of the column gold= mean: give both")
 
 
 def _check_for_answers(gold: str | None, columns: Sequence[str], verify: int | None) -> None:

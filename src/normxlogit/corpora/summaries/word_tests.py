@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from torch import Tensor
 from ...model.task_model import TaskModel
 from ...results.storage.tables import optional_module
 from ...tasks.targets import index_of
-from .changed_texts import Parts, Phrase, logits_of, parts_of_rows, whole_texts
+from .changed_texts import Change, Parts, Phrase, logits_of, parts_of_rows, texts_without, whole_texts
 from .run_tables import LISTED_WORD, RunTables
 from .units import Fall, Unit
 
@@ -19,9 +20,6 @@ LEAST_TEXTS = 2
 
 LEAST_EFFECT = 0.1
 """Least share of its score by which the logit falls without a word, where the scores divide the logit."""
-
-Pair = tuple[Parts, Parts]
-"""A text with a word and without it."""
 
 
 def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count: int, *, against: bool) -> list[Unit]:
@@ -33,10 +31,14 @@ def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count:
     are predicted to have it.
     """
     rows_by_unit = _rows_by_unit(run, units, whole_texts(run, model), count, predicted=against)
-    parts = parts_of_rows(run, {row for rows in rows_by_unit.values() for row in rows})
-    pairs_by_unit = {key: _pairs(Phrase(key[1]), rows, parts) for key, rows in rows_by_unit.items()}
-    texts = [text for pairs in pairs_by_unit.values() for pair in pairs for text in pair]
-    logits = logits_of(run, model, texts)
+    parts = parts_of_rows(run, set(chain.from_iterable(rows_by_unit.values())))
+    pairs_by_unit: dict[tuple[str, str], list[Change]] = {}
+    for (label, word), rows in rows_by_unit.items():
+        phrase = Phrase(word)
+        with_word = [row for row in rows if phrase.holds(parts[row])]
+        pairs_by_unit[label, word] = texts_without(phrase, with_word, parts)
+    changes = chain.from_iterable(pairs_by_unit.values())
+    logits = logits_of(run, model, chain.from_iterable(changes))
     signed, divided = bool(run.common.get("signed")), _scores_divide_the_logit(run)
     tested = []
     for unit in units:
@@ -75,14 +77,8 @@ def _rows_by_unit(
     return {(label, text): drawn for label, text, drawn in rows}
 
 
-def _pairs(phrase: Phrase, rows: Sequence[int], parts: Mapping[int, Parts]) -> list[Pair]:
-    """Return texts with a word and without it; none that would be left empty."""
-    pairs = [(parts[row], phrase.without(parts[row])) for row in rows if phrase.holds(parts[row])]
-    return [(before, after) for before, after in pairs if after is not None]
-
-
 def _falls(
-    run: RunTables, model: TaskModel, label: str, pairs: Sequence[Pair], logits: Mapping[Parts, Tensor]
+    run: RunTables, model: TaskModel, label: str, pairs: Sequence[Change], logits: Mapping[Parts, Tensor]
 ) -> list[float]:
     """Return how much a label's logit falls from each text to the one without a word."""
     index, contrast = list(model.task.outputs.labels).index(label), run.manifest.settings.get("contrast")

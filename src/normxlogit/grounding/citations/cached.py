@@ -15,8 +15,9 @@ from ...copies.memory import reraise_out_of_memory
 from ...leave_out.outcomes import Progress, no_progress
 from ...methods import FrozenGradient
 from ...model.batch_attempts import batch_attempts
-from ...model.task_model import ForwardPass, TaskModel
-from ...pipeline.completions.completed_prompts import Completed
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
+from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Ablations, Array, token_log_probabilities
 from ...pipeline.completions.sources import answer_pass
 from ...pipeline.options import Options

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...errors import InputError
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed_prompts import Completed
+from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options

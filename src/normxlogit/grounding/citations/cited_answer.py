@@ -8,18 +8,11 @@ from typing import Any, NamedTuple, cast
 from ...errors import InputError
 from ...inputs.chat import ReadPrompt, has_chat_template
 from ...inputs.encoder import private_tokenizer
+from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed_prompts import (
-    Completed,
-    ReasoningSpec,
-    Spans,
-    are_marks,
-    generate_each,
-    opens_reasoning,
-    read_completion,
-    reasoning_marks,
-    shifted,
-)
+from ...pipeline.completions.completed import Completed
+from ...pipeline.completions.completed_prompts import generate_each, read_completion
+from ...pipeline.completions.reasoning import ReasoningSpec, are_marks, opens_reasoning, reasoning_marks, shifted
 from ...results.units.media import overlap
 from ...results.units.spans import MessageSpan
 from ...text.characters import Span

@@ -9,7 +9,7 @@ from ...errors import InputError
 from ...inputs.chat import Content, has_chat_template
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed_prompts import opens_reasoning, reasoning_marks
+from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans

@@ -19,7 +19,8 @@ from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed_prompts import Completed, read_completion
+from ...pipeline.completions.completed import Completed
+from ...pipeline.completions.completed_prompts import read_completion
 from ...pipeline.completions.leave_out import Array, log_probabilities
 from ...text.boundaries import sentence_spans, word_spans
 from ..facts import ComparedText

@@ -9,7 +9,7 @@ import numpy as np
 from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed_prompts import Completed
+from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Array
 from ...pipeline.completions.sources import sources_and_parts
 from ...pipeline.options import Options

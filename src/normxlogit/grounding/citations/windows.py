@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from ...errors import InputError
-from ...pipeline.completions.completed_prompts import Completed
+from ...pipeline.completions.completed import Completed
 
 
 def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed], Mapping[str, float]]) -> Completed:

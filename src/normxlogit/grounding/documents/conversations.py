@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...errors import InputError
 from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
-from ...pipeline.completions.completed_prompts import NAMES
+from ...pipeline.completions.reasoning import NAMES
 from ...results.storage.files import read_json
 
 KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer": "system", "tool": "tool result"}

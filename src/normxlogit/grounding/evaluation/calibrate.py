@@ -12,6 +12,7 @@ FOLDS = 10
 """Parts of the labelled sentences; the probabilities of each are fitted to the others."""
 
 
+@options.loads_models
 def calibrate(
     pairs: Annotated[
         Path,
@@ -22,10 +23,7 @@ def calibrate(
         ),
     ],
     model: options.LanguageModel = "",
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Fit the probability that documents support a sentence to your own labels, for one model.
 
@@ -43,7 +41,7 @@ def calibrate(
         from .claims import load_claims, supports_of
 
         claims = load_claims(pairs)
-        task_model = options.load(model, device, dtype, gguf_file, trust_remote_code).language_model
+        task_model = loading.load(model).language_model
         with progress(1) as on_progress:
             supports = supports_of(task_model, claims, on_progress)
         labels = np.array([claim.is_supported for claim in claims])

@@ -11,6 +11,7 @@ from ...evaluation import options as measures
 from ...long_runs.console import ReportFolder, check_folder, progress, write_report
 
 
+@options.loads_models
 def generation(
     data: Annotated[str, typer.Option(help='JSON lines with a "question" and its "documents".')] = "",
     model: options.LanguageModel = "",
@@ -20,10 +21,7 @@ def generation(
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
     seed: measures.Seed = 0,
     output: ReportFolder = None,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
+    loading: options.Loading = options.LOADING,
 ) -> None:
     """Measure how much an answer rests on the sources that each method ranks highest.
 
@@ -37,7 +35,7 @@ def generation(
         from .sources import evaluate_sources, load_questions, source_methods, sources_table
 
         questions = load_questions(data, limit)
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        explainer = loading.load(model)
         chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
         folder = None if output is None else output / "prompts"
         with progress(1) as on_progress:

@@ -6,9 +6,9 @@ and models number their labels in different orders.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, compress, repeat
 from shlex import quote
 from typing import Any
 
@@ -26,8 +26,8 @@ from .values import entries_of, whole_number_of
 def read_gold(
     values: Sequence[Any],
     labels: ModelLabels,
-    meaning: GoldLabels | None = None,
-    counts: Sequence[int] | None = None,
+    meaning: GoldLabels,
+    counts: Iterable[int] = repeat(1),
 ) -> list[Gold]:
     """Read gold labels: strings, numbers, booleans, or lists of these; None, NaN and "" are missing ones.
 
@@ -37,33 +37,30 @@ def read_gold(
         values: The gold labels of each text.
         labels: The labels of the model.
         meaning: What the caller or the data set says of the values.
-        counts: For how many rows each value stands, one by default; for the error.
+        counts: For how many rows each value stands, for the error.
 
     Raises:
         InputError: If it cannot be told which labels some values mean.
     """
-    meaning = meaning or GoldLabels()
-    rows = [entries_of(value) for value in values]
+    rows = list(map(entries_of, values))
     may_be_marks = not labels.tokens and not meaning.of_data_set
     if may_be_marks and are_marks(rows, len(meaning.names or labels.names)):
         meaning = order_of_marks(max(map(len, rows)), labels, meaning)
-        rows = [places_of_ones(row) for row in rows]
+        rows = list(map(places_of_ones, rows))
     reader = LabelReader(labels, meaning)
     read = lru_cache(None, typed=True)(reader.read)
-    gold_of_rows = []
+    gold_of_rows = [list(map(read, row)) for row in rows]
     unread = Counter[str]()
-    for row, count in zip(rows, counts or repeat(1), strict=False):
-        gold_of_row: list[int | str] = []
-        for value in row:
-            gold = read(value)
-            if gold is None:
-                unread[reader.name_of(value)] += count
-            else:
-                gold_of_row += gold
-        gold_of_rows.append(tuple(gold_of_row))
+    for row, gold_of_row, count in zip(rows, gold_of_rows, counts, strict=False):
+        unread.update({reader.name_of(value): count for value in compress(row, map(_is_unread, gold_of_row))})
     if unread:
         raise InputError(_advice(unread, labels))
-    return gold_of_rows
+    return [tuple(chain.from_iterable(filter(None, gold_of_row))) for gold_of_row in gold_of_rows]
+
+
+def _is_unread(gold: Gold | None) -> bool:
+    """Return whether it cannot be told which label a value means."""
+    return gold is None
 
 
 def agrees(gold: Gold, name: str, id_: int) -> bool | None:
@@ -120,14 +117,14 @@ def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Se
     With the names of all classes every label of the model is among them. Without, several gold labels and several
     labels of the model have at least one name in common.
     """
-    gold_names = Counter(label for row in gold for label in row if isinstance(label, str))
+    gold_names = Counter(label for label in chain.from_iterable(gold) if isinstance(label, str))
     if labels.tokens or labels.are_default_names or not gold_names:
         return
-    shared = {labels.called(name) for name in class_names or gold_names} - {None}
+    shared = set(map(labels.called, class_names or gold_names)) - {None}
     if class_names:
         are_same = len(shared) == len(set(labels.names.values()))
     else:
-        are_same = bool(shared) or len(gold_names) == 1 or len(labels.names) == 1
+        are_same = bool(shared) or 1 in (len(gold_names), len(labels.names))
     if not are_same:
         raise InputError(_advice(gold_names, labels))
 

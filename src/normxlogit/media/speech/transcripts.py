@@ -16,14 +16,14 @@ from ...inputs.encoding import Encoding, readable_tokens
 from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.generation import generated_from
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed_prompts import (
-    Completed,
+from ...pipeline.completions.completed import Completed
+from ...pipeline.completions.completion import explain_completions, scored_tokens
+from ...pipeline.completions.generation_settings import (
     generation_config,
     merged_settings,
     most_new_tokens,
     sampling_note,
 )
-from ...pipeline.completions.completion import explain_completions, scored_tokens
 from ...pipeline.options import Options
 from ...results import Target
 from ..inputs.items import media_items

@@ -13,23 +13,24 @@ from ...copies.memory import enough_memory
 from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
-from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
+from ...methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
-from ...model.batch_attempts import batch_attempts, is_causal
+from ...model.batch_attempts import is_causal, results_in_batches
+from ...model.forward_pass import ForwardPass
 from ...model.generation import check_cache
-from ...model.task_model import ForwardPass, TaskModel, to_host
+from ...model.task_model import TaskModel
+from ...model.transfer import to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import OutputQuantity, Prediction
 from ...results.targets import Target as ExplainedTarget
-from ...results.units.media import Medium
 from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media_scores import Placed, appended, split_media_scores
 from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
-from .completed_prompts import Completed
+from .completed import Completed
 
 TOKENS_OF_A_COPY = 8
 """Fewest generated tokens for which another copy of a text is read: as many as are backpropagated together."""
@@ -82,15 +83,15 @@ def explain_completions(
     contexts = [completion.context for completion in requests]
     if contexts[0].has_source:  # one each
         return [_explain(model, [completion])[0] for completion in requests]
-    results: dict[int, Attribution] = {}
     memory_factor = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
-        for attempt in batch_attempts(model, contexts, memory_factor):
-            with attempt as places:
-                explained = _explain(model, [requests[place] for place in places])
-                results.update(zip(places, explained, strict=True))
-                advance(len(places))
-    return [results[place] for place in range(len(requests))]
+
+        def explain(places: list[int]) -> list[Attribution]:
+            results = _explain(model, [requests[place] for place in places])
+            advance(len(places))
+            return results
+
+        return results_in_batches(model, contexts, explain, memory_factor)
 
 
 def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
@@ -124,26 +125,32 @@ def pass_over(
         arguments: Further arguments of the model, see `Batch`.
     """
     options, first = batch[0].options, batch[0].context
-    method, scores_source = options.method, isinstance(options.method, FrozenGradient)
-    if first.media and not (scores_source or method.info.tokenwise):
-        raise MethodError(
-            f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
-            "both, and so do normxlogit, logat and input-norm by the tokens that stand for it"
-        )
-    if first.source is not None and method.needs_grad and not scores_source:
-        raise MethodError(
-            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
-            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
-        )
+    scores_source = isinstance(options.method, FrozenGradient)
+    if not scores_source:
+        _check_scores_words_alone(model, options.method, first)
     encodings = [completion.context for completion in batch for _ in range(copies)]
-    contexts = model.batch(encodings, list(range(len(encodings))), encode_sources=not scores_source)
+    contexts = model.batch(encodings, encode_sources=not scores_source)
     contexts = replace(contexts, arguments=arguments)
-    run = method.forward(model, contexts, options.layers, predict=False)
+    run = options.method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return run
     if any(completion.completed.by_model for completion in batch):
         check_cache(model, first)
     return None
+
+
+def _check_scores_words_alone(model: TaskModel, method: Method, context: Encoding) -> None:
+    """Refuse a method other than the frozen gradient for what it does not score: media, or the source of a decoder."""
+    if context.media and not method.info.tokenwise:
+        raise MethodError(
+            f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
+            "both, and so do normxlogit, logat and input-norm by the tokens that stand for it"
+        )
+    if context.source is not None and method.needs_grad:
+        raise MethodError(
+            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
+            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
+        )
 
 
 def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int:
@@ -243,10 +250,18 @@ def _score_texts(
         return [_score_one_by_one(model, completion, layers) for completion in batch]
     batch_scores, results = batch_scores.on_host(), []
     for index, completion in enumerate(batch):
-        texts, start = slice(index * copies, (index + 1) * copies), run.batch.starts[index * copies]
-        tokens = slice(start, start + len(completion.context)) if run.batch.padded else slice(None)  # also of a source
+        texts = slice(index * copies, (index + 1) * copies)
+        tokens = _tokens_of_text(run, index * copies)
         results.append(text_scores(batch_scores, texts, len(completion.ids), tokens))
     return results
+
+
+def _tokens_of_text(run: ForwardPass, row: int) -> slice:
+    """Return which tokens of a row are those of its text: all where nothing is padded, also those of a source."""
+    if not run.batch.padded:
+        return slice(None)
+    start = run.batch.starts[row]
+    return slice(start, start + len(run.batch.encodings[row]))
 
 
 def text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -> Scores:
@@ -264,7 +279,12 @@ def scored_tokens(
 ) -> Attribution:
     """Return the scores of all tokens but the last, (K, L, T - 1), as a result with further fields.
 
-    The completion of an encoder-decoder model whose source has scores too is `joined`; `fields` has the targets.
+    Args:
+        model: The model.
+        completed: The completion; of an encoder-decoder model whose source has scores too, `joined`.
+        options: The options of the call.
+        scores: The scores.
+        **fields: Further fields of the result, among them the targets.
     """
     sequence, text, start = completed.encoding, completed.encoding.text, completed.prompt_tokens
     placed: list[Placed] = []
@@ -273,14 +293,15 @@ def scored_tokens(
     layers = bool(fields.get("layers"))
     axes = (slice(None), slice(None) if layers else 0)
     values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
-    bias, sink = (None if v is None else v[axes].contiguous().numpy() for v in (scores.bias, scores.sink))
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
     of_text = tuple(None if special else 0 for special in sequence.special)
     units = replace(units_of_tokens(sequence), sequence=of_text, words=None)
-    media: tuple[Medium, ...] = ()
-    if placed:
-        units, values, media = appended(units, values, placed, layers=layers)
-    unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
+    units, values, media = appended(units, values, placed, layers=layers)
+    notes = sink_note(sequence.tokens, sequence.special, sinks)
+    if sequence.source is None:
+        fields["messages"] = completed.messages
+    else:  # the units are the decoder's tokens, without those of the source
+        notes = (NO_SOURCE, *notes)
     return Attribution(
         scores=values,
         units=units,
@@ -290,15 +311,19 @@ def scored_tokens(
         reasoning=completed.reasoning,
         marked_reasoning=completed.marked_reasoning,
         prompt_tokens=start,
-        notes=(*sequence.notes, *[NO_SOURCE] * unscored_source, *sink_note(sequence.tokens, sequence.special, sinks)),
-        bias=bias,
-        sink=sink if sinks else None,
+        notes=(*sequence.notes, *notes),
+        bias=_on_host(scores.bias, axes),
+        sink=_on_host(scores.sink, axes) if sinks else None,
         sinks=sinks,
         merge=options.method.word_merge,
-        messages=None if unscored_source else completed.messages,
         **provenance(model, options.method, contrasted=options.contrast is not None, explained=options.explained),
         **fields,
     )
+
+
+def _on_host(values: Tensor | None, axes: tuple[Any, ...]) -> Any:
+    """Return some axes of values, such as biases, as an array; None for none."""
+    return None if values is None else values[axes].contiguous().numpy()
 
 
 def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple[ExplainedTarget, ...]:
@@ -353,7 +378,7 @@ def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: t
     """Score each generated token by a pass of the method over the tokens before it."""
     rows: list[Scores] = []
     for count, index in enumerate(completion.ids, start=completion.start):  # T' tokens before it
-        batch = model.batch([completion.context.take(range(count))], [0])
+        batch = model.batch([completion.context.take(range(count))])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         scores = _scores_of_entries(model, run, completion, [index], layers)  # (1, L, T')

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from ...results.units.media import media_places
 from ...results.units.spans import NamedSpan, Sequenced, SourceSpec, answer_parts
 from ...results.units.units import UnitScore
 from ...tasks.base import generating_task
+from ...text.characters import Span
 from ..progress import VERIFYING
-from .completed_prompts import Completed
+from .completed import Completed
 
 Array = npt.NDArray[np.float64]
 
@@ -67,15 +69,18 @@ class Ablations:
     def without(self, present: tuple[bool, ...]) -> Encoding:
         """Return prompt and answer without the sources that are not present, one flag for each source."""
         removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
-        remaining = self.completed.without({token for source in removed for token in source.tokens})
+        remaining = self.completed.without(set(chain.from_iterable(source.tokens for source in removed)))
         if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
-        if not any(source.places for source in removed):
+        return self._without_places(remaining, [place for source in removed for place in source.places])
+
+    def _without_places(self, remaining: Encoding, removed: list[tuple[int, tuple[float, ...]]]) -> Encoding:
+        """Return what remains without some places of its media, each with the number of the medium."""
+        if not removed:
             return remaining
-        places: list[list[tuple[float, ...]]] = [[] for _ in remaining.media]  # those removed of each medium
-        for source in removed:
-            for medium, place in source.places:
-                places[medium].append(place)
+        places: list[list[tuple[float, ...]]] = [[] for _ in remaining.media]
+        for medium, place in removed:
+            places[medium].append(place)
         return generating_task(self.model).without_places(remaining, self.completed.prompt, places)
 
     def measured(self, ablations: list[tuple[bool, ...]]) -> Iterable[tuple[tuple[bool, ...], Array]]:
@@ -93,7 +98,7 @@ class Ablations:
 
 def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> list[Array]:
     """Return the log-probabilities of the last tokens of each text, so many of each, from one batch."""
-    batch = model.batch(encodings, list(range(len(encodings))))
+    batch = model.batch(encodings)
     hidden = model.states(batch)  # (B, T, H)
     values = []
     for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
@@ -122,7 +127,15 @@ def token_log_probabilities(model: TaskModel, states: Tensor, token_ids: Tensor)
 def with_completion_verification(
     model: TaskModel, completed: Completed, result: Attribution, verify: Verify, division: SourceSpec | None = None
 ) -> Attribution:
-    """Return a result with the log-probability of its completion without parts or sources of its prompt."""
+    """Return a result with the log-probability of its completion without parts or sources of its prompt.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its completion.
+        result: The scores.
+        verify: What is removed; None for nothing.
+        division: How the prompt is divided into sources, where these have scores.
+    """
     if verify is None:
         return result
     whole = (result if result.layers is None else result.layer(result.layers[-1])).whole()
@@ -132,18 +145,25 @@ def with_completion_verification(
             note = "not verified: no reasoning with an answer behind it was found; reasoning= says where it is"
             return replace(result, notes=(*result.notes, note))
     elif whole.units.kind[0] == "token":
-        parts = removable(whole)
-        prompt_units = whole.text_units if whole.prompt_tokens is None else whole.prompt_tokens
-        if prompt_units != completed.joined().prompt_tokens:  # an encoder's input has no scores
-            parts = parts._replace(parts=[part for part in parts.parts if part.tokens[0] >= whole.text_units])
-        units = picked(whole, parts, _in_characters(completed, verify))
-        pieces = {part.tokens: _piece(whole, part) for part in units.parts}
+        units, pieces = _removable_words(whole, completed, verify)
     else:
         parts, pieces = removable_sources(whole, completed, division)
         units = picked(whole, parts, verify)
     ablations = Ablations(model, completed, list(pieces.values()), VERIFYING)
     (verified,) = run_searches([result], [units], answers_without(ablations, pieces))
     return verified
+
+
+def _removable_words(
+    whole: Attribution, completed: Completed, verify: Verify
+) -> tuple[Removable, dict[Tokens, NamedSpan]]:
+    """Return the words and parts of media that are removed of a prompt whose tokens have scores, and where each is."""
+    parts = removable(whole)
+    prompt_units = whole.text_units if whole.prompt_tokens is None else whole.prompt_tokens
+    if prompt_units != completed.joined().prompt_tokens:  # an encoder's input has no scores
+        parts = parts._replace(parts=[part for part in parts.parts if part.tokens[0] >= whole.text_units])
+    units = picked(whole, parts, _in_characters(completed, verify))
+    return units, {part.tokens: _piece(whole, part) for part in units.parts}
 
 
 def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Array | None = None) -> Answers:
@@ -215,8 +235,11 @@ def removable_sources(
         words = " ".join(units.text[index].split()) or index
         sources_of[index] = same_words.setdefault(words, [])
         sources_of[index].append(source)
-    joined = {index: _joined(sources) for index, sources in sources_of.items()}
-    pieces: dict[Tokens, NamedSpan] = {(i,): piece for i, piece in joined.items() if piece.tokens or piece.places}
+    pieces: dict[Tokens, NamedSpan] = {}
+    for index, sources in sources_of.items():
+        piece = _joined(sources)
+        if piece.tokens or piece.places:
+            pieces[index,] = piece
     parts = [UnitScore(units.names[i] or units.text[i], (i,), float(whole.scores[i])) for (i,) in pieces]
     return Removable(parts, "source", "deleted"), pieces
 
@@ -269,7 +292,7 @@ def _answer_pieces(whole: Attribution, sequence: Sequenced) -> list[NamedSpan]:
     return [NamedSpan(units.text[i], *spans[i], (i,)) for i in places]
 
 
-def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[tuple[int, int]], piece: NamedSpan) -> Tokens:
+def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], piece: NamedSpan) -> Tokens:
     """Return the tokens of a piece of an answer that are inside its reasoning, spans in the answer's characters."""
     shift = sequence.prompt_characters
     inside = [

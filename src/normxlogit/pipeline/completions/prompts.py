@@ -15,9 +15,12 @@ from ...results.collection import Attributions
 from ...tasks.base import generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
-from .completed_prompts import Completed, are_marks, generate_each, merged_settings, read_completion
+from .completed import Completed
+from .completed_prompts import generate_each, read_completion
 from .completion import explain_completions
+from .generation_settings import merged_settings
 from .leave_out import with_completion_verification
+from .reasoning import are_marks
 from .sources import explain_answer, explain_sources
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
@@ -84,10 +87,7 @@ def explain_given(
 
 def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
-    divisions: list[Any] = [
-        None if chosen.sources is None else prompt.division(chosen.sources)
-        for prompt, chosen in zip(completed, options, strict=True)
-    ]
+    divisions = [prompt.division(chosen.sources) for prompt, chosen in zip(completed, options, strict=True)]
     each = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
         return [explain_answer(model, prompt, chosen, division) for prompt, chosen, division in each]

@@ -19,10 +19,12 @@ from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.decoded_tokens import with_decoded_text
 from ...inputs.encoding import Encoding
-from ...methods import FrozenGradient, Occlusion, Request
+from ...methods import FrozenGradient, Method, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
-from ...model.task_model import ForwardPass, TaskModel, to_host
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
+from ...model.transfer import to_host
 from ...results.attribution import Attribution
 from ...results.targets import OutputQuantity, Prediction, Quantity, Target
 from ...results.units.spans import (
@@ -42,7 +44,7 @@ from ...tasks.targets import All, Choice, index_of, is_choice
 from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
-from .completed_prompts import Completed
+from .completed import Completed
 from .completion import CompletionRequest, batch_targets, explain_completions, pass_over, scored_tokens, text_scores
 from .leave_out import Ablations, Array, log_probabilities, media_sources, with_completion_verification
 
@@ -84,24 +86,37 @@ def explain_sources(
     """
     media = completed.encoding.media
     options = options.for_media(media) if media else options
-    method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
-    model.prepare(model.batch([completed.context], [0]))
-    if isinstance(method, Perturbation) and sources is not None:
-        return _ablate_sources(model, completed, options, source_pieces, part_pieces)
-    if isinstance(method, Perturbation) and media:
+    model.prepare(model.batch([completed.context]))
+    if isinstance(options.method, Perturbation):
+        if sources is not None:
+            return _ablate_sources(model, completed, options, source_pieces, part_pieces)
+        _check_words_alone(options.method, completed)
+    by_token = None
+    for attempt in batch_attempts(model, [completed.encoding]):  # a second one if memory runs out
+        with attempt:
+            first_run, run = run, None  # it is backpropagated once: a second attempt makes a pass of its own
+            by_token = _token_scores(model, completed, options, part_pieces, token_weights, first_run)
+    if by_token is None:
+        return _sum_over_tokens(model, completed, options, sources, parts)
+    passes = {"forward_passes": 1.0, "backward_passes": float(len(by_token.targets))}
+    return replace(by_token if sources is None else grouped(by_token, sources), diagnostics=passes)
+
+
+def _check_words_alone(method: Method, completed: Completed) -> None:
+    """Refuse a prompt with media for a method that leaves tokens out."""
+    if completed.encoding.media:
         raise MethodError(
             f"{method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with sources= it leaves "
             "out these too, and frozen-gradient scores all of their parts"
         )
-    by_token = None
-    for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
-        with attempt:
-            unused_run, run = run, None  # of which there is one backward pass
-            by_token = _token_scores(model, completed, options, part_pieces, token_weights, unused_run)
-    if by_token is not None:
-        passes = {"forward_passes": 1.0, "backward_passes": float(len(by_token.targets))}
-        return replace(by_token if sources is None else grouped(by_token, sources), diagnostics=passes)
+
+
+def _sum_over_tokens(
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None, parts: PartSpec
+) -> Attribution:
+    """Explain the parts of an answer by the scores of each of its tokens, which are summed; see `explain_sources`."""
+    method = options.method
     if completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(f"{method.info.name} does not score the source of such a model; frozen-gradient does")
     (tokens,) = explain_completions(model, [completed], [options])
@@ -289,12 +304,9 @@ def explain_answer(
     """
     answers = [completed] if completed.other is None else [completed, completed.other]
     _check_same_prompt(answers)
-    if options.explained == "logit":
-        options = replace(options, explained=explained_of(answers))
-    if options.explained == "log-probability":
-        _check_compares_answers(model, options)
-    removes_sources = isinstance(options.method, Perturbation) and sources is not None
-    explained = [explain_sources(model, each, options, sources if removes_sources else None) for each in answers]
+    options = _comparing(model, options, answers)
+    removed_sources = sources if isinstance(options.method, Perturbation) else None
+    explained = [explain_sources(model, each, options, removed_sources) for each in answers]
     result = _difference(list(map(_of_prompt, explained)))
     result = replace(
         result,
@@ -306,7 +318,8 @@ def explain_answer(
     )
     if options.explained == "log-probability" or len(answers) > 1:
         result = _with_log_probabilities(model, answers, result)
-    result = result if sources is None or removes_sources else grouped(result, sources)
+    if sources is not None and removed_sources is None:
+        result = grouped(result, sources)
     return with_completion_verification(model, completed, result, options.verify, sources)
 
 
@@ -330,7 +343,7 @@ def _next_token(model: TaskModel, completed: Completed) -> tuple[Prediction, ...
 @torch.inference_mode()
 def _next_logits(model: TaskModel, encoding: Encoding) -> Tensor:
     """Return the logits of the token after a text, (1, V)."""
-    return model.run(model.batch([encoding], [0])).logits
+    return model.run(model.batch([encoding])).logits
 
 
 def _passes(explained: Sequence[Attribution]) -> dict[str, float]:
@@ -351,13 +364,16 @@ def _notes_of(explained: Sequence[Attribution], answers: Sequence[Completed], *,
     return tuple(dict.fromkeys(notes))
 
 
-def _check_compares_answers(model: TaskModel, options: Options) -> None:
-    """Refuse methods whose scores of answers of different lengths cannot be compared."""
-    if not options.method.compares_answers_on(model.task):
+def _comparing(model: TaskModel, options: Options, answers: Sequence[Completed]) -> Options:
+    """Return options that say what is explained of these answers; refuse methods whose scores cannot be compared."""
+    if options.explained == "logit":
+        options = replace(options, explained=explained_of(answers))
+    if options.explained == "log-probability" and not options.method.compares_answers_on(model.task):
         raise MethodError(
             f"answers of different lengths are compared by their log-probabilities, which {options.method.info.name} "
             "does not explain: frozen-gradient does, and occlusion by running the model without each part"
         )
+    return options
 
 
 def _with_log_probabilities(model: TaskModel, answers: Sequence[Completed], result: Attribution) -> Attribution:
@@ -482,15 +498,20 @@ def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Att
     compared = answers
     if options.contrast is not None:
         contrast = _completed(model, encoding, options.contrast)
-        if any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
-            raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
         compared = [*answers, contrast]
-        answers = [replace(answer, other=contrast) for answer in answers]
+        answers = [_against(answer, contrast, options) for answer in answers]
     of_answers = replace(options, target=None, targets=None, contrast=None, explained=explained_of(compared))
     rows = [explain_answer(model, answer, of_answers) for answer in answers]
     result = rows[0] if options.target is None or is_choice(options.target) else in_rows(rows)
     notes = dict.fromkeys(note for row in rows for note in row.notes)
     return replace(result, text=encoding.text, notes=tuple(notes))
+
+
+def _against(answer: Completed, contrast: Completed, options: Options) -> Completed:
+    """Return next words that are explained against the contrast; refuse the contrast itself."""
+    if answer.encoding.ids == contrast.encoding.ids:
+        raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
+    return replace(answer, other=contrast)
 
 
 def _targets(target: Any) -> list[Choice]:

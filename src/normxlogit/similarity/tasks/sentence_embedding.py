@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from safetensors.torch import load_file
@@ -17,6 +17,9 @@ from ...loading.model_files import find_file, read_model_json
 from ...parts.proofs import beyond_rounding, proof
 from ...tasks.base import Pooling
 from ..extension import is_sentence_transformer
+
+Settings = Mapping[str, Any]
+"""Settings of a model or of a module of sentence-transformers, by name."""
 
 MODES = {
     "pooling_mode_cls_token": "cls",
@@ -48,13 +51,16 @@ READ_SETTINGS: Mapping[str, frozenset[str]] = {
 }
 """The settings of a module, by its class, that are read, or change nothing but speed."""
 
-EXPECTED_SETTINGS: Mapping[str, Any] = {
+EXPECTED_SETTINGS: Settings = {
     "transformer_task": "feature-extraction",
     "module_input_name": "sentence_embedding",
     "include_prompt": True,
     "use_residual": False,
 }
 """Other settings, with the only value that they may have."""
+
+SETTINGS_OF_MODEL = ("max_seq_length", "prompts", "default_prompt_name", "truncate_dim", "similarity_fn_name")
+"""The attributes of a `SentenceTransformer` that its files have as settings."""
 
 OUTPUT_NAMES = {"Transformer": "token_embeddings"}
 """The output of a module, "sentence_embedding" of all others."""
@@ -167,8 +173,24 @@ def is_embedding_folder(source: str) -> bool:
     return any(_module_kind(entry) == "Pooling" for entry in read_model_json(source, "modules.json", {}) or ())
 
 
+class _Module(NamedTuple):
+    """One module of an embedding model of sentence-transformers."""
+
+    kind: str  # its class
+    settings: Settings
+    layer: nn.Module | None = None  # of a dense one
+
+
 def steps_from_files(source: str) -> Steps | None:
-    """Return the steps around a trunk that sentence-transformers' files beside a model name; None if there are none."""
+    """Return the steps around a trunk that sentence-transformers' files beside a model name; None if there are none.
+
+    Args:
+        source: The name or the folder of the model.
+
+    Raises:
+        InputError: If a file is missing, or is not what sentence-transformers writes.
+        UnsupportedModelError: If the files say another model than a trunk with its pooling.
+    """
     entries = read_model_json(source, "modules.json", {})
     if entries is None:
         return None
@@ -177,37 +199,45 @@ def steps_from_files(source: str) -> Steps | None:
     except (KeyError, TypeError):
         raise InputError(f"{source}: modules.json is not a list of modules, each with a type and a path") from None
     _check_order([kind for kind, _ in steps])
-    if steps[0][1]:
-        raise UnsupportedModelError(f"{source} keeps its trunk in {steps[0][1]}; load it from there, with pooling=")
-    modes: tuple[str, ...] = ()
-    dense = []
-    for kind, path in steps[1:]:
-        config = read_model_json(source, f"{path}/config.json", {})
-        if config is None and kind == "Normalize":
-            config = {}
-        if config is None:
-            raise InputError(f"{source}: {path}/config.json is missing; download the model again")
-        _check_settings(kind, config)
-        if kind == "Pooling":
-            modes = _pooling_modes(config)
-        elif kind == "Dense":
-            dense.append(_dense_layer(config, source, path))
-    trunk = _trunk_settings(source)
-    _check_settings("Transformer", trunk)
+    trunk_path = steps[0][1]
+    if trunk_path:
+        raise UnsupportedModelError(f"{source} keeps its trunk in {trunk_path}; load it from there, with pooling=")
+    trunk = _Module("Transformer", _trunk_settings(source))
+    modules = [trunk, *(_module_in_files(source, kind, path) for kind, path in steps[1:])]
     config = read_model_json(source, "config_sentence_transformers.json", {}) or {}
     if config.get("model_type") not in EMBEDDING_TYPES:
         raise UnsupportedModelError(f"{source} is a {config['model_type']}, whose comparisons are not explained")
-    prompts, name = config.get("prompts"), config.get("default_prompt_name")
+    return _steps_of(modules, {**config, **trunk.settings})
+
+
+def _module_in_files(source: str, kind: str, path: str) -> _Module:
+    """Return a module after the trunk from its folder `path`."""
+    settings = read_model_json(source, f"{path}/config.json", {})
+    if settings is None and kind != "Normalize":
+        raise InputError(f"{source}: {path}/config.json is missing; download the model again")
+    return _Module(kind, settings or {}, _dense_layer(settings, source, path) if kind == "Dense" else None)
+
+
+def _steps_of(modules: Sequence[_Module], settings: Settings) -> Steps:
+    """Return the steps of a trunk, a pooling and the modules after it.
+
+    Args:
+        modules: The modules in their order.
+        settings: Those of the whole model and of its trunk.
+    """
+    for module in modules:
+        _check_settings(module.kind, module.settings)
+    prompts = settings.get("prompts")
     return Steps(
-        modes,
-        tuple(dense),
-        steps[-1][0] == "Normalize",
-        trunk.get("max_seq_length"),
-        bool(trunk.get("do_lower_case", False)),
-        _default_prompt(prompts, name),
-        config.get("truncate_dim"),
-        _named_prompts(prompts),
-        str(config.get("similarity_fn_name") or COSINE),
+        modes=_pooling_modes(modules[1].settings),
+        dense=tuple(module.layer for module in modules if module.layer is not None),
+        normalize=modules[-1].kind == "Normalize",
+        max_length=settings.get("max_seq_length"),
+        lower=bool(settings.get("do_lower_case", False)),
+        prompt=_default_prompt(prompts, settings.get("default_prompt_name")),
+        width=settings.get("truncate_dim"),
+        prompts=_named_prompts(prompts),
+        similarity=str(settings.get("similarity_fn_name") or COSINE),
     )
 
 
@@ -222,39 +252,24 @@ def _trunk_settings(source: str) -> dict[str, Any]:
 
 def _from_modules(model: nn.Module) -> SentenceEmbedding:
     """Return a `SentenceTransformer` as an embedding model."""
-    modules = list(model.children())
-    kinds = [type(module).__name__ for module in modules]
-    _check_order(kinds)
-    inner = getattr(modules[0], "auto_model", None) or getattr(modules[0], "model", None)
+    children = list(model.children())
+    _check_order([type(child).__name__ for child in children])
+    inner = getattr(children[0], "auto_model", None) or getattr(children[0], "model", None)
     trunk = unwrapped(inner) if isinstance(inner, nn.Module) else None
     if not isinstance(trunk, PreTrainedModel):
         raise UnsupportedModelError("the first module of the SentenceTransformer holds no model of transformers")
-    modes: tuple[str, ...] = ()
-    dense = []
-    for kind, module in zip(kinds, modules, strict=True):
-        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
-        _check_settings(kind, settings)
-        if kind == "Pooling":
-            modes = _pooling_modes(settings)
-        elif kind == "Dense":
-            dense.append(nn.Sequential(module.linear, module.activation_function))  # type: ignore[arg-type]
-    prompts, name = getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)
-    longest, lower = getattr(model, "max_seq_length", None), bool(getattr(modules[0], "do_lower_case", False))
-    width = getattr(model, "truncate_dim", None)
-    steps = Steps(
-        modes,
-        tuple(dense),
-        kinds[-1] == "Normalize",
-        longest,
-        lower,
-        _default_prompt(prompts, name),
-        width,
-        _named_prompts(prompts),
-        str(getattr(model, "similarity_fn_name", None) or COSINE),
-    )
-    embedding = SentenceEmbedding(trunk, steps)
+    settings = {name: getattr(model, name, None) for name in SETTINGS_OF_MODEL}
+    settings["do_lower_case"] = getattr(children[0], "do_lower_case", False)
+    embedding = SentenceEmbedding(trunk, _steps_of(list(map(_module_in_memory, children)), settings))
     vectors_are_the_sentence_transformers(embedding, model)
     return embedding
+
+
+def _module_in_memory(module: Any) -> _Module:
+    """Return a module of a `SentenceTransformer`."""
+    kind = type(module).__name__
+    layer = nn.Sequential(module.linear, module.activation_function) if kind == "Dense" else None
+    return _Module(kind, getattr(module, "get_config_dict", dict)(), layer)
 
 
 @proof(
@@ -290,7 +305,7 @@ def _check_order(kinds: Sequence[str]) -> None:
         )
 
 
-def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _pooling_modes(config: Settings) -> tuple[str, ...]:
     """Return the pooling modes of a configuration, of any version."""
     mode = config.get("pooling_mode")
     modes = (
@@ -303,7 +318,7 @@ def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     return modes
 
 
-def _dense_layer(config: Mapping[str, Any], source: str, path: str) -> nn.Module:
+def _dense_layer(config: Settings, source: str, path: str) -> nn.Module:
     """Return a dense layer with its activation, in the folder `path` of a model."""
     file = find_file(source, f"{path}/model.safetensors", {})
     if file is None:
@@ -317,13 +332,13 @@ def _dense_layer(config: Mapping[str, Any], source: str, path: str) -> nn.Module
     return nn.Sequential(linear, activation()).eval()
 
 
-def _check_settings(kind: str, config: Mapping[str, Any]) -> None:
+def _check_settings(kind: str, config: Settings) -> None:
     """Refuse settings of a module of sentence-transformers with which its answer is another one than is explained."""
     expected = {**EXPECTED_SETTINGS, "module_output_name": OUTPUT_NAMES.get(kind, "sentence_embedding")}
     for name, value in config.items():
         is_read = name in READ_SETTINGS[kind] or name.startswith("__")
         is_about_loading = isinstance(value, Mapping) and set(value) <= ABOUT_LOADING
-        if not (value is None or is_read or is_about_loading or (name in expected and value == expected[name])):
+        if not (value is None or is_read or is_about_loading or value == expected.get(name)):
             raise UnsupportedModelError(f"the model's {kind} has {name}={value!r}, which is not applied here")
     of_texts = (config.get("modality_config") or {}).get("text", {})
     called = of_texts.get("method", "forward"), of_texts.get("method_output_name", "last_hidden_state")

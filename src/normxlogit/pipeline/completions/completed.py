@@ -1,0 +1,130 @@
+"""`Completed`: a prompt with its completion, given or generated, before anything is explained."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ...errors import InputError
+from ...inputs.chat import ReadPrompt
+from ...inputs.encoding import Encoding, Spans
+from ...model.task_model import TaskModel
+from ...results.units.media import is_region
+from ...results.units.spans import MessageSpan, Sequenced, SourceSpec
+from ...tasks.base import message_spans
+from ...text.characters import Span
+from .reasoning import ReasoningSpec, reasoning_spans
+
+NO_MESSAGES = ReadPrompt("", None)
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A prompt with its completion.
+
+    Attributes:
+        encoding: Both, as the model reads them; of an encoder-decoder model what its decoder reads, with the source.
+        named_sources: Spans of the sources that the caller named, in characters of the text, by name.
+        other: The same prompt with another completion, which this one is explained against.
+        reasoning: Spans in which the completion reasons, in its characters; `marked_reasoning` with the marks around.
+        by_model: Whether the model generated it, with its cache.
+    """
+
+    encoding: Encoding
+    prompt_tokens: int
+    prompt_characters: int
+    prompt: ReadPrompt = NO_MESSAGES
+    named_sources: Mapping[str, Span] = field(default_factory=dict)
+    other: "Completed | None" = None
+    reasoning: Spans = ()
+    marked_reasoning: Spans = ()
+    by_model: bool = False
+
+    @cached_property
+    def context(self) -> Encoding:
+        """What the model reads: all but the last token, from which nothing is predicted."""
+        return self.encoding.take(range(len(self.encoding) - 1))
+
+    @property
+    def generated_ids(self) -> list[int]:
+        """The tokens of the completion."""
+        return self.encoding.ids[self.prompt_tokens :]
+
+    def part(self, first: int, stop: int) -> "Completed":
+        """Return the generated tokens from `first` to `stop`, exclusive, as a completion of all tokens before them."""
+        encoding = self.encoding.take(range(self.prompt_tokens + stop))
+        return replace(self, encoding=encoding, prompt_tokens=self.prompt_tokens + first)
+
+    def joined(self) -> "Completed":
+        """Return a copy whose prompt begins with the source of an encoder-decoder model, on a line of its own."""
+        encoded, source = self.encoding, self.encoding.source
+        if source is None:
+            return self
+        text, offsets, shift = None, None, 0
+        if None not in (source.text, source.offsets, encoded.text, encoded.offsets):
+            shift = len(source.text or "") + 1
+            text = f"{source.text}\n{encoded.text}"
+            offsets = (*(source.offsets or ()), *((start + shift, end + shift) for start, end in encoded.offsets or ()))
+        ids, tokens = {"input_ids": [*source.ids, *encoded.ids]}, (*source.tokens, *encoded.tokens)
+        sequences, special = (*source.sequence_ids, *encoded.sequence_ids), (*source.special, *encoded.special)
+        encoding = Encoding(ids, tokens, offsets, None, sequences, special, text, notes=encoded.notes)
+        start, characters = len(source) + self.prompt_tokens, shift + self.prompt_characters
+        return replace(self, encoding=encoding, prompt_tokens=start, prompt_characters=characters)
+
+    def with_reasoning(self, model: TaskModel, spec: ReasoningSpec | None = None) -> "Completed":
+        """Return a copy that knows where the completion reasons; see `reasoning_spans`."""
+        text, start = self.encoding.text or "", self.prompt_characters
+        spans, marked = reasoning_spans(model, text[start:], text[:start], spec)
+        return replace(self, reasoning=spans, marked_reasoning=marked)
+
+    def without(self, out: Collection[int]) -> Encoding:
+        """Return the model's input without some tokens of the prompt, by their places in `joined`."""
+        encoded, source = self.encoding, self.encoding.source
+        start = 0 if source is None else len(source)
+        kept = encoded.take(place for place in range(len(encoded)) if start + place not in out)
+        if source is None:
+            return kept
+        return replace(kept, source=source.take(place for place in range(start) if place not in out))
+
+    @property
+    def messages(self) -> tuple[MessageSpan, ...] | None:
+        """The spans of a chat's messages in the text; None if the prompt was one text."""
+        return message_spans(self.prompt.contents)
+
+    def sequenced(self) -> Sequenced:
+        """Return prompt and completion as characters and tokens; `joined` for an encoder-decoder model."""
+        joined, reasoning = self.joined(), list(zip(self.reasoning, self.marked_reasoning, strict=True))
+        text, offsets, special = joined.encoding.text, joined.encoding.offsets, joined.encoding.special
+        if offsets is None or text is None:
+            raise InputError("sources need the text and the character offsets of its tokens")
+        prompt = joined.prompt_tokens, joined.prompt_characters
+        return Sequenced(text, offsets, special, *prompt, self.messages, reasoning=reasoning)
+
+    def without_reasoning(self) -> "Completed":
+        """Return the answer without its reasoning; the marks around it stay, as of a model that answers at once."""
+        if not self.reasoning:
+            return self
+        sequence = self.sequenced()
+        shift = sequence.prompt_characters
+        spans = [(shift + start, shift + end) for start, end in self.reasoning]
+        tokens = {token for span in spans for token in sequence.tokens_in(*span, of_answer=True)}
+        return replace(self, encoding=self.without(tokens))
+
+    def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:
+        """Return the division of the prompt into sources, with spans in its whole text; see `span_of`."""
+        if not isinstance(sources, Mapping):
+            return sources
+        named = {str(name): tuple(span) for name, span in sources.items()}
+        return {name: span if is_region(span) else self.span_of(name, span) for name, span in named.items()}
+
+    def span_of(self, name: str, span: tuple[int, ...]) -> Span:
+        """Return a span (start, end), or (message, start, end) in a message's content, in the whole prompt."""
+        contents = self.prompt.contents
+        if len(span) != (2 if contents is None else 3):
+            form = "(start, end)" if contents is None else "(message, start, end)"
+            raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
+        if contents is None:
+            return span[0], span[1]
+        content = next((c for c in contents if c.holds(*span)), None)
+        if content is None:
+            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {span[0]} as the prompt holds it")
+        return content.place_of(span[1]), content.place_of(span[2])
