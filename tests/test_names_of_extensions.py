@@ -48,12 +48,6 @@ def test_two_packages_that_register_a_name_are_named(installed, field):
         extending.references(field)
 
 
-def test_a_name_that_stands_for_one_thing_can_be_registered_twice(installed):
-    extension = Extension(exports={"markdown": "first.part:thing"})
-    installed(first=extension, first_again=extension)
-    assert extending.references("exports")["markdown"] == "first.part:thing"
-
-
 def test_tasks_of_one_name_are_refused_also_where_one_is_the_cores(installed):
     installed(first=tasks("first"), second=tasks("second"))
     with pytest.raises(ExtensionError, match="first and second both register 'series' in tasks"):

@@ -4,7 +4,6 @@ A message may quote what a user or a file said, so it is made safe to print and 
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 __all__ = [
     "DataError",
@@ -85,6 +84,8 @@ def listed(names: Sequence[str], most: int) -> str:
 
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the names most similar to a misspelt one, then those that share its prefix, short ones first."""
+    from difflib import get_close_matches  # here, as only a misspelt name needs it
+
     typed, spelled = _spelled(name), {_spelled(candidate): candidate for candidate in names}
     near = get_close_matches(typed, spelled, most, CLOSE)
     long = [candidate for candidate in spelled if min(len(candidate), len(typed)) >= PREFIX]

@@ -178,12 +178,12 @@ def named_once(what: str, entries: Iterable[tuple[str, Any, str]], core: Iterabl
         core: Names of this package, which no other may take.
 
     Raises:
-        ExtensionError: If a name is registered for two things.
+        ExtensionError: If a name is registered twice.
     """
     named: dict[str, Any] = {}
     homes = dict.fromkeys(core, __package__)
     for name, thing, home in entries:
-        if name in homes and (name not in named or named[name] != thing):
+        if name in homes:
             first, second = (module.partition(":")[0] for module in (homes[name], home))
             raise ExtensionError(f"{first} and {second} both register {name!r} in {what}: uninstall one of them")
         named[name], homes[name] = thing, home

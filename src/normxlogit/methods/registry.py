@@ -209,8 +209,8 @@ def register(
             def score(self, request: Request) -> Scores: ...
 
     Raises:
-        MethodError: If the name is taken or no name, or the class is not a `Method` with typed settings.
-        ExtensionError: If another package has a method of that name.
+        MethodError: If it is no name, or the class is not a `Method` with typed settings.
+        ExtensionError: If another class has the name.
     """
 
     def add(cls: M) -> M:
@@ -233,10 +233,8 @@ def _check_registrable(name: str, cls: Any) -> None:
     """Refuse a name that is taken or no name, and a class that is not a method."""
     from .base import Method
 
-    if name in _METHODS and _METHODS[name].home != cls.__module__:
-        named_once("methods", [(name, _METHODS[name], _METHODS[name].home), (name, cls, cls.__module__)])
-    if _CLASSES.get(name, cls) is not cls:
-        raise MethodError(f"a method named {name!r} is registered already")
+    if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
+        named_once("methods", [(name, cls, home) for home in (_METHODS[name].home, cls.__module__)])
     if not name or set(name) & set(":,= \t\n"):
         raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
     if not (isinstance(cls, type) and issubclass(cls, Method)) or inspect.isabstract(cls):

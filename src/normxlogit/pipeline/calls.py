@@ -42,8 +42,7 @@ def add_calls(kind: type, calls: Mapping[str, str]) -> None:
     Raises:
         ExtensionError: If the class has another method of such a name.
     """
-    present = {name: value.reference for name, value in vars(kind).items() if isinstance(value, Call)}
-    entries = [(name, reference, reference) for name, reference in (*present.items(), *calls.items())]
-    for name, reference in named_once("calls", entries, set(dir(kind)) - present.keys()).items():
-        if name not in present:
-            setattr(kind, name, Call(reference))
+    is_added = {name: isinstance(value, Call) for name, value in vars(kind).items()}
+    entries = [(name, reference, reference) for name, reference in calls.items() if not is_added.get(name)]
+    for name, reference in named_once("calls", entries, dir(kind)).items():
+        setattr(kind, name, Call(reference))

@@ -58,7 +58,7 @@ def test_what_pictures_and_sounds_are_not_taken_for_is_refused(writer):
     explainer = Explainer(vit(), PROCESSOR)
     refused(InputError, "more than 256 levels", lambda: explainer(picture().convert("F")))
     for method in present("occlusion", "integrated-gradients"):
-        message = "frozen-gradient, normxlogit and logat explain these"
+        message = "with frozen-gradient, normxlogit or logat"
         refused(UnsupportedModelError, message, partial(explainer, picture(), method=method))
     message = "a picture or a sound stands in a message"
     for row in ({"image": "cat.jpg", "text": "what is it"}, {"audio": "dog.wav", "prompt": "what is it"}):
