@@ -4,7 +4,7 @@ import pytest
 
 from normxlogit.grounding.facts import ComparedText, facts_of
 from normxlogit.grounding.measured import Reading, WordReading
-from normxlogit.grounding.verdicts import judgement_of
+from normxlogit.grounding.verdicts import deciding_source, judgement_of
 
 RETURNS = ("Refunds are possible within 30 days.", "Shipping is possible within 5 days.", "Anna Berg runs the shop.")
 POOLS = ("Anna Berg built the pool.", "Jonas Holm built the library.", "No pool was built by Jonas Holm.")
@@ -34,4 +34,13 @@ def test_the_nearest_source_has_what_a_sentence_states(sources, sentence, neares
         sentence, (0, len(sentence)), [ComparedText(text) for text in sources], ComparedText("When does 538 ship?")
     )
     assert facts.nearest == nearest
-    assert (judgement_of(facts, LIKELIER) == "supported") == is_supported
+    assert (judgement_of(facts, LIKELIER, deciding_source(facts, None)) == "supported") == is_supported
+
+
+@pytest.mark.parametrize(("first", "is_supported"), [(0, False), (1, True), (2, False), (None, False)])
+def test_a_source_that_was_measured_first_may_have_the_number_that_the_nearest_one_lacks(first, is_supported):
+    sentence = "Order 538 ships on 9 May."  # and not the memory's 2 May
+    asked = ComparedText("When does order 538 ship?")
+    facts = facts_of(sentence, (0, len(sentence)), [ComparedText(text) for text in ORDER], asked)
+    assert facts.nearest == 0
+    assert (judgement_of(facts, LIKELIER, deciding_source(facts, first)) == "supported") == is_supported

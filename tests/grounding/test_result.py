@@ -76,7 +76,7 @@ def citations() -> Citations:
     scores = np.zeros((6, 18), np.float32)
     scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
     s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, parts="sentence")
-    facts = (Facts((), (), None, False),) * 2
+    facts = (Facts((), (), None),) * 2
     first, second = (
         Support(target.name, "supported", "documents", sources, tuple(1 + source for source in sources))
         for target, sources in zip(s.targets, [(1,), (1, 0)], strict=True)

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from .documents.documents import READERS, read_documents
     from .facts import Facts, StatedWord
     from .result import Citations
-    from .support import AnswerWord, Source, Support
+    from .support import Source, Support
 
 __all__ = [
     "READERS",
-    "AnswerWord",
     "Checker",
     "Citations",
     "Comparison",
@@ -37,6 +36,6 @@ __getattr__ = lazy_names(
         "documents.documents": ("READERS", "read_documents"),
         "facts": ("Facts", "StatedWord"),
         "result": ("Citations",),
-        "support": ("AnswerWord", "Source", "Support"),
+        "support": ("Source", "Support"),
     },
 )

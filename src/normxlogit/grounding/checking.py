@@ -25,6 +25,11 @@ class Check(NamedTuple):
     words: tuple[str, ...] = ()
     opinion: Opinion = ""
 
+    @property
+    def decides(self) -> bool:
+        """Whether it says of one source that it supports the sentence or not."""
+        return bool(self.opinion) and self.source >= 0
+
     def weight(self) -> tuple[bool, float]:
         """Return how much it counts among comparisons of a sentence with several sources.
 

@@ -103,13 +103,9 @@ def cite(
     keywords |= {"max_new_tokens": max_new_tokens, "verify": options.verified_units(verify)}
     if messages is None:
         options.required(question or "", "give a question with --question, or a conversation with --messages")
-        if answer == "-" and "-" in (documents or ["-"]):
-            raise InputError("standard input can be the documents or the answer; give a file for the other")
-        keywords["documents"] = _documents(documents or ["-"], output)
-    elif documents or question or system is not None:
-        raise InputError("--messages is a whole conversation; leave out DOCUMENTS, --question and --system")
+        keywords["documents"] = _documents(documents or ["-"], output, answer)
     else:
-        _check_conversation(messages, output)
+        _check_conversation(messages, output, [documents, question, system])
     keywords["answer"] = _written_answer(answer)
     with quiet():
         explainer = loading.load(model)
@@ -120,10 +116,12 @@ def cite(
         _write_reasons(cited, output, kind)
 
 
-def _check_conversation(messages: Path, output: Path | None) -> None:
-    """Find the mistakes in a conversation before the model is loaded."""
+def _check_conversation(messages: Path, output: Path | None, others: list[Any]) -> None:
+    """Find the mistakes in a conversation, and in what is asked beside it, before the model is loaded."""
     from .documents.conversations import read_conversation
 
+    if any(others):
+        raise InputError("--messages is a whole conversation; leave out DOCUMENTS, --question and --system")
     check_output(output, messages)
     read_conversation(messages)
 
@@ -146,18 +144,21 @@ def _written_answer(text_or_file: str | None) -> str | None:
     return text_or_file
 
 
-def _documents(names: list[str], output: Path | None) -> list[Any]:
+def _documents(names: list[str], output: Path | None, answer: str | None) -> list[Any]:
     """Return documents as `cite` reads them: files and folders, and standard input as a text ("-")."""
-    documents: list[Any] = []
-    for name in dict.fromkeys(names):
-        if name != "-":
-            documents.append(Path(name))
-        elif sys.stdin.isatty():
-            raise InputError("no documents: name files or folders, or give a text on standard input")
-        else:
-            documents.append({"text": decoded(sys.stdin.buffer.read(), "standard input"), "name": "standard input"})
-    paths = [document for document in documents if isinstance(document, Path)]
-    if missing := [path for path in paths if not path.exists()]:  # found before the model is loaded
-        raise DataError(f"cannot read {missing[0]}: there is no such file")
-    check_output(output, *(file for path in paths for file in (files_in(path) if path.is_dir() else [path])))
+    if answer == "-" and "-" in names:
+        raise InputError("standard input can be the documents or the answer; give a file for the other")
+    documents = [_standard_input() if name == "-" else Path(name) for name in dict.fromkeys(names)]
+    for path in documents:
+        if isinstance(path, Path) and not path.exists():  # found before the model is loaded
+            raise DataError(f"cannot read {path}: there is no such file")
+        if isinstance(path, Path):
+            check_output(output, *(files_in(path) if path.is_dir() else [path]))
     return documents
+
+
+def _standard_input() -> dict[str, str]:
+    """Return the text on standard input as a document."""
+    if sys.stdin.isatty():
+        raise InputError("no documents: name files or folders, or give a text on standard input")
+    return {"text": decoded(sys.stdin.buffer.read(), "standard input"), "name": "standard input"}

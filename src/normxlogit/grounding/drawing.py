@@ -37,7 +37,6 @@ def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Bloc
     verdicts = [verdict_of.get(k, "reasoning") for k in range(len(a.targets))]
     links = links_of(cited.direct_evidence, verdicts, a)
     prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(a.prompt or "")], small=True)])
-    has_larger = cited.verified is not None and any(len(removal.tokens) > 1 for removal in cited.verified.single)
     underlined = f"underlined: a number, a name or a long word that stands in {_nowhere(cited)}"
     is_underlined = any(piece.kind == "unsupported" for piece in answer)
     return [
@@ -48,11 +47,19 @@ def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Bloc
         _verdict_table(cited),
         *_comparison_table(cited),
         *_ranking_table(cited),
-        *removals_table(cited.verified if has_larger else None),
+        *_removals_of_several(cited),
         *_source_tables(cited),
         Legend(SHARE.format("a"), styles=[underlined] if is_underlined else []),
         prompt if cited.messages else prompt_fold(cited.evidence),
     ]
+
+
+def _removals_of_several(cited: Citations) -> list[Table]:
+    """Return what the answer loses without documents, or other parts of several sources."""
+    tested = cited.verified
+    if tested is None or all(len(removal.tokens) == 1 for removal in tested.single):
+        return []
+    return removals_table(tested)
 
 
 def _nowhere(cited: Citations) -> str:
@@ -132,24 +139,30 @@ def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
 
 def _marked_answer(cited: Citations) -> list[Piece]:
     """Return the answer in pieces, each sentence with the numbers of its citations, each missing word by itself."""
-    answer, marks, text = [], dict(zip(cited.concluding, cited.marks, strict=True)), cited.text
-    missing = [word for facts in cited.facts for word in facts.missing]
-    position = len(text) - len(cited.answer)
+    answer, marks = list[Piece](), dict(zip(cited.concluding, cited.marks, strict=True))
+    position = len(cited.text) - len(cited.answer)
     for piece in answer_pieces(cited.attribution):
-        start, end = position, position + len(piece.text)
-        position = end
-        if (part := piece.part) is None:
+        end = position + len(piece.text)
+        if piece.part is None:
             answer.append(piece)
-            continue
-        for word in missing:
-            if start <= word.start and word.end <= end:
-                answer.append(piece._replace(text=text[start : word.start]))
-                details = f"stands in {_nowhere(cited)}"
-                answer.append(piece._replace(text=word.text, kind="unsupported", details=details))
-                start = word.end
-        answer.append(piece._replace(text=text[start:end], cited=marks.get(part, ())))
+        else:
+            answer += _marked_piece(cited, piece, position)
+            answer[-1] = answer[-1]._replace(cited=marks.get(piece.part, ()))
+        position = end
     # A space between two words is nothing that can be chosen.
     return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]
+
+
+def _marked_piece(cited: Citations, piece: Piece, start: int) -> list[Piece]:
+    """Return a sentence of the answer, which begins with a character of the text, each missing word by itself."""
+    pieces, end = list[Piece](), start + len(piece.text)
+    for word in (word for facts in cited.facts for word in facts.missing):
+        if start <= word.start and word.end <= end:
+            details = f"stands in {_nowhere(cited)}"
+            pieces.append(piece._replace(text=cited.text[start : word.start]))
+            pieces.append(piece._replace(text=word.text, kind="unsupported", details=details))
+            start = word.end
+    return [*pieces, piece._replace(text=cited.text[start:end])]
 
 
 def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
@@ -159,17 +172,22 @@ def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     for source, index in zip(by_place, cited.message_indices, strict=True):
         sources_of[index].append(source)
     question = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
-    most = np.nan_to_num(cited.sentence_shares).max(0)  # (S,): of any sentence
     turns = []
     for index, message in enumerate(cited.messages):
-        sources, length = sources_of[index], message.end - message.start
-        matters = any(source.number is not None or most[source.source] >= MATTERS for source in sources)
-        is_folded = length > LONG and not matters and index != question
-        total = np.nan_to_num([source.share for source in sources]).sum()
-        share = float(np.clip(total, 0.0, 1.0)) if sources else None  # None of the question
-        folded = f"{length:,} characters" if is_folded else ""
-        turns.append(Turn(message.role, message.name, share, _message_pieces(cited, message, sources), folded))
+        turn = _turn(cited, message, sources_of[index])
+        turns.append(turn._replace(folded="") if index == question else turn)
     return Chat(turns, Turn("answer", "answer", None, answer))
+
+
+def _turn(cited: Citations, message: MessageSpan, sources: Sequence[Source]) -> Turn:
+    """Return a message with the share of its sources; None of one without any, such as the question."""
+    length, share = message.end - message.start, None
+    if sources:
+        share = float(np.clip(np.nansum([source.share for source in sources]), 0.0, 1.0))
+    shares = np.nan_to_num(cited.sentence_shares[:, [source.source for source in sources]])  # (K, M)
+    matters = any(source.number is not None for source in sources) or shares.max(initial=0.0) >= MATTERS
+    folded = f"{length:,} characters" if length > LONG and not matters else ""
+    return Turn(message.role, message.name, share, _message_pieces(cited, message, sources), folded)
 
 
 def _message_pieces(cited: Citations, message: MessageSpan, sources: Sequence[Source]) -> list[Piece]:

@@ -49,7 +49,7 @@ class Facts(NamedTuple):
     quoted: tuple[Index, ...]  # the places of the sources that have it word for word
     words: tuple[StatedWord, ...]
     nearest: Index | None  # the place of the source that has most of its words; None if none has any
-    is_opposed: bool  # whether that source says "not" and the sentence does not, or the other way round
+    opposed: tuple[Index, ...] = ()  # the sources that say "not" where it does not, or the other way round
 
     @property
     def missing(self) -> tuple[StatedWord, ...]:
@@ -94,13 +94,16 @@ class ComparedText:
         """
         if word in self.forms:
             return True
-        is_part = bool(_UNSPACED.search(word)) or (kind == "word" and len(word) >= LONG)
-        if is_part and word in self.form.text:
+        is_unspaced = bool(_UNSPACED.search(word))
+        if (is_unspaced or (kind == "word" and len(word) >= LONG)) and word in self.form.text:
             return True
-        if len(word) < STEM or word[:STEM] not in self.stems:
-            return False
+        begins_alike = len(word) >= STEM and word[:STEM] in self.stems
+        return begins_alike and (kind == "word" or self._has_longer(word))
+
+    def _has_longer(self, word: str) -> bool:
+        """Return whether a word of the text begins with another word, or is its beginning."""
         longer = (form for form in self._words if len(form) >= STEM)
-        return kind == "word" or any(form.startswith(word) or word.startswith(form) for form in longer)
+        return any(form.startswith(word) or word.startswith(form) for form in longer)
 
 
 def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: ComparedText) -> Facts:
@@ -120,9 +123,9 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
         standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
         words.append(StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind)))
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
-    nearest = nearest_source(words, len(sources))
-    is_opposed = nearest is not None and sources[nearest].is_negated != is_negated(comparable(sentence).text)
-    return Facts(quoted, tuple(words), nearest, is_opposed)
+    negated = is_negated(comparable(sentence).text)
+    opposed = tuple(place for place, source in enumerate(sources) if source.is_negated != negated)
+    return Facts(quoted, tuple(words), nearest_source(words, len(sources)), opposed)
 
 
 def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:

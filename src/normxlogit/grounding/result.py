@@ -20,7 +20,7 @@ from ..results.verification import Verification
 from .columns import COLUMNS, citation_row
 from .facts import Facts
 from .measured import RankedSentence, Reading
-from .support import AnswerWord, Source, Support
+from .support import Source, Support
 from .verdicts import GOOD, Origin, summary_line
 
 if TYPE_CHECKING:
@@ -207,16 +207,6 @@ class Citations(Record):
     def most_doubtful(self) -> list[int]:
         """The indices of the sentences, the most doubtful first; empty if they were not ranked."""
         return sorted(range(len(self.ranking)), key=lambda sentence: self.ranking[sentence].support)
-
-    @property
-    def words(self) -> list[AnswerWord]:
-        """The words of the answer, a table of columns; empty if they were not measured."""
-        words = []
-        for k, (reading, facts) in enumerate(zip(self.readings, self.facts, strict=False)):
-            for word in reading.words:
-                is_missing = any(word.start < gap.end and gap.start < word.end for gap in facts.missing)
-                words.append(AnswerWord(k, word.text, word.start, word.end, word.gain, is_missing))
-        return words
 
     @property
     def shares(self) -> FloatArray:

@@ -32,26 +32,6 @@ class Source(NamedTuple):
     nats: float | None
 
 
-class AnswerWord(NamedTuple):
-    """A word of an answer.
-
-    Attributes:
-        sentence: The index of its sentence.
-        text: The word.
-        start: Its first character in the text of prompt and answer.
-        end: One past its last character.
-        gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
-        missing: Whether it is, or holds, a number, a name or a long word that stands nowhere in the prompt.
-    """
-
-    sentence: int
-    text: str
-    start: int
-    end: int
-    gain: float
-    missing: bool
-
-
 class Loss(NamedTuple):
     """What a sentence loses without a source.
 

@@ -5,9 +5,10 @@
 3. Not from the documents: they make it no likelier, and fewer than a quarter of its numbers, names and long words
    stand there.
 4. Partly: a number or a name stands nowhere in the prompt, and the documents make it less likely.
-5. Supported by [n]: the documents make it much likelier, and the source that has most of its words has all its numbers
-   and names, three quarters of its words, and a "not" if it has one and else none. Or a checker finds it entailed, and
-   no number and no name of it is missing. Not where a checker finds that no source supports it.
+5. Supported by [n]: the documents make it much likelier, and the source that has most of its words (or that it rests on
+   most, if this one has the numbers) has all its numbers and names, three quarters of its words, and a "not" if it has
+   one and else none. Or a checker finds it entailed, and no number and no name of it is missing. Not where a checker
+   finds that no source supports it.
 6. Cannot tell: none of these.
 
 A fact and the measurement have to agree before anything is said against a sentence. The thresholds were chosen on data
@@ -36,14 +37,12 @@ GOOD: tuple[Judgement, ...] = ("quoted", "supported")
 LIKELIER = 0.3
 """Least uncertainty coefficient of a supported sentence."""
 
-MOST_WORDS = 0.75
-"""Least share of its numbers, names and long words that stand in the cited source, or in the question."""
-
 NO_LIKELIER = 0.0
 """Largest uncertainty coefficient of a sentence that is said not to be from the sources."""
 
 FEW = 0.25
-"""The share of such a sentence's numbers, names and long words that stand in the sources is below this."""
+"""The share of such a sentence's numbers, names and long words that stand in the sources is below this. And the largest
+share of a supported one's that the cited source lacks."""
 
 LEAST_WORDS = 2
 """Least numbers, names and long words of such a sentence: one word is too little to go by."""
@@ -52,12 +51,13 @@ LESS_LIKELY = -1.0
 """Largest gain of a missing number or name that is named against a sentence, in nats."""
 
 
-def judgement_of(facts: Facts, reading: Reading, opinion: Opinion = "") -> Judgement:
+def judgement_of(facts: Facts, reading: Reading, source: int | None, opinion: Opinion = "") -> Judgement:
     """Return the verdict on a sentence.
 
     Args:
         facts: What it has in common with its sources.
         reading: How likely the model finds it with them and without.
+        source: The place of the source that may support it, see `deciding_source`.
         opinion: What a checker makes of it.
     """
     if facts.quoted:
@@ -71,7 +71,7 @@ def judgement_of(facts: Facts, reading: Reading, opinion: Opinion = "") -> Judge
     if opinion == "unsupported":
         return "cannot tell"
     is_complete = all(word.kind == "word" for word in facts.missing)
-    if is_supported(facts, reading) or (opinion == "entails" and is_complete):
+    if is_supported(facts, reading, source) or (opinion == "entails" and is_complete):
         return "supported"
     return "cannot tell"
 
@@ -87,22 +87,35 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
     return len(facts.words) >= LEAST_WORDS and standing < FEW and reading.coefficient < NO_LIKELIER
 
 
-def is_supported(facts: Facts, reading: Reading) -> bool:
-    """Return whether the sources make a sentence much likelier, and the nearest one has what it states.
+def deciding_source(facts: Facts, first: int | None) -> int | None:
+    """Return the source that may support a sentence: the nearest one, or the first one if that has numbers it lacks.
+
+    Args:
+        facts: The facts of the sentence.
+        first: The source on which the sentence rests most, as it was measured; None if none was.
+    """
+    stated = [word for word in facts.words if word.kind == "number" and not word.elsewhere]
+    lacking = [word for word in stated if facts.nearest not in word.sources]
+    has_them = bool(lacking) and all(first in word.sources for word in lacking)
+    return first if has_them else facts.nearest
+
+
+def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
+    """Return whether the sources make a sentence much likelier, and one of them has what it states.
 
     That one has all its numbers and names, most of its words, and something that the rest of the prompt does not have.
 
     Args:
         facts: The facts of the sentence.
         reading: How likely the model finds it; NaN where nothing of the prompt is left without the sources.
+        source: The place of that source, see `deciding_source`.
     """
-    if facts.is_opposed or not reading.coefficient >= LIKELIER:
+    if source in facts.opposed or not reading.coefficient >= LIKELIER:
         return False
-    adding = [word for word in facts.words if not word.elsewhere]
-    has_names = all(facts.nearest in word.sources for word in adding if word.kind != "word")
-    adds_some = any(facts.nearest in word.sources for word in adding)
-    standing = share_standing([word.elsewhere or facts.nearest in word.sources for word in facts.words])
-    return has_names and adds_some and standing >= MOST_WORDS
+    stated = [word for word in facts.words if not word.elsewhere]
+    lacking = [word.kind for word in stated if source not in word.sources]
+    has_names = set(lacking) <= {"word"}
+    return has_names and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.words)
 
 
 def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:

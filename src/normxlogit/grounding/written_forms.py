@@ -140,9 +140,7 @@ def number_values(written: str) -> set[str]:
     Args:
         written: One or more groups of digits with a sign between each two.
     """
-    groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]
-    if written[0] in ".,":
-        groups.insert(0, "0")
+    groups = ["0"] * (written[0] in ".,") + [_plain_digits(digits) for digits in DIGITS.findall(written)]
     last = groups[-1]
     if len(groups) == 1:
         return {_without_zeros(last)}

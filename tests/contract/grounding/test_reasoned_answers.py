@@ -29,7 +29,8 @@ def prompt_of(cited):
 def test_verdicts_are_on_the_conclusion_directly_behind_the_question(explainer):
     cited = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify="sentence")
     assert list(cited.sentences) == [sentence.text for sentence in cited.support] == CONCLUSION
-    assert {word.text for word in cited.words} <= set(" ".join(CONCLUSION).replace(".", " .").split())
+    read = {word.text for reading in cited.readings for word in reading.words}
+    assert read <= set(" ".join(CONCLUSION).replace(".", " .").split())
     assert cited.marked().count("<think>") == 1
     opening = cited.answer[: cited.answer.index("A good")]
     before, sentences = f"{prompt_of(cited)}{opening}</think>", [f" {sentence}" for sentence in CONCLUSION]

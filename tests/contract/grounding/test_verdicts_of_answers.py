@@ -165,8 +165,8 @@ def test_words_have_gains_that_sum_to_those_of_their_sentences_and_files_keep_al
     comes_back(cited, tmp_path)
     loaded = normxlogit.load(tmp_path / "result.parquet")
     assert (loaded.support, loaded.facts, loaded.top(4)) == (cited.support, cited.facts, cited.top(4))
-    for k, reading in enumerate(cited.readings):
-        words = [word for word in cited.words if word.sentence == k]
+    for reading in cited.readings:
+        words = reading.words
         assert all(cited.text[word.start : word.end] == word.text for word in words)
         assert sum(word.gain for word in words) == pytest.approx(reading.nats - reading.nats_without, abs=1e-6)
     state = cited.to_dict()

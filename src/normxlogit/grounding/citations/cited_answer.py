@@ -119,15 +119,18 @@ def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: R
     if not prompt.media and marks[1] not in answer and opens_reasoning(prompt.text, marks[0]):
         prompt = replace(prompt, text=f"{prompt.text}\n{marks[1]}\n\n")
     reasoning = shifted(reasoning, len(opening) - (len(answer) - len(answer.lstrip())))
-    tokenizer = private_tokenizer(model.tokenizer)
-    special_tokens = _special_tokens(tokenizer)
-    answer = answer.strip()
+    special_tokens = _special_tokens(model.tokenizer)
+    answer = opening + _without_end(answer.strip(), special_tokens)
+    inside = [token for token in special_tokens if token in answer and token not in " ".join(marks)]
+    completion: Any = _as_plain_text(model.tokenizer, answer, inside) if inside else answer
+    return read_completion(model, prompt, completion, longer=True, reasoning=reasoning)
+
+
+def _without_end(answer: str, special_tokens: tuple[str, ...]) -> str:
+    """Return an answer without the special tokens at its end, and the white space between them."""
     while answer.endswith(special_tokens):
         answer = next(answer.removesuffix(token) for token in special_tokens if answer.endswith(token)).rstrip()
-    completion: Any = opening + answer
-    if inside := [token for token in special_tokens if token in answer and token not in " ".join(marks)]:
-        completion = _as_plain_text(tokenizer, completion, inside)
-    return read_completion(model, prompt, completion, longer=True, reasoning=reasoning)
+    return answer
 
 
 def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
@@ -138,6 +141,7 @@ def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
 
 def _as_plain_text(tokenizer: Any, text: str, special_tokens: Sequence[str]) -> list[int]:
     """Return the tokens of a text in which special tokens are read as the characters that they are written with."""
+    tokenizer = private_tokenizer(tokenizer)
     ids: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
     if set(ids) & set(tokenizer.convert_tokens_to_ids(list(special_tokens))):
         raise InputError(f"the answer holds {special_tokens[0]!r}, a special token of the model; take it out")

@@ -14,7 +14,7 @@ from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
 from ...text.characters import Span
-from ..documents.conversations import UNREAD, Conversation, Message
+from ..documents.conversations import UNREAD, Conversation, Message, UpToAnswer
 from .prompts import SourcedPrompt, SourceSpans
 from .rendering import render
 
@@ -38,38 +38,50 @@ def conversation_prompt(
 
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
     """
-    thoughts: Sequence[str] = ()
-    if answer is None:
-        conversation, answer, thoughts = conversation.until(turn)
-    elif turn is not None:
-        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    conversation, answer, thoughts = _up_to_answer(conversation, turn, answer)
     conversation = _readable(model, conversation)
-    messages, (prompt, starts) = conversation.messages, render(model, conversation)
-    names = list(numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages))
-    placed = {
-        index: MessageSpan(m.kind, starts[index], starts[index] + len(m.text), names[index], m.name)
-        for index, m in enumerate(messages)
-        if index in starts
-    }
+    prompt, starts = render(model, conversation)
+    messages = conversation.messages
+    spans = dict(enumerate(_message_spans(messages, starts)))
+    placed = {index: spans.pop(index) for index in starts}
+    lost = {span.name: messages[index].text for index, span in spans.items() if messages[index].part is None}
     question, asked = _question_of(messages, starts)
-    spans = _source_spans(messages, placed)
-    said = {name: span for name, span in spans.items() if span not in asked}
-    lost = [index for index, m in enumerate(messages) if m.part is None and index not in starts]
-    notes = [*conversation.notes, *prompt.notes, *(LOST.format(names[index]) for index in lost)]
-    contents = tuple(Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
-    prompt = replace(
-        prompt, contents=contents if has_chat_template(model.reader) else None, notes=tuple(dict.fromkeys(notes))
-    )
+    sources = _source_spans(messages, placed)
+    said = {name: span for name, span in sources.items() if span not in asked}
+    notes = dict.fromkeys([*conversation.notes, *prompt.notes, *map(LOST.format, lost)])
+    prompt = replace(prompt, notes=tuple(notes))
+    if has_chat_template(model.reader):
+        contents = (Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
+        prompt = replace(prompt, contents=tuple(contents))
     answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
     return SourcedPrompt(
         prompt,
-        spans=said if said or prompt.media else spans,
+        spans=said if said or prompt.media else sources,
         question=question,
         messages=tuple(placed.values()),
         answer=answer,
         reasoning=reasoning,
-        unread="\n".join(messages[index].text for index in lost),
+        unread="\n".join(lost.values()),
     )
+
+
+def _up_to_answer(conversation: Conversation, turn: int | None, answer: str | None) -> UpToAnswer:
+    """Return a conversation up to one of its answers, or with one that was given."""
+    if answer is None:
+        return conversation.until(turn)
+    if turn is not None:
+        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    return UpToAnswer(conversation, answer)
+
+
+def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> list[MessageSpan]:
+    """Return the messages with their names and where they stand in a prompt; those that it lacks at its beginning."""
+    names = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
+    spans = []
+    for index, (message, name) in enumerate(zip(messages, names, strict=True)):
+        start = starts.get(index, 0)
+        spans.append(MessageSpan(message.kind, start, start + len(message.text), name, message.name))
+    return spans
 
 
 def _readable(model: TaskModel, conversation: Conversation) -> Conversation:
@@ -115,16 +127,16 @@ def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tupl
         starts: Where each begins in the prompt, by its place.
     """
     number = max((message.number for message in messages if message.kind == "user"), default=None)
-    texts = {place: m.text for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
-    sentences = {
-        (starts[place] + start, starts[place] + end): text[start:end]
-        for place, text in texts.items()
-        if place in starts
-        for start, end in sentence_spans(text)
-    }
-    marks = tuple(QUESTION_MARKS)
-    marked = {span for span, sentence in sentences.items() if sentence.rstrip(CLOSING).endswith(marks)}
-    return "\n\n".join(texts.values()), marked or (set(sentences) if len(sentences) == 1 else set())
+    places = [place for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)]
+    sentences, marked, marks = set[Span](), set[Span](), tuple(QUESTION_MARKS)
+    for place in starts.keys() & set(places):
+        text, shift = messages[place].text, starts[place]
+        for start, end in sentence_spans(text):
+            sentences.add((shift + start, shift + end))
+            if text[start:end].rstrip(CLOSING).endswith(marks):
+                marked.add((shift + start, shift + end))
+    question = "\n\n".join(messages[place].text for place in places)
+    return question, sentences if len(sentences) == 1 else marked
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:

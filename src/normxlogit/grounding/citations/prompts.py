@@ -32,10 +32,8 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
 
     Pictures among the documents stand before the text.
     """
-    for name, given in {"question": question, "system message": system}.items():
-        if not isinstance(given, str | None):
-            raise InputError(f"a {name} is a text, not {type(given).__name__}: call cite for each of several")
-    if question is None or not question.strip():
+    question, system = _text("question", question), _text("system message", system)
+    if not question.strip():
         raise InputError("the question is empty")
     named, pictures = read_documents(documents)
     text, spans = _with_documents(named)
@@ -53,6 +51,13 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
     return SourcedPrompt(prompt, placed, question, unread="\n".join(named))
 
 
+def _text(name: str, value: str | None) -> str:
+    """Return a text that was given, or an empty one."""
+    if not isinstance(value, str | None):
+        raise InputError(f"a {name} is a text, not {type(value).__name__}: call cite for each of several")
+    return value or ""
+
+
 def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:
     """Return documents as one text, each under its name if there are several, and where their sentences are in it."""
     text, spans = "", SourceSpans()
@@ -64,7 +69,7 @@ def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:
     return text, spans
 
 
-def _as_chat(model: TaskModel, text: str, pictures: Collection[Any], system: str | None) -> tuple[ReadPrompt, int]:
+def _as_chat(model: TaskModel, text: str, pictures: Collection[Any], system: str) -> tuple[ReadPrompt, int]:
     """Render a text as a message of the user, and return the prompt and where the text begins in it."""
     parts = [*({"type": "image", "image": picture} for picture in pictures), {"type": "text", "text": text}]
     message: dict[str, Any] = {"role": "user", "content": parts if pictures else text}

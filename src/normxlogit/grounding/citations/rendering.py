@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ...errors import InputError
-from ...inputs.chat import ReadPrompt, has_chat_template, read_prompt
+from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
 from ..documents.conversations import Conversation, Message, parsed_arguments
 
@@ -104,19 +104,25 @@ def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequenc
     A tool call, and a text whose content the template changes, is looked for behind the messages before it and before
     the next content, where it must stand once. Messages that are not found are left out.
     """
-    contents, starts, position = rendered.contents or (), dict[int, int](), 0
+    starts, position = dict[int, int](), 0
+    contents = rendered.contents or ()
     for number, row in enumerate(rows):
-        following = (content.start for content in contents if content.message > number)
-        end = min(following, default=len(rendered.text))
+        end = min((content.start for content in contents if content.message > number), default=len(rendered.text))
         for place in row.places:
-            text, offset = messages[place].text, row.offsets.get(place, -1)
-            holding = (content for content in contents if content.holds(number, offset, offset + len(text)))
-            if (content := next(holding, None)) is not None:
-                starts[place] = content.place_of(offset)
-            elif text and rendered.text.count(text, position, end) == 1:
-                starts[place] = rendered.text.index(text, position)
-            position = starts.get(place, position - len(text)) + len(text)
+            text = messages[place].text
+            start = _start_in_contents(contents, number, row.offsets.get(place, -1), len(text))
+            if start is None and text and rendered.text.count(text, position, end) == 1:
+                start = rendered.text.index(text, position)
+            if start is not None:
+                starts[place], position = start, start + len(text)
     return starts
+
+
+def _start_in_contents(contents: Sequence[Content], number: int, offset: int, length: int) -> int | None:
+    """Return where a part of a message's texts begins in the prompt; None where no content holds it."""
+    holding = (content for content in contents if content.holds(number, offset, offset + length))
+    content = next(holding, None)
+    return None if content is None else content.place_of(offset)
 
 
 def _rows(messages: Sequence[Message], form: Form) -> list[Row]:
@@ -165,20 +171,33 @@ def _content(messages: Mapping[int, Message], form: Form) -> tuple[Any, dict[int
     """
     parts, offsets, number = list[Any](), dict[int, int](), -1
     for place, message in messages.items():
-        before, after = _wrapping(message, form)
-        part = message.part or {"type": "text", "text": f"{before}{message.text}{after}"}
-        if parts and parts[-1]["type"] == part["type"] == "text":
-            earlier = parts.pop()["text"]
-            gap = "\n\n" if message.number != number else "" if earlier.endswith("\n") else "\n"
-            part = {"type": "text", "text": f"{earlier}{gap}{part['text']}"}
-        parts.append(part)
+        if message.part is not None:
+            parts.append(message.part)
+        else:
+            before, after = _wrapping(message, form)
+            earlier = parts.pop()["text"] if parts and parts[-1]["type"] == "text" else ""
+            gap = _gap(earlier, is_same_message=message.number == number)
+            parts.append({"type": "text", "text": f"{earlier}{gap}{before}{message.text}{after}"})
+            offsets[place] = len(_text_of(parts)) - len(after) - len(message.text)
         number = message.number
-        if message.part is None:
-            texts = "\n".join(part["text"] for part in parts if part["type"] == "text")
-            offsets[place] = len(texts) - len(after) - len(message.text)
-    if form.in_parts or any(part["type"] != "text" for part in parts):
+    has_media = any(message.part is not None for message in messages.values())
+    if form.in_parts or has_media:
         return parts or [{"type": "text", "text": ""}], offsets
-    return (parts[0]["text"] if parts else ""), offsets
+    return _text_of(parts), offsets
+
+
+def _gap(earlier: str, *, is_same_message: bool) -> str:
+    """Return the white space between two texts of a content; none behind nothing."""
+    if not earlier:
+        return ""
+    if not is_same_message:
+        return "\n\n"
+    return "" if earlier.endswith("\n") else "\n"
+
+
+def _text_of(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the texts of parts as lines."""
+    return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
 def _wrapping(message: Message, form: Form) -> tuple[str, str]:

@@ -16,10 +16,9 @@ from ..checkers import COMPARED, Checker, Pair
 from ..checking import Check
 from ..comparing import compared
 from ..facts import ComparedText, Facts, StatedWord, facts_of
-from ..measured import Reading
 from ..result import Citations
 from ..support import Loss, Support
-from ..verdicts import Judgement, accused_words, judgement_of
+from ..verdicts import Judgement, accused_words, deciding_source, judgement_of
 from .cited_answer import Answered
 from .reading import AnswerSentence
 
@@ -89,8 +88,9 @@ def _support_of(
 ) -> Support:
     """Return what is said of a sentence, without the numbers of its citations."""
     reading = cited.readings[k] if cited.readings else None
-    judgement = _judgement(cited, k, facts, reading, check)
-    sources = _shown_sources(judgement, facts, measured, check)
+    deciding = deciding_source(facts, next(iter(measured), None))
+    judgement = _judgement(cited, k, facts, deciding, check)
+    sources = _shown_sources(judgement, facts, measured, deciding, check)
     beside = _source_beside(judgement, sources, facts.nearest)
     return Support(
         text=cited.sentences[k],
@@ -120,10 +120,10 @@ def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | 
     return None if judgement == "quoted" else nearest
 
 
-def _judgement(cited: Citations, k: int, facts: Facts, reading: Reading | None, check: Check | None) -> Judgement:
+def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, check: Check | None) -> Judgement:
     """Return the verdict on a sentence; of a picture or a sound it follows from the loss without all sources."""
-    if reading is not None:
-        return judgement_of(facts, reading, "" if check is None else check.opinion)
+    if cited.readings:
+        return judgement_of(facts, cited.readings[k], deciding, "" if check is None else check.opinion)
     if facts.quoted:
         return "quoted"
     loss = float(cited.sentence_losses[k])
@@ -136,14 +136,14 @@ def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> 
     Args:
         shares: The sources' shares of its scores, (S,).
         losses: What it loses without each, in nats, (S,); NaN if not removed.
-        reasoned: Whether a reasoning stands before the answer: shares follow it and come first, while losses are of an
-            answer without it.
+        reasoned: Whether a reasoning stands before the answer: shares follow it, while losses are of an answer without
+            it, and do not count.
     """
-    by_loss = _by_loss(losses)
-    is_measured = ~np.isnan(losses) & (not reasoned)  # (S,)
+    if reasoned:
+        return tuple(_by_share(shares, first=True)[:MOST])
+    is_measured = ~np.isnan(losses)  # (S,)
     by_share = _by_share(np.where(is_measured, 0, shares), first=not is_measured.any())
-    order = [*by_share, *by_loss] if reasoned else [*by_loss, *by_share]
-    return tuple(dict.fromkeys(order))[:MOST]
+    return tuple(dict.fromkeys([*_by_loss(losses), *by_share]))[:MOST]
 
 
 def _by_loss(losses: FloatArray) -> list[int]:
@@ -165,18 +165,18 @@ def _ranked(values: FloatArray) -> list[int]:
 
 
 def _shown_sources(
-    judgement: Judgement, facts: Facts, measured: tuple[int, ...], check: Check | None
+    judgement: Judgement, facts: Facts, measured: tuple[int, ...], deciding: int | None, check: Check | None
 ) -> tuple[int, ...]:
     """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one."""
     if judgement == "not in the sources":
         return ()
     if judgement == "quoted":
-        return (next((source for source in measured if source in facts.quoted), facts.quoted[0]),)
-    near = () if facts.nearest is None else (facts.nearest,)
-    if judgement in ("contradicts", "supported"):
-        is_checked = check is not None and check.opinion and check.source >= 0
-        return (check.source,) if check is not None and is_checked else near or measured
-    return tuple(dict.fromkeys([*measured, *near]))
+        return tuple(source for source in (*measured, *facts.quoted) if source in facts.quoted)[:1]
+    if judgement not in ("contradicts", "supported"):
+        return measured if facts.nearest is None else tuple(dict.fromkeys([*measured, facts.nearest]))
+    if check is not None and check.decides:
+        return (check.source,)
+    return measured if deciding is None else (deciding,)
 
 
 def _checked(

@@ -62,12 +62,7 @@ class Conversation:
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
         if turn is None and not answers:
             return UpToAnswer(self)
-        try:
-            place, notes = answers[-1 if turn is None else turn], self.notes
-        except (IndexError, TypeError):
-            raise InputError(f"no turn {turn!r}: the assistant has {len(answers)} texts, counted from 0") from None
-        if not place:
-            raise InputError("the answer is the first message; a conversation has messages before the answer")
+        place, notes = _picked(answers, turn), self.notes
         if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
             notes = (*notes, f"messages after the answer are not read ({after})")
         first = place
@@ -75,6 +70,17 @@ class Conversation:
             first -= 1
         thoughts = tuple(message.text for message in self.messages[first:place])
         return UpToAnswer(Conversation(self.messages[:first], self.tools, notes), self.messages[place].text, thoughts)
+
+
+def _picked(answers: Sequence[int], turn: int | None) -> int:
+    """Return the place of an answer among the messages; None for the last."""
+    try:
+        place = answers[-1 if turn is None else turn]
+    except (IndexError, TypeError):
+        raise InputError(f"no turn {turn!r}: the assistant has {len(answers)} texts, counted from 0") from None
+    if not place:
+        raise InputError("the answer is the first message; a conversation has messages before the answer")
+    return place
 
 
 class UpToAnswer(NamedTuple):
@@ -97,15 +103,11 @@ def read_conversation(value: Any) -> Conversation:
         DataError: If a file cannot be read.
     """
     if isinstance(value, PathLike):
-        content = read_json(Path(value))
-        try:
-            return read_conversation(content)
-        except InputError as error:
-            raise InputError(f"{value}: {error}") from None
+        return _read_file(Path(value))
     messages = messages_of(value)
     if not isinstance(messages, list) or not messages:
         raise InputError(f"expected {EXPECTED}; got {_described(value)}")
-    beside = value if isinstance(value, Mapping) and "messages" in value else {}
+    beside = value if isinstance(value, Mapping) else {}
     for number, message in enumerate(messages):
         _check_message(message, number)
     if any(holder.get("images") for holder in (beside, *messages)):
@@ -113,11 +115,17 @@ def read_conversation(value: Any) -> Conversation:
     steps, tools = _steps(messages), beside.get("tools")
     if not steps:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
-    return Conversation(
-        messages=tuple(steps),
-        tools=list(tools) if isinstance(tools, Sequence) else None,
-        notes=tuple(dict.fromkeys(_notes(messages))),
-    )
+    tools = list(tools) if isinstance(tools, Sequence) else None
+    return Conversation(tuple(steps), tools, tuple(dict.fromkeys(_notes(messages))))
+
+
+def _read_file(path: Path) -> Conversation:
+    """Return the conversation in a file of JSON; errors name the file."""
+    content = read_json(path)
+    try:
+        return read_conversation(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _steps(messages: Sequence[Mapping[str, Any]]) -> list[Message]:

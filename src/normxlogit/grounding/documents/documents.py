@@ -55,21 +55,33 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
             mapping.
         DataError: If a file cannot be read.
     """
-    texts, pictures, number = list[tuple[str, str]](), list[tuple[str, Any]](), 0
-    for name, document in _named(documents):
-        if _is_picture(document):
-            from ...media.inputs.pictures import read_picture
-
-            pictures.append((name or f"picture {len(pictures) + 1}", read_picture(document)))
-            continue
-        number += 1
-        parts = _texts_of(document, repr(name) if name else f"{number}")
-        called = name or _name_of(document) or f"document {number}"
-        texts += [(called + part, text.lstrip()) for part, text in parts.items()]
+    items = _named(documents)
+    pictures = [item for item in items if _is_picture(item[1])]
+    others = [item for item in items if not _is_picture(item[1])]
+    texts = list[tuple[str, str]]()
+    for number, (name, document) in enumerate(others, start=1):
+        texts += _texts_by_name(name, document, number)
     by_name = {name: text for name, text in _told_apart(texts) if text}
     if not by_name and not pictures:
         raise InputError("there is no document with a text")
-    return by_name, {name: replace(picture, name=name) for name, picture in _told_apart(pictures)}
+    return by_name, _read_pictures(pictures)
+
+
+def _texts_by_name(name: str, document: Any, number: int) -> list[tuple[str, str]]:
+    """Return the texts of a document with their names; without a name it is called by its number."""
+    parts = _texts_of(document, repr(name) if name else f"{number}")
+    called = name or _name_of(document) or f"document {number}"
+    return [(called + part, text.lstrip()) for part, text in parts.items()]
+
+
+def _read_pictures(pictures: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pictures as they are read, by name; those without a name are called by their number."""
+    if not pictures:
+        return {}
+    from ...media.inputs.pictures import read_picture
+
+    named = [(name or f"picture {number}", picture) for number, (name, picture) in enumerate(pictures, start=1)]
+    return {name: replace(read_picture(picture), name=name) for name, picture in _told_apart(named)}
 
 
 def _told_apart(named: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
@@ -80,16 +92,22 @@ def _told_apart(named: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
 def _named(documents: Any) -> list[tuple[str, Any]]:
     """Return documents with their names: those of a mapping, or of files; "" for others."""
     if _is_one_document(documents):
-        documents = [documents]
-    if isinstance(documents, Mapping) or _is_arrow_map(documents):
-        pairs = list(documents.items()) if isinstance(documents, Mapping) else documents
-        return _told_by_name(pairs)
+        return _with_files([documents])
+    if isinstance(documents, Mapping):
+        return _told_by_name(list(documents.items()))
+    if _is_arrow_map(documents):
+        return _told_by_name(documents)
     documents = collected(documents)
     if (columns := named_columns(documents)) is not None:
         rows = zip(*columns.values(), strict=True)
         documents = [dict(zip(columns, map(plain_cell, row), strict=True)) for row in rows]
     if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
         raise InputError(f"expected documents: texts by name, or a list of texts, got {type(documents).__name__}")
+    return _with_files(documents)
+
+
+def _with_files(documents: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Return documents, the files in folders among them, with the names of files and "" for others."""
     items = [item for document in documents for item in _files_of(document)]
     names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
     return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
@@ -125,12 +143,16 @@ def _files_of(document: Any) -> Sequence[Any]:
 def _is_picture(document: Any) -> bool:
     """Return whether a value is a picture, or the path of one, which the wing of pictures reads, if it is there."""
     if isinstance(document, PathLike):
-        parts = [reader.of_file(str(document)) for reader in part_readers()]
-        is_text = Path(document).suffix.lower() in READERS
-        return not is_text and any(part is not None and part["type"] == "image" for part in parts)
+        return _is_picture_file(Path(document))
     has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
-    is_part = not isinstance(document, str) and not has_text and part_type(document) == "image"
-    return is_part or getattr(document, "kind", "") == "picture"  # a `ReadPart`
+    if isinstance(document, str) or has_text:
+        return False
+    return part_type(document) == "image" or getattr(document, "kind", "") == "picture"  # a `ReadPart`
+
+
+def _is_picture_file(path: Path) -> bool:
+    parts = [reader.of_file(str(path)) for reader in part_readers() if path.suffix.lower() not in READERS]
+    return any(part is not None and part["type"] == "image" for part in parts)
 
 
 def _fields(document: Any) -> dict[str, Any]:
@@ -153,8 +175,7 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
     if isinstance(document, PathLike):
         return read_file(document)
     if isinstance(document, str):
-        if is_file_name(document) and (Path(document).suffix.lower() in READERS or _is_picture(Path(document))):
-            raise InputError(f"document {name} is the name of a file; pathlib.Path({document!r}) is read")
+        _check_text(document, name)
         return {"": document}
     fields = _fields(document)
     values = [fields[key] for key in TEXT_KEYS if key in fields]
@@ -164,6 +185,13 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
         return {}
     kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
     raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
+
+
+def _check_text(text: str, name: str) -> None:
+    """Refuse a text that is the name of a file which is read."""
+    path = Path(text)
+    if is_file_name(text) and (path.suffix.lower() in READERS or _is_picture_file(path)):
+        raise InputError(f"document {name} is the name of a file; pathlib.Path({text!r}) is read")
 
 
 def _name_of(document: Any) -> str:

@@ -99,15 +99,18 @@ def evaluate_sources(
     prompts = []
     for number, question in with_progress("prompts", questions, on_progress):
         request = (question.question, dict(question.documents), specs, list(rankings))
-        prompts.append(stored.cached(partial(measure, question, seed + number), f"prompt-{number}", *request))
-    prompts = [figures for figures in prompts if figures]
+        figures = stored.cached(partial(measure, question, seed + number), f"prompt-{number}", *request)
+        if figures:
+            prompts.append(figures)
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    results = []
-    for name in prompts[0]:
-        passes = float(np.mean([rows[name]["passes"] for rows in prompts]))
-        results.append(summarise_ranking(name, [rows[name]["figures"] for rows in prompts], passes, seed))
-    return results, len(prompts)
+    return [_summary(name, [rows[name] for rows in prompts], seed) for name in prompts[0]], len(prompts)
+
+
+def _summary(name: str, rows: Sequence[Mapping[str, Any]], seed: int) -> RankingResult:
+    """Return the result of a ranking from its figures on each prompt."""
+    passes = float(np.mean([row["passes"] for row in rows]))
+    return summarise_ranking(name, [row["figures"] for row in rows], passes, seed)
 
 
 class AnsweredPrompt:
