@@ -112,9 +112,11 @@ def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tu
     explained["target"] = checked_target(options.get("target"))
     attributions: Any = explainer(inputs, **explained)
     single = isinstance(attributions, Attribution)
-    model.task.check_explains_inputs(model)
+    results = [attributions] if single else list(attributions)
+    if any(a.has_text for a in results):
+        model.task.check_input(model, "one text")
     encodings, _ = model.task.encode(model, inputs)
-    each = zip(encodings, [attributions] if single else attributions, strict=True)
+    each = zip(encodings, results, strict=True)
     return [answers_to_text(model, encoding, a, options.get("units")) for encoding, a in each], single
 
 
@@ -140,9 +142,11 @@ def answers_to_prompts(
         raise InputError(f"{refused[0]}= is for labels and tokens; a completion is explained whole")
     units: Any = options.get("units") or OF_PROMPT
     single = isinstance(completions, str)
-    each = [(prompts, completions)] if single else list(zip(prompts, completions, strict=True))
+    prompt_list, completion_list = ([prompts], [completions]) if single else (list(prompts), list(completions))
+    if len(prompt_list) != len(completion_list):
+        raise InputError(f"{len(completion_list)} completions for {len(prompt_list)} prompts; give one for each")
     answers = []
-    for prompt, completion in each:
+    for prompt, completion in zip(prompt_list, completion_list, strict=True):
         a = explainer.explain_completion(prompt, completion, sources=units, method=options.get("method"))
         answers.append(answers_to_prompt(explainer.language_model, prompt, completion, a, units))
     return answers, single

@@ -187,6 +187,7 @@ def test_a_regression_has_no_answer_that_goes() -> None:
         ((TEXT,), {"target": [0, 1]}, TargetError, "one target"),
         ((TEXT,), {"target": ALL}, TargetError, "one target"),
         ((TEXT, "good"), {"target": 1}, InputError, "target="),
+        (([TEXT], ["good", "bad"]), {}, InputError, "2 completions for 1"),
     ],
 )
 def test_refusals(arguments, options, error, words) -> None:
