@@ -372,7 +372,7 @@ def interactions(
                 raise InputError("planted pairs are put into a folder of data sets: give --data-dir")
             table = unit_pairs.planted_table(unit_pairs.measure_planted(data_dir, work_dir, passes, limit, step))
         else:
-            explainer = Explainer.from_pretrained(model, **({"gguf_file": gguf_file} if gguf_file else {}))
+            explainer = Explainer.from_pretrained(model, gguf_file=gguf_file)
             if of == "prompts":
                 answers = unit_pairs.answers_of_prompts(explainer, Path(dataset), limit, most_words)
             else:

@@ -160,9 +160,9 @@ def _proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
     units = len(asked.contributions)
 
     def game(present: Any) -> Array:
-        masks = np.asarray(present, bool)
-        empty = ~masks.any(1) & (not asked.may_be_empty)
-        masks = np.where(empty[:, None], True, masks)  # a prompt of nothing has no answer
+        masks = np.array(present, bool)
+        if not asked.may_be_empty:  # a prompt of nothing has no answer
+            masks[~masks.any(1)] = True
         return asked.values(masks)
 
     approximator = shapiq.ProxySPEX(n=units, index="FBII", max_order=units, random_state=0)

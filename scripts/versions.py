@@ -4,10 +4,11 @@ Usage: python scripts/versions.py                       # all SETS, as before a 
        python scripts/versions.py oldest newest --fast  # what CI runs
        python scripts/versions.py 4.57 -- tests/contract/test_loading.py
 
-`uv` (pip install uv) makes the environments from package registries alone. A set has the package, its core dependencies
-and what the promises of the core need. Every set runs these promises (`--fast`: some files of them), which gives a row
-of the first table in docs/testing.md, and explains checkpoints of forty families that the first set wrote, which gives
-the second. Where UV_FIND_LINKS names a folder with builds of torch for CPUs, they are taken.
+`uv` (pip install uv) makes the environments from package registries alone. A set has the package with its extra
+`test`, which is what the promises of the core need; the oldest has of each package the lower bound of pyproject.toml.
+Every set runs these promises (`--fast`: some files of them), which gives a row of the first table in docs/testing.md,
+and explains checkpoints of forty families that the first set wrote, which gives the second. Where UV_FIND_LINKS names a
+folder with builds of torch for CPUs, they are taken.
 """
 
 import argparse
@@ -22,10 +23,6 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parent.parent
 PROMISES = ROOT / "tests" / "contract"
 
-TOOLS = ["accelerate", "captum", "datasets>=4", "duckdb", "hypothesis", "matplotlib", "pandas", "peft", "polars"]
-TOOLS += ["pyarrow", "pytest", "pytest-timeout", "pytest-xdist", "scikit-learn", "sentencepiece", "soundfile"]
-"""What runs the tests, and what single promises compare with."""
-
 FAST = [
     "tests/test_compat.py",
     "tests/contract/test_sum_rules.py",
@@ -39,18 +36,20 @@ OLD_AND_NEW = [f"-Wdefault::{kind}" for kind in ("DeprecationWarning", "PendingD
 """Old packages call what newer ones are about to drop; that it still works is all that is asked here."""
 
 
+WHEELS_ALONE = ["--only-binary", ":all:", "--no-binary", "normxlogit"]
+"""Nothing but the package is built here: the oldest of what has no wheel for a Python is not what anybody has there."""
+
+
 class Set(NamedTuple):
-    """One environment: the Python, and the versions that are named in it; everything else is the newest that fits."""
+    """One environment: the Python, the versions that are named in it, and how uv chooses the others."""
 
     python: str
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    resolution: str = "highest"
 
 
 SETS = {
-    "oldest": Set(  # pyarrow 26 needs numpy 2, which its metadata does not say
-        "3.10",
-        ("torch==2.5.1", "transformers==4.51.0", "numpy==1.26.0", "safetensors==0.4.3", "rich==13.8", "pyarrow<26"),
-    ),
+    "oldest": Set("3.10", resolution="lowest-direct"),  # the lower bounds of pyproject.toml, of what has a wheel
     "4.57": Set("3.11", ("torch==2.13.0", "transformers==4.57.6")),
     "5.0": Set("3.11", ("torch==2.13.0", "transformers==5.0.0")),
     "5.12": Set("3.11", ("torch==2.13.0", "transformers==5.12.0")),
@@ -99,7 +98,7 @@ def _environment_or_none(home: Path, chosen: Set, arguments: argparse.Namespace)
 def _tried(name: str, python: str | None, workers: str, tests: list[str]) -> tuple[str, str, str]:
     """Run tests in an environment; return its row of the table."""
     if python is None:
-        return name, ", ".join(SETS[name].packages), "not tried: the environment could not be made"
+        return name, ", ".join(SETS[name].packages) or "-", "not tried: the environment could not be made"
     began, versions = time.monotonic(), _installed(python)
     print(f"\n== {name}: {versions}", flush=True)
     options = ["-q", "-p", "no:cacheprovider", "-n", workers, *OLD_AND_NEW]
@@ -131,11 +130,11 @@ def _environment(home: Path, chosen: Set, arguments: argparse.Namespace) -> str:
     """Make an environment with the package and the versions of a set; return its interpreter."""
     _uv("venv", "--quiet", "--python", arguments.python or chosen.python, str(home))
     python = str(home / "bin" / "python")
-    packages = [
-        f"torch=={arguments.torch}" if arguments.torch and name.startswith("torch==") else name
-        for name in chosen.packages
-    ]
-    _uv("pip", "install", "--quiet", "--python", python, str(ROOT), *packages, *TOOLS)
+    packages = list(chosen.packages)
+    if arguments.torch:
+        packages = [name for name in packages if not name.startswith("torch==")] + [f"torch=={arguments.torch}"]
+    how = ["--quiet", "--python", python, "--resolution", chosen.resolution]
+    _uv("pip", "install", *how, *WHEELS_ALONE, f"{ROOT}[test]", *packages)
     return python
 
 

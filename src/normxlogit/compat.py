@@ -76,6 +76,16 @@ def decoder_of(model: Any) -> Any:
     return getattr(model, "base_model", model).get_decoder()
 
 
+INSTALL_FOR_TOWERS = "pip install 'transformers>=5'"
+"""How to get models with two towers whose vectors are explained."""
+
+
+def towers_return_states(model: Any) -> bool:
+    """Return whether a model with two towers returns hidden states with its vectors; up to 4.57 it does not."""
+    of_pictures = getattr(model, "get_image_features", None)
+    return of_pictures is not None and "kwargs" in inspect.signature(of_pictures).parameters
+
+
 def stretching_length(config: Any) -> float:
     """Return the length from which a model's rotary embeddings depend on the length of a text; infinity if they do not.
 
@@ -146,6 +156,15 @@ def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
 def generation_state(token_count: int) -> dict[str, torch.Tensor]:
     """Return what `generate` keeps beside a model's inputs, which 4.57 counts on: the positions of a prompt."""
     return {"cache_position": torch.arange(token_count)}
+
+
+def taken_as_it_is() -> dict[str, bool]:
+    """Return the argument with which `generate` takes a configuration as it is.
+
+    From 4.50 to 4.57 the model's own replaces what equals a default, such as greedy decoding.
+    """
+    takes_it = "use_model_defaults" in inspect.signature(transformers.GenerationMixin.generate).parameters
+    return {"use_model_defaults": False} if takes_it else {}
 
 
 def generation_defaults(pipeline: Any) -> Mapping[str, Any]:

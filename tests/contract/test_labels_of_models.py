@@ -81,7 +81,10 @@ def test_the_labels_that_a_pipeline_ignores_are_not_explained(ignored, strategy)
 def test_id2label_may_be_a_list():
     model, tokenizer = copy.deepcopy(tiny.model("bert")), tiny.tokenizer_for("bert")
     expected = Explainer(model, tokenizer, labels=["no", "yes"])(tiny.TEXTS[0], target=ALL)
-    model.config.id2label = ["no", "yes"]
+    try:
+        model.config.id2label = ["no", "yes"]
+    except Exception:  # an error of huggingface_hub, which not all versions have
+        pytest.skip("configurations of this version of transformers take no list")
     found = Explainer(model, tokenizer)(tiny.TEXTS[0], target=ALL)
     assert found == expected
     assert [target.name for target in found.targets] == ["no", "yes"]

@@ -71,7 +71,7 @@ OF_TAGGERS: Mapping[str, Decision] = {
         for name in ("grouped_entities", "ignore_subwords")
     },
     "offset_mapping": Refused([(0, 1)]),
-    "is_split_into_words": Refused(True),
+    "is_split_into_words": Harmless("a call says it anew", True),
     "stride": Refused(2, {"aggregation_strategy": "simple"}),
     "delimiter": Harmless("it joins words that are given as a list", " "),
 }

@@ -8,6 +8,7 @@ from PIL import Image
 
 import normxlogit
 from normxlogit import Completions, DataError, Explainer, Predictions, attribute
+from tests.abilities import image_processor
 from tests.media import test_signals as signals
 from tests.media import vlm
 
@@ -20,7 +21,7 @@ RATE = 1000
 
 @pytest.fixture(scope="module")
 def vit():
-    processor = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16})
+    processor = image_processor("ViTImageProcessor", size={"height": 16, "width": 16})
     return Explainer(signals.vit(image_size=16, **OPTIONS), processor, name="vit")
 
 

@@ -237,11 +237,12 @@ def test_labels_and_settings_of_what_is_wrapped():
     assert (state["model"], state["tokenizer"], state["labels"]) == (BERT, TOKENIZER, None)
     assert state["pipeline"].ignored is None
     assert wrapped_state(BERT, TOKENIZER, ["no", "yes"])["labels"] == ("no", "yes")
-    parts = {"_preprocess_params": {"max_length": 6}, "_forward_params": {}}
+    parts = {"_preprocess_params": {"max_length": 6}, "_forward_params": {}, "task": "token-classification"}
     pipeline = SimpleNamespace(
         model=BERT, tokenizer=TOKENIZER, **parts, _postprocess_params={"ignore_labels": ["LABEL_1"]}
     )
-    for name in ("preprocess", "postprocess", "_sanitize_parameters"):
+    for name in ("preprocess", "postprocess"):
         setattr(pipeline, name, lambda: None)
+    pipeline._sanitize_parameters = lambda: ({}, {}, {})
     settings = wrapped_state(pipeline, None, None)["pipeline"]
     assert (settings.max_length, settings.ignored) == (6, [1])

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
+from tests.abilities import image_processor
 from tests.media.test_signals import picture, pixels, shaken
 
-PROCESSOR = ViTImageProcessorPil(size={"height": 32, "width": 48})
+PROCESSOR = image_processor("ViTImageProcessor", size={"height": 32, "width": 48})
 
 
 def resnet(kind=transformers.ResNetForImageClassification):

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 import normxlogit
 from normxlogit import Explainer
 from normxlogit.errors import DataError, InputError
 from normxlogit.results.attribution import Attribution
+from tests.abilities import image_processor
 from tests.media.factories import make_media
 from tests.media.test_signals import PROCESSOR, picture, vit
 
@@ -64,7 +64,7 @@ def test_one_token_has_the_picture_and_the_sound_beside_its_words():
     assert Attribution.from_dict(one.to_dict()) == one
 
 
-CROPPING = CLIPImageProcessorPil(size={"shortest_edge": 40}, crop_size={"height": 32, "width": 48})
+CROPPING = image_processor("CLIPImageProcessor", size={"shortest_edge": 40}, crop_size={"height": 32, "width": 48})
 
 
 @pytest.mark.parametrize("size", [(60, 50), (640, 500), (12, 10)])

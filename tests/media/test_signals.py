@@ -3,13 +3,13 @@ import pytest
 import torch
 import transformers
 from PIL import Image
-from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from normxlogit import ALL, DataError, Explainer, HeadMismatchError, InputError
+from tests.abilities import image_processor
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
 HIGH, WIDE, PATCH = 32, 48, 8
-PROCESSOR = ViTImageProcessorPil(size={"height": HIGH, "width": WIDE})
+PROCESSOR = image_processor("ViTImageProcessor", size={"height": HIGH, "width": WIDE})
 RATE = 16_000
 
 
@@ -72,7 +72,7 @@ def test_labels_layers_and_batches():
 def test_a_head_that_reads_two_places_finds_the_patch_in_both():
     config = transformers.Dinov2Config(**SIZES, image_size=32, patch_size=PATCH)
     model = shaken(transformers.Dinov2ForImageClassification(config))
-    processor = ViTImageProcessorPil(size={"height": 32, "width": 32})
+    processor = image_processor("ViTImageProcessor", size={"height": 32, "width": 32})
     a = Explainer(model, processor)(picture(), target=1, method="logat")
     with torch.inference_mode():
         hidden = model.dinov2(processor(picture(), return_tensors="pt")["pixel_values"]).last_hidden_state[0]

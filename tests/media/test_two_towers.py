@@ -6,8 +6,11 @@ import torch
 import transformers
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
+from tests.abilities import needs
 from tests.media.test_signals import picture
 from tests.media.towers import LENGTH, PICTURES, TEXT, model_and_processor
+
+pytestmark = needs("hidden states of two towers")
 
 
 def explained(kind):

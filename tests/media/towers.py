@@ -1,8 +1,8 @@
 import torch
 import transformers
-from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from tests import tiny
+from tests.abilities import image_processor
 from tests.media.test_signals import shaken
 
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
@@ -10,7 +10,7 @@ SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "nu
 
 LENGTH = 24
 
-PICTURES = CLIPImageProcessorPil(size={"height": 32, "width": 32}, do_center_crop=False)
+PICTURES = image_processor("CLIPImageProcessor", size={"height": 32, "width": 32}, do_center_crop=False)
 
 
 TEXT = "the movie is bad"

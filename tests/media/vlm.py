@@ -8,6 +8,8 @@ import transformers
 from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from tests.abilities import image_processor
+
 WORDS = "what is on the left right of a cat dog red tree house ? . yes I".split()  # noqa: SIM905
 IMAGE = "<image>"
 
@@ -47,7 +49,8 @@ def tokenizer(*special: str, **named: str) -> transformers.PreTrainedTokenizerFa
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     named_here = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>", "bos_token": "<s>"}
     extra = {"extra_special_tokens": dict(named), "additional_special_tokens": [*special, *named.values()]}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, padding_side="left", **named_here, **extra)
+    extra |= {"padding_side": "left", "model_input_names": ["input_ids", "attention_mask"]}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, **named_here, **extra)
 
 
 def stirred(model: Any) -> Any:
@@ -71,7 +74,7 @@ def llava() -> Vlm:
     text = transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0, eos_token_id=2, bos_token_id=3)
     tokens = {"image_token_index": words.convert_tokens_to_ids(IMAGE), "image_seq_length": 16}
     config = transformers.LlavaConfig(vision_config=vision, text_config=text, vision_feature_layer=-1, **tokens)
-    pictures = transformers.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    pictures = image_processor("CLIPImageProcessor", size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     options = {"vision_feature_select_strategy": "default", "num_additional_image_tokens": 1, "patch_size": 8}
     processor = transformers.LlavaProcessor(pictures, words, chat_template=TEMPLATE.replace("IMAGE", IMAGE), **options)
     model = stirred(transformers.LlavaForConditionalGeneration(config))
@@ -86,7 +89,7 @@ def paligemma() -> Vlm:
     sizes = {"projection_dim": 32, "hidden_size": 32, "pad_token_id": 0}
     token = words.convert_tokens_to_ids(IMAGE)
     config = transformers.PaliGemmaConfig(vision_config=vision, text_config=text, image_token_index=token, **sizes)
-    pictures = transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32})
+    pictures = image_processor("SiglipImageProcessor", size={"height": 32, "width": 32})
     pictures.image_seq_length = 16
     processor = transformers.PaliGemmaProcessor(pictures, words, chat_template=TEMPLATE.replace("IMAGE", IMAGE))
     return Vlm(stirred(transformers.PaliGemmaForConditionalGeneration(config)), processor)
@@ -96,16 +99,16 @@ def qwen2_vl() -> Vlm:
     words = tokenizer("<|vision_start|>", "<|vision_end|>", "<|video_pad|>", image_token="<|image_pad|>")
     ids = words.convert_tokens_to_ids
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "patch_size": 8, "mlp_ratio": 2}
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
+    rope = {"rope_scaling": {"rope_type": "default", "mrope_section": [1, 1, 2]}, "rope_theta": 1e4}
     config = transformers.Qwen2VLConfig(
         vision_config=vision | {"spatial_merge_size": 2, "temporal_patch_size": 2},
-        text_config={"vocab_size": len(words), **TEXT, "rope_parameters": rope},
+        text_config={"vocab_size": len(words), **TEXT, **rope},
         image_token_id=ids("<|image_pad|>"),
         video_token_id=ids("<|video_pad|>"),
         vision_start_token_id=ids("<|vision_start|>"),
         vision_end_token_id=ids("<|vision_end|>"),
     )
-    pictures = transformers.Qwen2VLImageProcessorPil(patch_size=8, merge_size=2, min_pixels=256, max_pixels=4096)
+    pictures = image_processor("Qwen2VLImageProcessor", patch_size=8, merge_size=2, min_pixels=256, max_pixels=4096)
     template = TEMPLATE.replace("IMAGE", "<|vision_start|> <|image_pad|> <|vision_end|>")
     processor = WithoutVideos(pictures, words, None, chat_template=template)
     return Vlm(stirred(transformers.Qwen2VLForConditionalGeneration(config)), processor)
@@ -119,7 +122,7 @@ def idefics3() -> Vlm:
     text = transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0)
     tokens = {"image_token_id": words.convert_tokens_to_ids(IMAGE), "scale_factor": 2, "pad_token_id": 0}
     config = transformers.Idefics3Config(vision_config=vision, text_config=text, **tokens)
-    pictures = transformers.Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
+    pictures = image_processor("Idefics3ImageProcessor", size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
     processor = transformers.Idefics3Processor(
         pictures, words, image_seq_len=4, chat_template=TEMPLATE.replace("IMAGE", IMAGE)
     )
@@ -134,7 +137,7 @@ def gemma3() -> Vlm:
     names = {"image_token_index": "<image_soft_token>", "boi_token_index": "<start_of_image>"}
     tokens = {name: ids(token) for name, token in (names | {"eoi_token_index": "<end_of_image>"}).items()}
     config = transformers.Gemma3Config(vision_config=vision, text_config=text, mm_tokens_per_image=16, **tokens)
-    pictures = transformers.Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
+    pictures = image_processor("Gemma3ImageProcessor", size={"height": 32, "width": 32})
     processor = transformers.Gemma3Processor(
         pictures, words, image_seq_length=16, chat_template=TEMPLATE.replace("IMAGE", "<start_of_image>")
     )

@@ -16,6 +16,7 @@ import transformers
 from safetensors.torch import save_model
 from transformers.utils.hub import cached_file
 
+from ..compat import DTYPE
 from ..errors import InputError
 
 FOLDER_VARIABLE = "NORMXLOGIT_CACHE"
@@ -116,9 +117,9 @@ def _save_checkpoint(model: Any, folder: Path) -> None:
     folder.mkdir()
     config = copy.deepcopy(model.config)
     for name in ("quantization_config", "_pre_quantization_dtype"):
-        if hasattr(config, name):
-            delattr(config, name)
-    config.architectures, config.dtype = [type(model).__name__], torch.float32
+        vars(config).pop(name, None)
+    config.architectures = [type(model).__name__]
+    setattr(config, DTYPE, torch.float32)
     config.save_pretrained(folder)
     if model.generation_config is not None:
         model.generation_config.save_pretrained(folder)

@@ -25,10 +25,14 @@ GENERATING_TASKS = ("text-generation", "image-text-to-text", "any-to-any")
 ONE_OUTPUT_TASKS = ("text-classification", "image-classification")
 """Pipelines that return a sigmoid probability if a model has one output."""
 
-OTHER_QUESTIONS = ("decision", "document-question-answering", "table-question-answering", "zero-shot-classification")
+OTHER_QUESTIONS = (
+    "decision", "document-question-answering", "image-to-text", "question-answering", "summarization",
+    "table-question-answering", "text2text-generation", "translation", "visual-question-answering",
+    "zero-shot-classification",
+)  # fmt: skip
 """Pipelines that ask a model something other than its text: prompts of their own, places of words, tables, labels.
 
-Those that an extension reads (`Extension.pipelines`) are explained."""
+Those that an extension reads (`Extension.pipelines`) are explained. Some are there in older versions alone."""
 
 IRRELEVANT = {
     "_legacy", "clean_up_tokenization_spaces", "delimiter", "ignore_labels", "return_language", "return_tensors",
@@ -129,11 +133,13 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
         UnsupportedModelError: If the pipeline asks its model more than a text, or another model has a say.
         InputError: If it was made with a setting that is not applied here.
     """
-    groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
-    if not all(isinstance(group, Mapping) for group in groups):
+    if not hasattr(pipeline, "_sanitize_parameters"):
         return PipelineSettings(problem=_cross_encoder_problem(pipeline))
     reader = _reader_of_question(pipeline)
-    preprocess, forward, postprocess = (dict[str, Any](group or {}) for group in groups)
+    preprocess, forward, postprocess = pipeline._sanitize_parameters()  # what every call sets anew
+    preprocess = {**pipeline._preprocess_params, **preprocess}
+    forward = {**pipeline._forward_params, **forward}
+    postprocess = {**pipeline._postprocess_params, **postprocess}
     of_tokenizer = preprocess.pop("tokenizer_kwargs", {})
     of_prompt = preprocess.pop("tokenizer_encode_kwargs", {})
     settings = preprocess | of_tokenizer | of_prompt | postprocess
@@ -143,7 +149,7 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
     prefix = settings.pop("prefix", None) or ""
     longest = _taken_length(settings)
     _check_settings(pipeline, {name: value for name, value in settings.items() if name not in forward}, reader)
-    writes = getattr(pipeline, "task", None) in GENERATING_TASKS
+    writes = pipeline.task in GENERATING_TASKS
     return PipelineSettings(
         question=None if reader is None else reader(pipeline, labels),
         problem=PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
@@ -158,9 +164,9 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
 
 def _reader_of_question(pipeline: Any) -> Any:
     """Return what reads a pipeline that asks more than a text, None if it asks its model's own question."""
-    task = str(getattr(pipeline, "task", None))
+    task = str(pipeline.task)
     reader = registered("pipelines").get(task)
-    if reader is None and task in OTHER_QUESTIONS:
+    if reader is None and task.partition("_")[0] in OTHER_QUESTIONS:  # a translation names its languages
         raise UnsupportedModelError(
             f"a pipeline for {task} asks its model more than a text, which is not explained; Explainer(pipeline.model, "
             "pipeline.tokenizer) explains the model's answers to texts"
@@ -200,8 +206,7 @@ def _taken_length(settings: dict[str, Any]) -> int | None:
 def _check_settings(pipeline: Any, settings: Mapping[str, Any], reader: Any) -> None:
     """Refuse settings with which a pipeline answers otherwise than is explained."""
     harmless = IRRELEVANT | (OF_LABELS if reader is not None else set())
-    tokenizer = getattr(pipeline, "tokenizer", None)
-    if settings.get("padding") != "max_length" or getattr(tokenizer, "padding_side", "") != "left":
+    if settings.get("padding") != "max_length" or getattr(pipeline.tokenizer, "padding_side", "") != "left":
         harmless = harmless | {"padding"}  # on the right, no token's position changes
     strategy = settings.get("aggregation_strategy")
     if getattr(strategy, "value", strategy) in TOKEN_BY_TOKEN:
@@ -244,7 +249,7 @@ def _generation(pipeline: Any, forward: dict[str, Any]) -> GenerationOfPipeline:
 def _default_function(pipeline: Any) -> str | None:
     """Return the default function that turns a single output, as of a reranker, into a probability."""
     config = pipeline.model.config
-    is_single = getattr(pipeline, "task", None) in ONE_OUTPUT_TASKS and getattr(config, "num_labels", None) == 1
+    is_single = pipeline.task in ONE_OUTPUT_TASKS and getattr(config, "num_labels", None) == 1
     return "sigmoid" if is_single and config.problem_type != "regression" else None
 
 
@@ -256,10 +261,10 @@ def _cross_encoder_problem(model: Any) -> Problem | None:
 
 def ignored_labels(pipeline: Any) -> list[int] | None:
     """Return the indices of labels that a pipeline of tags leaves out of its answers; None where it was not told."""
-    settings = getattr(pipeline, "_postprocess_params", None)
-    if not isinstance(settings, Mapping) or settings.get("ignore_labels") is None:
+    settings = getattr(pipeline, "_postprocess_params", {})
+    ignored = settings.get("ignore_labels")
+    if ignored is None:
         return None
-    ignored = set(settings["ignore_labels"])
     strategy = settings.get("aggregation_strategy")
     of_tokens = getattr(strategy, "value", strategy) in (None, "none")
     labels = configured_labels(pipeline.model.config)

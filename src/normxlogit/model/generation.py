@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import GenerationConfig
 from transformers.utils.generic import ModelOutput
 
-from ..compat import generation_state
+from ..compat import generation_state, taken_as_it_is
 from ..copies.arithmetic import full_float32
 from ..copies.run import Site, private_clone, run
 from ..errors import InputError, UnsupportedModelError
@@ -123,7 +123,7 @@ class _Generator(NamedTuple):
         inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
         copy: Any = private_clone(model.copy.unmodified)
         with input_errors(copy, inputs, doing="continue"):
-            return copy.generate(**inputs, generation_config=self.config, **self.options)
+            return copy.generate(**inputs, generation_config=self.config, **taken_as_it_is(), **self.options)
 
 
 def generated_from(
@@ -149,7 +149,10 @@ def generated_from(
     batch = {name: value[None].to(model.device) for name, value in inputs.items()}
     with torch.no_grad(), input_errors(copy, batch, doing="answer"):
         recorded = run(
-            copy, batch, record=[first_ids], call=partial(copy.generate, generation_config=config, **options)
+            copy,
+            batch,
+            record=[first_ids],
+            call=partial(copy.generate, generation_config=config, **taken_as_it_is(), **options),
         )
     ids: list[int] = getattr(recorded.output, "sequences", recorded.output)[0].tolist()
     prompt: list[int] = recorded.last(first_ids)[0].tolist()

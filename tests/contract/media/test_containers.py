@@ -14,6 +14,7 @@ from PIL import Image
 from scipy.signal import resample_poly
 
 from normxlogit import Attribution, Explainer, InputError
+from tests.abilities import needs
 from tests.contract.compare import same
 from tests.contract.test_containers import CONTAINERS, TABLES
 from tests.media import vlm
@@ -165,8 +166,11 @@ def test_what_is_no_picture_or_sound_is_refused_in_a_line(explainers, kind, give
     assert "\n" not in str(refusal.value)
 
 
+TOWERS = pytest.param("towers", marks=needs("hidden states of two towers"))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("kind", ["image", "audio", "speech", "prompt", "towers"])
+@pytest.mark.parametrize("kind", ["image", "audio", "speech", "prompt", TOWERS])
 def test_every_precision_is_explained_with_the_model_answer(kinds, kind, dtype) -> None:
     (image, _), (samples, _) = kinds["image"][0], kinds["audio"][0]
     if kind == "image":

@@ -7,6 +7,7 @@ from transformers import GenerationMixin
 
 from normxlogit import Explainer
 from normxlogit.errors import UnsupportedModelError
+from tests.abilities import TOLD_APART, needs
 from tests.media import vlm
 from tests.media.multimodal import QUESTION
 
@@ -33,6 +34,7 @@ def continues_with_the_last_type(model):
     model._update_model_kwargs_for_generation = GenerationMixin._update_model_kwargs_for_generation.__get__(model)
 
 
+@needs(TOLD_APART)
 @pytest.mark.parametrize("older", [False, True], ids=["installed", "older"])
 def test_the_prompt_does_not_read_the_answer_whatever_generate_says_of_it(older):
     made = vlm.paligemma()
@@ -45,6 +47,7 @@ def test_the_prompt_does_not_read_the_answer_whatever_generate_says_of_it(older)
     np.testing.assert_allclose(total(g), expected, atol=1e-4 * np.abs(expected).max())
 
 
+@needs(TOLD_APART)
 def test_a_model_whose_prompt_reads_the_answer_whatever_it_is_told_is_refused():
     made = vlm.paligemma()
 
@@ -53,6 +56,14 @@ def test_a_model_whose_prompt_reads_the_answer_whatever_it_is_told_is_refused():
 
     made.model.model.register_forward_pre_hook(forget_types, with_kwargs=True)
     with pytest.raises(UnsupportedModelError, match="token_type_ids"):
+        Explainer(*made).generate(vlm.question(vlm.picture(), text=QUESTION), max_new_tokens=3)
+
+
+def test_a_model_whose_prompt_reads_the_answer_and_that_is_told_nothing_is_refused():
+    made = vlm.llava()
+    for layer in made.model.model.language_model.layers:
+        layer.self_attn.is_causal = False
+    with pytest.raises(UnsupportedModelError, match="nothing"):
         Explainer(*made).generate(vlm.question(vlm.picture(), text=QUESTION), max_new_tokens=3)
 
 

@@ -8,6 +8,7 @@ import torch
 import transformers
 
 from normxlogit import Explainer, InputError
+from tests.abilities import KEEPS_FUNCTION, LACKING
 from tests.contract.decided import (
     Applied,
     Decision,
@@ -141,6 +142,8 @@ def test_every_setting_is_decided(task) -> None:
 
 @pytest.mark.parametrize(("task", "name"), of(KINDS, Applied))
 def test_a_setting_that_changes_the_answer_changes_what_is_explained(task, name) -> None:
+    if (task, name) == ("audio-classification", "function_to_apply") and KEEPS_FUNCTION in LACKING:
+        pytest.skip(f"this version of transformers lacks {KEEPS_FUNCTION}")
     check_applied(KINDS[task], name)
 
 

@@ -9,6 +9,7 @@ import transformers
 from transformers.pipelines import SUPPORTED_TASKS
 
 from normxlogit import Explainer
+from tests.abilities import needs
 from tests.contract import test_pipelines as texts
 from tests.contract.test_pipelines import SMALL, WORDS, pipeline_of, pipeline_refused, same_label, untrained
 from tests.media import vlm
@@ -28,6 +29,7 @@ def test_audio_classification() -> None:
         same_label(pipeline_of("audio-classification", wav2vec2(), feature_extractor=extractor, **settings), sound())
 
 
+@needs("hidden states of two towers")
 def test_zero_shot_image_classification() -> None:
     pytest.importorskip("normxlogit.similarity")
     model, processor = model_and_processor()
@@ -82,12 +84,13 @@ REFUSED: Mapping[str, tuple[Callable[[], Any], str]] = {
     "image-segmentation": (untrained("SegformerForSemanticSegmentation", "SegformerConfig", **SEGMENTS), NO_HEAD),
     "object-detection": (untrained("YolosForObjectDetection", "YolosConfig", **PLACES), NO_HEAD),
     "zero-shot-object-detection": (untrained("OwlViTForObjectDetection", "OwlViTConfig", **SIDES), NO_HEAD),
+    "visual-question-answering": (untrained("ViltForQuestionAnswering", "ViltConfig", **WORDS | VISION), texts.MORE),
     "depth-estimation": (untrained("GLPNForDepthEstimation", "GLPNConfig", **NARROW, decoder_hidden_size=8), NO_HEAD),
 }
 
 
 ELSEWHERE = {"text-to-audio", "zero-shot-audio-classification", "video-classification", "mask-generation",
-             "keypoint-matching"}  # fmt: skip
+             "image-to-image", "image-to-text", "keypoint-matching"}  # fmt: skip
 """Of classes without a head of a known kind too; their models are large, or need packages that are not installed."""
 
 
@@ -98,5 +101,6 @@ def test_every_kind_of_pipeline_is_tried() -> None:
 
 @pytest.mark.parametrize("task", REFUSED)
 def test_pipelines_of_other_kinds_are_refused_in_a_line(task) -> None:
+    texts.skip_where_lacking(task)
     build, reason = REFUSED[task]
     pipeline_refused(pipeline_of(task, build(), image_processor=transformers.ViTImageProcessor()), reason)

@@ -6,7 +6,7 @@ from PIL import Image
 
 import normxlogit
 from tests.media import audio_lm, vlm
-from tests.media.multimodal import QUESTION, explainer, made
+from tests.media.multimodal import PALIGEMMA, QUESTION, explainer, made
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
 
@@ -35,7 +35,7 @@ def without_box(picture, box):
     return Image.fromarray(pixels.round().astype(np.uint8))
 
 
-@pytest.mark.parametrize("name", ["llava", "paligemma", "qwen2_vl", "idefics3", "gemma3"])
+@pytest.mark.parametrize("name", ["llava", PALIGEMMA, "qwen2_vl", "idefics3", "gemma3"])
 def test_words_and_regions_are_left_out_and_the_own_model_is_asked(name):
     picture = vlm.picture()
     g = explainer(name).explain_completion(vlm.question(picture), " the cat", verify=12)
@@ -112,7 +112,7 @@ def test_regions_and_the_rest_of_a_picture_are_sources_that_can_be_left_out(name
         assert scores == pytest.approx({name: whole - value for name, value in expected.items()}, abs=1e-2)
 
 
-@pytest.mark.parametrize("name", ["llava", "paligemma", "qwen2_vl", "idefics3", "gemma3", "qwen2_audio"])
+@pytest.mark.parametrize("name", ["llava", PALIGEMMA, "qwen2_vl", "idefics3", "gemma3", "qwen2_audio"])
 def test_one_backward_pass_for_a_part_is_the_sum_over_its_tokens(name):
     kind, medium = ("audio", audio_lm.sound()) if name == "qwen2_audio" else ("image", vlm.picture())
     messages = vlm.question(medium, text="The cat is red. The tree is on the left.", kind=kind)

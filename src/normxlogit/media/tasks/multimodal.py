@@ -185,20 +185,17 @@ class MultimodalLM(CausalLM):
             UnsupportedModelError: If the model reads the prompt otherwise once tokens follow it.
         """
         appended = super().appended(model, before, ids)
-        of_tokens = self._inputs_of_generated(model, before, appended)
-        if not of_tokens:
+        if not before.media:
             return appended
+        of_tokens = self._inputs_of_generated(model, before, appended)
         told_by_generate = replace(appended, inputs={**appended.inputs, **of_tokens})
         if not self._keeps_prompt(model, before, told_by_generate):
             return self._told_otherwise(model, before, told_by_generate, of_tokens)
         return told_by_generate
 
     def _inputs_of_generated(self, model: TaskModel, before: Encoding, appended: Encoding) -> dict[str, list[int]]:
-        """Return the inputs along the tokens, as `generate` continues those of the prompt; none without media."""
-        inputs = {name: values for name, values in before.inputs.items() if name != "input_ids"}
-        if not before.media or not inputs:
-            return {}
-        continued = inputs_of_generated(model, inputs, len(appended) - len(before))
+        """Return the inputs along the tokens, as `generate` continues those of the prompt."""
+        continued = inputs_of_generated(model, before.inputs, len(appended) - len(before))
         return {name: values for name, values in continued.items() if name in appended.inputs}
 
     def _keeps_prompt(self, model: TaskModel, before: Encoding, followed: Encoding) -> bool:
@@ -207,8 +204,8 @@ class MultimodalLM(CausalLM):
         What `generate` tells of generated tokens holds for its passes over one token each. PaliGemma's
         may tell that they are of the prompt: in a pass over both, the prompt would read the answer.
         """
-        told = tuple((name, *values[len(before) - 1 : len(before) + 1]) for name, values in followed.inputs.items())
-        told = tuple(each for each in told if each[0] != "input_ids")
+        around = slice(len(before) - 1, len(before) + 1)
+        told = tuple((name, *values[around]) for name, values in followed.inputs.items() if name != "input_ids")
         if told not in self._keeping:
             self._keeping[told] = reads_prompt_as_alone(model, before, followed)
         return self._keeping[told]
@@ -225,7 +222,8 @@ class MultimodalLM(CausalLM):
                 return encoding
         raise UnsupportedModelError(
             f"{model.name} reads a prompt otherwise once an answer follows it, and `generate` does not: what it was "
-            f"told of generated tokens ({', '.join(of_tokens)}) does not say that they come after the prompt"
+            f"told of generated tokens ({', '.join(of_tokens) or 'nothing'}) does not say that they come after the "
+            "prompt; a newer version may tell it more: pip install -U transformers"
         )
 
     def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:

@@ -8,6 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from ...compat import INSTALL_FOR_TOWERS, towers_return_states
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns, text_column
@@ -115,9 +116,11 @@ class TwoTowers(Task):
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any]:
         """Return the tower that reads an item, and what reads its inputs."""
-        for name in ("text", "image"):
-            if not hasattr(model, f"get_{name}_features"):
-                raise UnsupportedModelError(f"{type(model).__name__} has no method get_{name}_features")
+        if not towers_return_states(model):
+            raise UnsupportedModelError(
+                f"{type(model).__name__} has no get_image_features that returns hidden states with the vectors of "
+                f"pictures; those of transformers return them since version 5: {INSTALL_FOR_TOWERS}"
+            )
         if not is_picture(item):  # a text may be the path of one
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
         is_text = isinstance(item, str) and not names_picture(item)
