@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from normxlogit import DataError
-from normxlogit.results.attribution import Attribution, last_visible, representative_layer
+from normxlogit.results.attribution import Attribution
+from normxlogit.results.layers import last_visible, representative_layer
 from tests.factories import LABELS, all_labels, labels_and_layers, make_attribution, make_generation
 
 

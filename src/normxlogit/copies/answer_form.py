@@ -17,7 +17,8 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import InputError, UnsupportedModelError
-from .clone import override_forward
+from .clone import Forward, override_forward
+from .run import Inputs
 
 Outputs = Literal["logits", "probabilities", "log-probabilities", "values"]
 """What the numbers that a module returns are."""
@@ -133,7 +134,7 @@ class AnswerForm:
             "returns for logits)",
         )
 
-    def call(self, forward: Callable[..., Any], *args: Any, **inputs: Any) -> tuple[Any, Tensor]:
+    def call(self, forward: Forward, *args: Any, **inputs: Any) -> tuple[Any, Tensor]:
         """Call a module's forward, and return its output and the logits, (B, C) or (B, T, C)."""
         with _RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
@@ -200,12 +201,10 @@ def answer_keys(
         UnsupportedModelError: If no field can be the answer, or it is not clear which.
     """
     fields = {key: value for key, value in fields_of(output).items() if _may_be_answer(value)}
-    if named is not None:
-        if named not in fields:
-            returned = _described_fields(fields) or _described(output)
-            raise InputError(f"{name} returns no {named!r} of one to three axes, but {returned}")
-        return (named,)
-    keys = _usual_keys(fields, extractive)
+    if named is not None and named not in fields:
+        returned = _described_fields(fields) or _described(output)
+        raise InputError(f"{name} returns no {named!r} of one to three axes, but {returned}")
+    keys = _usual_keys(fields, extractive) if named is None else (named,)
     if keys:
         return keys
     if not fields:
@@ -213,11 +212,14 @@ def answer_keys(
             f"{name} returns {_described(output)}; its logits must be a tensor of shape (texts, classes) or (texts, "
             "tokens, classes), alone, in a tuple, or in a mapping"
         )
-    if len(fields) == 1:
-        return tuple(fields)
+    return (_fitting_key(fields, fits, name),)
+
+
+def _fitting_key(fields: Mapping[FieldKey, Tensor], fits: Callable[[Tensor], bool], name: str) -> FieldKey:
+    """Return the only field of several that a task can read; refuse to choose among more."""
     fitting = [key for key, value in fields.items() if fits(_with_classes(value))]
     if len(fitting) == 1:
-        return tuple(fitting)
+        return fitting[0]
     raise UnsupportedModelError(
         f"{name} returns several tensors, and which of them is the answer is not clear: {_described_fields(fields)}; "
         f"name it: output_field={next(iter(fitting or fields))!r}"
@@ -240,7 +242,7 @@ def _may_be_answer(value: Any) -> bool:
 
 
 def _usual_keys(fields: Mapping[FieldKey, Tensor], extractive: bool) -> tuple[FieldKey, ...]:
-    """Return the field or fields that are the answer by their name, or as two alike; () if none are."""
+    """Return the fields that are the answer by their name, as two alike, or as the only one; () if none are."""
     if {"start_logits", "end_logits"} <= fields.keys():
         return "start_logits", "end_logits"
     matrices = [key for key, value in fields.items() if value.ndim == 2]
@@ -248,7 +250,7 @@ def _usual_keys(fields: Mapping[FieldKey, Tensor], extractive: bool) -> tuple[Fi
         return tuple(matrices)
     if "logits" in fields:
         return ("logits",)
-    return (None,) if None in fields else ()
+    return tuple(fields) if len(fields) == 1 else ()
 
 
 def answer_form(
@@ -274,15 +276,15 @@ def answer_form(
     for number in range(probes):
         with _RecordedLogits() as record:
             output = run(number)
-        fields = fields_of(output)
-        answers += [fields[key] for key in keys]
-        recorded += [record.of(fields[key]) for key in keys]
+        answers_to_probe = [fields_of(output)[key] for key in keys]
+        answers += answers_to_probe
+        recorded += map(record.of, answers_to_probe)
     recorded_normaliser = _recorded_normaliser(answers, recorded)
     normaliser = recorded_normaliser or _normaliser_by_numbers(answers, declared)
     if declared is not None and (normaliser is None or normaliser.outputs != declared):
-        smallest, largest = min(float(a.min()) for a in answers), max(float(a.max()) for a in answers)
+        numbers = torch.cat([answer.flatten() for answer in answers])
         raise InputError(
-            f"outputs={declared!r}, and the module returned numbers from {smallest:.3g} to {largest:.3g}"
+            f"outputs={declared!r}, and the module returned numbers from {numbers.min():.3g} to {numbers.max():.3g}"
             + ("" if normaliser is None else f", which are {normaliser.outputs}")
         )
     return AnswerForm(keys, normaliser, recorded_normaliser is not None, declared)
@@ -334,7 +336,7 @@ def _described(output: Any) -> str:
 IDS = "input_ids"
 """The name of token ids."""
 
-Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
+Arguments = Callable[[Inputs], dict[str, Any]]
 """Returns the arguments of a forward for the inputs of a transformers model."""
 
 
@@ -353,14 +355,13 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
     names, takes_any = forward_arguments(model)
     class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
     named_inputs = {*settings.input_names.values(), *settings.extra_inputs}
-    unknown = sorted(named_inputs - set(names))
-    if unknown and not takes_any:
-        raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
+    if not takes_any:
+        _check_known_arguments(class_name, names, named_inputs)
     name_of = {main_input: _name_of_main(main_input, names, named_inputs), **settings.input_names}
     if is_plain:
         _check_needed_arguments(model, names, {*named_inputs, name_of[main_input]})
 
-    def arguments(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(inputs: Inputs) -> dict[str, Any]:
         absent = sorted(settings.extra_inputs.keys() - inputs.keys())
         if absent:
             raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
@@ -372,6 +373,13 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
         }
 
     return arguments
+
+
+def _check_known_arguments(class_name: str, names: Sequence[str], named_inputs: set[str]) -> None:
+    """Refuse settings that name an argument that a forward does not have."""
+    unknown = sorted(named_inputs.difference(names))
+    if unknown:
+        raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
 
 
 def _name_of_main(main_input: str, names: Sequence[str], named_inputs: Collection[str]) -> str:
@@ -404,7 +412,7 @@ def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> N
     """
     is_plain = not isinstance(model, PreTrainedModel)
 
-    def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:
+    def forward(original: Forward, *args: Any, **inputs: Any) -> ModelOutput:
         named = {"input_ids": args[0], **inputs} if args else inputs
         output, logits = form.call(original, **arguments(named))
         return ModelOutput(

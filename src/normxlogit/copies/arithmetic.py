@@ -4,28 +4,34 @@ Explanations are computed as the caller has set it; proofs, which compare answer
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from .memory import reraise_out_of_memory
-from .run import private_clone
-from .trace import Call, trace
+from .run import Inputs, private_clone
+from .trace import Call, Calls, trace
 
 EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "high": 2.0**-10, "medium": 2.0**-10, True: 2.0**-10}
 """The relative rounding of a factor, by the value of a setting that reduces the precision."""
+
+OF_PRODUCTS = ("cuda.matmul.fp32_precision", "mkldnn.matmul.fp32_precision")
+OF_CONVOLUTIONS = ("mkldnn.conv.fp32_precision",)
+OF_CUDNN = ("cudnn.conv.fp32_precision", "cudnn.rnn.fp32_precision")
+"""Settings of `torch.backends` for the precision of matrix products, of convolutions, and of cuDNN's."""
 
 EXCLUDED = 1e4
 """Logits below minus this are excluded outputs; some question-answering heads exclude the question's tokens so."""
 
 _lock = threading.Lock()
 _blocks = 0  # blocks of all threads that compute in full precision now
-_changed: list[tuple[Callable[[Any], None], Any, Any]] = []  # as `_reduced_settings` returns them
+_changed: "list[_Setting]" = []  # those that the caller has set
 
 
 @contextmanager
@@ -35,8 +41,8 @@ def full_float32() -> Iterator[bool]:
     with _lock:
         if not _blocks:
             _changed[:] = _reduced_settings(convolutions=True)
-            for change, _, full in _changed:
-                change(full)
+            for setting in _changed:
+                setting.change(setting.full)
         _blocks += 1
     try:
         yield bool(_changed)
@@ -44,33 +50,39 @@ def full_float32() -> Iterator[bool]:
         with _lock:
             _blocks -= 1
             if not _blocks:
-                for change, value, _ in _changed:
-                    change(value)
+                for setting in _changed:
+                    setting.change(setting.value)
 
 
 def float32_eps() -> float:
     """Return the relative rounding of matrix products of float32 as the caller has set it."""
-    return max((EPS[value] for _, value, _ in _reduced_settings()), default=torch.finfo(torch.float32).eps)
+    return max((EPS[setting.value] for setting in _reduced_settings()), default=torch.finfo(torch.float32).eps)
 
 
-def _reduced_settings(*, convolutions: bool = False) -> list[tuple[Callable[[Any], None], Any, Any]]:
-    """Return the settings that reduce precision, each how it is changed, its value, and that for full precision."""
-    settings: list[tuple[Callable[[Any], None], Any, Any]] = []
+class _Setting(NamedTuple):
+    """A setting of the process that reduces the precision of float32."""
+
+    change: Callable[[Any], None]
+    value: Any  # as the caller has set it
+    full: Any  # its value for full precision
+
+
+def _reduced_settings(*, convolutions: bool = False) -> list[_Setting]:
+    """Return the settings that reduce precision: of matrix products, and of convolutions too."""
+    settings: list[_Setting] = []
     with suppress(RuntimeError):  # the older one first: it changes the newer ones; refused where they contradict it
-        settings.append((torch.set_float32_matmul_precision, torch.get_float32_matmul_precision(), "highest"))
-    cudnn, mkldnn = torch.backends.cudnn, torch.backends.mkldnn
-    owners = [(torch.backends.cuda, "matmul"), (mkldnn, "matmul")]
-    owners += [(mkldnn, "conv")] if convolutions else []
-    owners += [(cudnn, "conv"), (cudnn, "rnn")] if convolutions and cudnn.is_available() else []
-    switches: list[tuple[Any, str, Any]] = [
-        (getattr(owner, name, None), "fp32_precision", "ieee") for owner, name in owners
-    ]
-    if convolutions and cudnn.is_available():
-        switches.insert(0, (cudnn, "allow_tf32", False))
-    for owner, name, full in switches:
+        value = torch.get_float32_matmul_precision()
+        settings.append(_Setting(torch.set_float32_matmul_precision, value, "highest"))
+    paths = [*OF_PRODUCTS, *(OF_CONVOLUTIONS if convolutions else ())]
+    if convolutions and torch.backends.cudnn.is_available():
+        paths = ["cudnn.allow_tf32", *paths, *OF_CUDNN]
+    for path in paths:
+        owner_path, name = path.rsplit(".", 1)
         with suppress(AttributeError, RuntimeError):  # not of this version of torch
-            settings.append((partial(setattr, owner, name), getattr(owner, name), full))
-    return [setting for setting in settings if setting[1] in EPS]
+            owner = attrgetter(owner_path)(torch.backends)
+            full = False if name == "allow_tf32" else "ieee"
+            settings.append(_Setting(partial(setattr, owner, name), getattr(owner, name), full))
+    return [setting for setting in settings if setting.value in EPS]
 
 
 def is_finite(values: Tensor) -> bool:
@@ -117,9 +129,7 @@ def log_normaliser(logits: Tensor) -> Tensor:
     return expected + entropy
 
 
-def non_finite_error(
-    model: nn.Module, inputs: Mapping[str, Any], calls: list[Call] | None = None
-) -> UnsupportedModelError:
+def non_finite_error(model: nn.Module, inputs: Inputs, calls: Calls | None = None) -> UnsupportedModelError:
     """Return an error that names the module whose output first has NaN or infinity.
 
     Args:
@@ -137,13 +147,22 @@ def non_finite_error(
     if broken_calls:
         path = min(broken_calls, key=lambda call: call.end).path
         where = f"first in what {path or 'the model itself'} returns"
-        for name, weight in model.get_submodule(path).named_parameters(recurse=False):
-            if type(weight) is nn.Parameter and not weight.is_meta and not weight.isfinite().all():
-                cause = f", whose {name} is not finite: the weights are broken"
+        broken_weight = _broken_weight(model.get_submodule(path))
+        if broken_weight is not None:
+            cause = f", whose {broken_weight} is not finite: the weights are broken"
     return UnsupportedModelError(f"{type(model).__name__} answers with NaN or infinite values, {where}{cause}")
 
 
-def _returns_non_finite(call: Call, inputs: Mapping[str, Any]) -> bool:
+def _broken_weight(module: nn.Module) -> str | None:
+    """Return the name of a module's own weight that holds NaN or infinity, the last one; None if none does."""
+    broken = None
+    for name, weight in module.named_parameters(recurse=False):
+        if type(weight) is nn.Parameter and not weight.is_meta and not weight.isfinite().all():
+            broken = name
+    return broken
+
+
+def _returns_non_finite(call: Call, inputs: Inputs) -> bool:
     """Return whether a module returned NaN or infinity at a real token."""
     output, mask = call.output, inputs.get("attention_mask")
     if output is None or not output.is_floating_point():

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from .clone import Forward
+
 Model = TypeVar("Model", bound=nn.Module)
 
 Around = Callable[[], AbstractContextManager[Any]]
@@ -41,12 +43,12 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
 
 
 def _call_checkpointed(
-    latest: dict[Any, list[Tensor]], around: Around, forward: Callable[..., Any], *args: Any, **kwargs: Any
+    latest: dict[Any, list[Tensor]], around: Around, forward: Forward, *args: Any, **kwargs: Any
 ) -> Any:
     """Call a module's forward; its graph has numbers in the place of saved tensors, which `latest` holds by call."""
     call, shapes = object(), list[torch.Size]()
     states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
-    versions = [state._version for state in states]
+    versions = _versions(states)
 
     def pack(tensor: Tensor) -> int:
         shapes.append(tensor.shape)
@@ -62,13 +64,18 @@ def _call_checkpointed(
 
             with torch.enable_grad(), around(), saved_tensors_hooks(keep, lambda kept: kept):
                 forward(*args, **kwargs)
-            if versions != [state._version for state in states] or shapes != [tensor.shape for tensor in saved]:
+            if versions != _versions(states) or shapes != [tensor.shape for tensor in saved]:
                 raise RuntimeError("a layer that runs again has another input, or computes something else")
             latest[call] = saved
         return latest[call][number]
 
     with saved_tensors_hooks(pack, unpack):
         return forward(*args, **kwargs)
+
+
+def _versions(states: Iterable[Tensor]) -> list[int]:
+    """Return how often each of some states was written on."""
+    return [state._version for state in states]
 
 
 def without_cache(copy: Model) -> Model:

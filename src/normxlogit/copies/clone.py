@@ -6,7 +6,7 @@ import itertools
 import operator
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -15,13 +15,19 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..compat import RECORDING_MARK, RECORDING_MODULE, recorder_classes
 from ..errors import UnsupportedModelError
-from .snapshot import TABLES
+from .snapshot import TABLES, Attributes
 
 MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
 """Containers that a forward pass may change; a copy has its own."""
 
 REBOUND = (types.FunctionType, types.MethodType, functools.partial, tuple)
 """Values that may refer to modules."""
+
+Forward = Callable[..., Any]
+"""The forward of a module, or a function that is called in its place."""
+
+Copies = dict[int, Any]
+"""The copies of modules and containers, by the id of the original."""
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -73,10 +79,10 @@ def clone(model: nn.Module) -> nn.Module:
     """
     # A compiled module and the one inside it have the same copy.
     module_and_uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
-    copies: dict[int, Any] = {}  # by the id of the original
+    copies: Copies = {}
     for original in {id(inner): inner for _, inner in module_and_uncompiled}.values():
         copies[id(original)] = _shallow_copy(original)
-    tables: list[dict[str, Any]] = [module.__dict__ for module in copies.values()]
+    tables: list[Attributes] = [module.__dict__ for module in copies.values()]
     for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
@@ -84,21 +90,15 @@ def clone(model: nn.Module) -> nn.Module:
     _leave_inference_mode(tables)
     configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
     for attributes in tables:
-        attributes["_modules"] = {name: copies.get(id(child)) for name, child in attributes["_modules"].items()}
-        attributes["training"] = False
-        attributes.pop("_compiled_call_impl", None)
-        if "use_nested_tensor" in attributes:  # of nn.TransformerEncoder: hooks cannot read nested tensors
-            attributes["use_nested_tensor"] = False
+        _rebind_attributes(attributes, copies)
         for name, value in attributes.items():
             if isinstance(value, PretrainedConfig):
                 attributes[name] = _copy_config(value, attributes, configs, from_transformers)
-            else:
-                attributes[name] = _rebind_attribute(name, value, copies)
     model_copy: nn.Module = copies[id(model)]
     return model_copy
 
 
-def _copy_containers(tables: list[dict[str, Any]], copies: dict[int, Any]) -> None:
+def _copy_containers(tables: list[Attributes], copies: Copies) -> None:
     """Enter a copy of each container that is an attribute of a module, which several modules may share."""
     for name, value in itertools.chain.from_iterable(table.items() for table in tables):
         if type(value) in MUTABLE_CONTAINERS and name not in TABLES:
@@ -113,7 +113,18 @@ def _shallow_copy(module: nn.Module) -> nn.Module:
     return copied
 
 
-def _rebind_attribute(name: str, value: Any, copies: dict[int, Any]) -> Any:
+def _rebind_attributes(attributes: Attributes, copies: Copies) -> None:
+    """Replace modules of the original by their copies in the attributes of one, which is put in evaluation mode."""
+    attributes["_modules"] = {name: copies.get(id(child)) for name, child in attributes["_modules"].items()}
+    attributes["training"] = False
+    attributes.pop("_compiled_call_impl", None)
+    if "use_nested_tensor" in attributes:  # of nn.TransformerEncoder: hooks cannot read nested tensors
+        attributes["use_nested_tensor"] = False
+    for name, value in attributes.items():
+        attributes[name] = _rebind_attribute(name, value, copies)
+
+
+def _rebind_attribute(name: str, value: Any, copies: Copies) -> Any:
     """Return an attribute of a copied module, in which modules of the original are replaced by their copies."""
     if name in ("_forward_hooks", "_forward_pre_hooks"):
         return type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
@@ -124,7 +135,7 @@ def _rebind_attribute(name: str, value: Any, copies: dict[int, Any]) -> Any:
     return value
 
 
-def _leave_inference_mode(tables: list[dict[str, Any]]) -> None:
+def _leave_inference_mode(tables: list[Attributes]) -> None:
     """Replace weights that were created in inference mode by aliases for autograd; tied weights stay tied."""
     aliases: dict[int, Tensor] = {}
     for attributes in tables:
@@ -142,9 +153,7 @@ def _autograd_alias(value: Tensor) -> Tensor:
         return nn.Parameter(alias, requires_grad=False) if isinstance(value, nn.Parameter) else alias
 
 
-def _copy_config(
-    config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], from_transformers: bool
-) -> Any:
+def _copy_config(config: PretrainedConfig, state: Attributes, configs: dict[int, Any], from_transformers: bool) -> Any:
     """Return a copy of the configuration of a module with attributes `state`; `configs` is a memo of `deepcopy`."""
     copied = copy.deepcopy(config, configs)
     if from_transformers:
@@ -154,7 +163,7 @@ def _copy_config(
     return copied
 
 
-def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
+def override_forward(model: nn.Module, forward: Forward) -> None:
     """Replace the forward of a clone, and of later clones of it, by a function that is given its own and the inputs.
 
     Args:
@@ -179,22 +188,26 @@ def _uncompiled(module: nn.Module) -> nn.Module:
     return _uncompiled(inner)
 
 
-def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
+def _rebind(value: Any, copies: Copies) -> Any:
     """Return a value, such as a bound method, with copies for modules; a compiled function is plain again."""
     value = _uncompiled_function(value)
     if id(value) in copies:
         return copies[id(value)]
-    if isinstance(value, types.MethodType):
-        owner = copies.get(id(value.__self__))
-        return value if owner is None else types.MethodType(value.__func__, owner)
+    if isinstance(value, types.MethodType) and id(value.__self__) in copies:
+        return types.MethodType(value.__func__, copies[id(value.__self__)])
     if isinstance(value, functools.partial):
-        function, *arguments = (_rebind(part, copies) for part in (value.func, *value.args))
+        function, *arguments = _rebind_each((value.func, *value.args), copies)
         keywords = {name: _rebind(part, copies) for name, part in value.keywords.items()}
         return functools.partial(function, *arguments, **keywords)
     if type(value) is tuple:
-        parts = tuple(_rebind(part, copies) for part in value)
+        parts = _rebind_each(value, copies)
         return value if all(map(operator.is_, parts, value)) else parts
     return _rebind_closure(value, copies) if isinstance(value, types.FunctionType) else value
+
+
+def _rebind_each(values: Iterable[Any], copies: Copies) -> tuple[Any, ...]:
+    """Return values with copies for modules."""
+    return tuple(_rebind(value, copies) for value in values)
 
 
 def _uncompiled_function(value: Any) -> Any:
@@ -208,7 +221,7 @@ def _uncompiled_function(value: Any) -> Any:
     return value if inner is None else inner
 
 
-def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> types.FunctionType:
+def _rebind_closure(function: types.FunctionType, copies: Copies) -> types.FunctionType:
     """Return a function with a closure and defaults that refer to the copies."""
     cells, defaults = function.__closure__ or (), function.__defaults__ or ()
     contents = (*map(cell_content, cells), *defaults)
@@ -216,7 +229,7 @@ def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> typ
     if not any(id(owner) in copies for owner in owners):
         return function
     closure = tuple(_rebind_cell(cell, copies) for cell in cells)
-    new_defaults = tuple(_rebind(part, copies) for part in defaults) or None
+    new_defaults = _rebind_each(defaults, copies) or None
     copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, new_defaults, closure)
     copied.__kwdefaults__, copied.__qualname__ = function.__kwdefaults__, function.__qualname__
     copied.__module__ = function.__module__
@@ -224,7 +237,7 @@ def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> typ
     return copied
 
 
-def _rebind_cell(cell: types.CellType, copies: dict[int, Any]) -> types.CellType:
+def _rebind_cell(cell: types.CellType, copies: Copies) -> types.CellType:
     """Return a cell of a closure with its content rebound; an empty one is shared."""
     content = cell_content(cell)
     return cell if content is None else types.CellType(_rebind(content, copies))
@@ -238,7 +251,7 @@ def cell_content(cell: types.CellType) -> Any:
         return None
 
 
-def _rebind_container(value: Any, copies: dict[int, Any]) -> Any:
+def _rebind_container(value: Any, copies: Copies) -> Any:
     """Return a copy of a container, and of those in it, with rebound items; it may hold itself, see `copies`."""
     if type(value) is tuple:
         return tuple(_rebind_container(item, copies) for item in value)

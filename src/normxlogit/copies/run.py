@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from .clone import clone
+from .clone import Forward, clone
 from .snapshot import Snapshot
 
 MAX_PRIVATE_ELEMENTS = 1_000_000
@@ -32,8 +32,21 @@ Model = TypeVar("Model", bound=nn.Module)
 Inputs = Mapping[str, Any]
 """The arguments of a forward pass, by name; (B, ...) each, if they are tensors."""
 
+TensorInputs = Mapping[str, Tensor]
+"""Arguments of a forward pass that are tensors, by name."""
+
 States = tuple[Tensor, ...]
 """The embedding layer's output and each layer's, (B, T, H)."""
+
+
+def as_batch(inputs: TensorInputs, device: torch.device) -> dict[str, Tensor]:
+    """Return the inputs of one signal as a batch of it alone, (1, ...) each.
+
+    Args:
+        inputs: The inputs, by name, without the batch axis.
+        device: Where the batch goes.
+    """
+    return {name: value[None].to(device) for name, value in inputs.items()}
 
 
 class PooledCopy(Generic[Model]):
@@ -150,6 +163,10 @@ class Site:
     is_input: bool = False  # its main input, after the hooks of the model's owner, and not its output
 
 
+Replacements = Mapping[Site, Replace]
+"""What is called at which sites."""
+
+
 @dataclass
 class Pass:
     """The output and the recorded values of a forward pass."""
@@ -185,10 +202,10 @@ def run(
     inputs: Inputs,
     *,
     record: Iterable[Site] = (),
-    replace: Mapping[Site, Replace] | None = None,
+    replace: Replacements | None = None,
     instead: Mapping[str, Instead] | None = None,
     stop: Site | None = None,
-    call: Callable[..., Any] | None = None,
+    call: Forward | None = None,
 ) -> Pass:
     """Run one forward pass of a copy, which nothing else runs meanwhile.
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +13,9 @@ from ..compat import RECORDING_MARK, RECORDING_MODULE
 
 TABLES = frozenset(nn.Module().__dict__)
 """Names of torch's own attributes of a module: its parameters, children and hooks."""
+
+Attributes = dict[str, Any]
+"""The attributes of a module, by name."""
 
 CONTAINERS = (dict, list, set, tuple)
 
@@ -36,8 +40,7 @@ class Snapshot:
     def _remember(self) -> None:
         """Copy all containers as they are."""
         self._before = [container.copy() for container in self._containers]
-        tables = [container for container in self._containers if isinstance(container, dict)]
-        entries = [entry for table in tables for entry in _tensor_entries(table)]
+        entries = list(chain.from_iterable(map(_tensor_entries, self._containers)))
         self._single_elements = [entry for entry in entries if entry.tensor.numel() < 2]  # equal by their value
         # Copies of tensors that were created in inference mode share the storage, but are other tensors.
         in_inference_mode = (entry.tensor for entry in entries if entry.tensor.is_inference())
@@ -49,13 +52,12 @@ class Snapshot:
             return False
         if list(map(type, self._modules)) != self._classes:
             return False
+        replaced = [entry for entry in self._single_elements if entry.is_replaced]
         if _equal_contents(self._containers, self._before):
-            return not any(entry.is_replaced for entry in self._single_elements)
+            return not replaced
         # The fast comparison of whole dictionaries, in C, counts what is harmless as a change.
-        current, earlier = (list(map(_without_harmless, each)) for each in (self._containers, self._before))
-        if not _equal_contents(current, earlier):
-            return False
-        if any(entry.is_replaced for entry in self._single_elements if not entry.tensor.is_meta):
+        current, earlier = list(map(_without_harmless, self._containers)), list(map(_without_harmless, self._before))
+        if not _equal_contents(current, earlier) or not all(entry.tensor.is_meta for entry in replaced):
             return False
         self._remember()
         return True
@@ -74,8 +76,10 @@ class _TensorEntry(NamedTuple):
         return self.table.get(self.key) is not self.tensor
 
 
-def _tensor_entries(table: dict[Any, Any]) -> list[_TensorEntry]:
-    """Return the tensors that a table holds."""
+def _tensor_entries(table: Any) -> list[_TensorEntry]:
+    """Return the tensors that a table holds; none of another container."""
+    if not isinstance(table, dict):
+        return []
     return [_TensorEntry(table, key, value) for key, value in table.items() if isinstance(value, Tensor)]
 
 
@@ -87,7 +91,7 @@ def _equal_contents(current: Any, earlier: Any) -> bool:
         return False
 
 
-def _containers(states: list[dict[str, Any]], configs: bool) -> list[Any]:
+def _containers(states: list[Attributes], configs: bool) -> list[Any]:
     """Return the tables of modules, and the containers and attributes of objects in them, in settings at any depth."""
     containers: list[Any] = []
     waiting: list[Any] = [*states]
@@ -100,12 +104,17 @@ def _containers(states: list[dict[str, Any]], configs: bool) -> list[Any]:
         if not isinstance(inside, tuple):
             containers.append(inside)
         if inside is value or _holds_settings(value):
-            parts = inside.values() if isinstance(inside, dict) else inside
-            waiting += [part for part in parts if part.__class__ not in PLAIN_TYPES]
+            waiting += _parts_inside(inside)
     return containers
 
 
-def _attributes(value: Any, configs: bool) -> dict[str, Any] | None:
+def _parts_inside(container: Any) -> list[Any]:
+    """Return what a container holds that may hold more."""
+    parts = container.values() if isinstance(container, dict) else container
+    return [part for part in parts if part.__class__ not in PLAIN_TYPES]
+
+
+def _attributes(value: Any, configs: bool) -> Attributes | None:
     """Return the attributes of an object that may affect an output, None for any other object."""
     if callable(value) or isinstance(value, NOT_COMPARED) or type(value).__module__.startswith(NOT_COMPARED_FROM):
         return None

@@ -4,7 +4,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from .run import CallArguments, Site, hidden_of, run, tensor_of
+from .run import CallArguments, Inputs, Site, hidden_of, run, tensor_of
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -55,7 +55,14 @@ class Call:
         return re.sub(r"\d+", "*", self.path)
 
 
-def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], ModelOutput]:
+Calls = list[Call]
+"""The calls of a recorded pass, in the order in which they began."""
+
+Paths = tuple[str, ...]
+"""Where modules are in a model."""
+
+
+def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
     """Run a copy once and record every call of every module, in the order in which they began.
 
     Args:
@@ -65,8 +72,8 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
     Returns:
         The calls, and the model's output with its hidden states.
     """
-    calls: list[Call] = []
-    running: list[Call] = []
+    calls: Calls = []
+    running: Calls = []
     ended, numbers = itertools.count(), Counter[str]()
 
     def begin(path: str, module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -96,9 +103,9 @@ def path_of(model: nn.Module, part: object) -> str | None:
     return next((path for path, module in model.named_modules() if module is part), None)
 
 
-def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
+def families(calls: Iterable[Call]) -> dict[str, Calls]:
     """Group calls by their family, in their order."""
-    by_family: dict[str, list[Call]] = {}
+    by_family: dict[str, Calls] = {}
     for call in calls:
         by_family.setdefault(call.family, []).append(call)
     return by_family

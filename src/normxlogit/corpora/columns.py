@@ -6,8 +6,8 @@ from typing import Any
 
 from ..extending import registered
 from ..results.base import Record
-from ..results.storage.columns import ANSWER, COMMON, TEXT, Strings, column_types, result_row
-from ..results.storage.schema import FloatArray, Index
+from ..results.storage.columns import ANSWER, COMMON, TEXT, column_types, result_row
+from ..results.storage.schema import FloatArray, Index, Strings
 from ..results.units.media import Medium
 
 MEDIA: Mapping[str, type[Medium]] = registered("media")

@@ -14,6 +14,7 @@ from ..methods.registry import register
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..parts.proofs import proof
+from ..results.storage.schema import Indices
 from ..tasks import Task
 from ..tasks.targets import BatchTargets
 from .encoder_layers import (
@@ -68,36 +69,32 @@ class DecompX(Method):
 
     def score(self, request: Request) -> Scores:
         """Score by each token's share."""
-        model, run, target, layers = request.model, request.forward, request.target, request.layers
-        takes_norm = self._takes_norm(model.task)
-        mask = run.batch.mask
-        layers_scored = layers or (model.layer_count(),)
-        scores = torch.zeros(
-            *target.ids.shape, len(layers_scored), mask.shape[1], dtype=torch.float32, device=mask.device
-        )  # (B, K, L, T)
-        exact = True
         try:
-            head = None if takes_norm else _HeadOnShares(model, target)
-            for read in _at_read_positions(model, run, target, layers_scored):
-                if head is None:
-                    contributions = torch.linalg.vector_norm(read.shares[:, 0], dim=-1)[:, None]  # (b, 1, T)
-                else:
-                    contributions = head.contributions(read.shares, read.states, read.texts)  # (b, K, T)
-                    exact = exact and read.layer.exact and head.exact
-                    logits = head.model_logits(read.states.to(run.hidden.dtype), read.texts)  # (b, K)
-                    contributions_sum_to_the_logits(contributions, logits, exact)
-                for index, number in enumerate(layers_scored):
-                    if number == read.layer.number:
-                        scores[read.texts, :, index, : contributions.shape[-1]] = contributions.to(scores.device)
+            return self._score(request)
         except HeadMismatchError:
             raise
         except UnsupportedModelError as error:
-            raise needs_error("decompx", error, per_layer=bool(layers)) from None
-        if head is not None and model.layer_count() in layers_scored:
-            contributions_sum_to_the_logits(
-                scores[:, :, layers_scored.index(model.layer_count())], target.quantity(run.logits), exact
-            )
-        return Scores(scores, bias=None if takes_norm or not exact else torch.zeros_like(scores[..., 0]))
+            raise needs_error("decompx", error, per_layer=bool(request.layers)) from None
+
+    def _score(self, request: Request) -> Scores:
+        """Score by each token's share of the states that the head reads."""
+        model, run, target = request.model, request.forward, request.target
+        mask = run.batch.mask
+        layers = request.layers or (model.layer_count(),)
+        scores = torch.zeros(
+            *target.ids.shape, len(layers), mask.shape[1], dtype=torch.float32, device=mask.device
+        )  # (B, K, L, T)
+        takes_norm = self._takes_norm(model.task)
+        reader = _NormsOfShares() if takes_norm else _HeadOnShares(model, target, run.hidden.dtype)
+        for read in _at_read_positions(model, run, target, layers):
+            contributions = reader.contributions(read)  # (b, K, T)
+            for index, number in enumerate(layers):
+                if number == read.layer.number:
+                    scores[read.texts, :, index, : contributions.shape[-1]] = contributions.to(scores.device)
+        if not takes_norm and model.layer_count() in layers:
+            of_last_layer = scores[:, :, layers.index(model.layer_count())]
+            contributions_sum_to_the_logits(of_last_layer, target.quantity(run.logits), reader.exact)
+        return Scores(scores, bias=torch.zeros_like(scores[..., 0]) if reader.exact else None)
 
 
 class _AtReadPositions(NamedTuple):
@@ -110,7 +107,7 @@ class _AtReadPositions(NamedTuple):
 
 
 def _at_read_positions(
-    model: TaskModel, run: ForwardPass, target: BatchTargets, layers: tuple[int, ...]
+    model: TaskModel, run: ForwardPass, target: BatchTargets, layers: Indices
 ) -> Iterator[_AtReadPositions]:
     """Yield the shares and states of layers where the head reads them, for few texts at a time."""
     mask = run.batch.mask
@@ -290,10 +287,21 @@ def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -
     return shares
 
 
-class _HeadOnShares:
-    """The head, applied to the tokens' shares of its input."""
+class _NormsOfShares:
+    """The norms of the tokens' shares of the state that the head reads, the same for all targets."""
 
-    def __init__(self, model: TaskModel, target: BatchTargets) -> None:
+    exact = False  # norms do not sum to the logits
+
+    def contributions(self, read: _AtReadPositions) -> Tensor:
+        """Return the norm of each token's share, (b, 1, T)."""
+        norms: Tensor = torch.linalg.vector_norm(read.shares[:, 0], dim=-1)  # (b, T)
+        return norms[:, None]
+
+
+class _HeadOnShares:
+    """The head, applied to the tokens' shares of its input; `dtype` is that of the states that the model's reads."""
+
+    def __init__(self, model: TaskModel, target: BatchTargets, dtype: torch.dtype) -> None:
         paths: HeadPaths = head_paths(model)
         module = model.module.get_submodule
         self.span = model.task.position.token_per_output
@@ -306,26 +314,28 @@ class _HeadOnShares:
 
         out, dense = module(paths.out), paths.dense and module(paths.dense)
         self.exact = is_floating(out) and (not dense or is_floating(dense))
-        self._model, self._vocabulary = model, target.task.outputs.vocabulary
+        self._model, self._vocabulary, self._dtype = model, target.task.outputs.vocabulary, dtype
 
-    def model_logits(self, states: Tensor, texts: slice) -> Tensor:
+    def contributions(self, read: _AtReadPositions) -> Tensor:
+        """Return each token's contribution to the logits, (b, K, T), after comparing their sums with the logits."""
+        self.exact = self.exact and read.layer.exact
+        contributions = self._contributions(read.shares.contiguous(), read.states, read.texts)  # (b, K, T)
+        logits = self._model_logits(read.states.to(self._dtype), read.texts)  # (b, K)
+        contributions_sum_to_the_logits(contributions, logits, self.exact)
+        return contributions
+
+    def _model_logits(self, states: Tensor, texts: slice) -> Tensor:
         """Return the explained logits, (b, K), that the model's own head gives for the states it reads, (b, P, H)."""
         count, places, _ = states.shape
         sliced = self._vocabulary and not self.centred
         answers = self._model.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
         if self.centred:
             answers = answers - mean_logit(answers)
-        answers = (answers if sliced else answers[:, self.rows]).view(count, places, -1)  # (b, P, R)
-        if self.span:  # start is read at the first place, end at the second
-            answers = answers[:, self.rows.to(answers.device), torch.arange(len(self.rows), device=answers.device)]
-        else:
-            answers = answers[:, 0]  # (b, R)
-        text_indices = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
-        return self.target.select(answers.to(text_indices.device), text_indices)
+        answers = (answers if sliced else answers[:, self.rows]).view(count, places, 1, -1)  # (b, P, 1, R)
+        return self._explained(answers, texts)[..., 0]  # (b, K)
 
-    def contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
+    def _contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), from shares (b, P, T, H) of states (b, P, H)."""
-        shares = shares.contiguous()
         if self.dense is not None and self.act is not None:
             weight, bias = self.dense
             pre_activation = states @ weight.T + bias  # (b, P, H)
@@ -340,6 +350,10 @@ class _HeadOnShares:
         if self.centred:
             out_weight, out_bias = out_weight - self.weight.mean(0), out_bias - self.bias.mean()
         answers = shares @ out_weight.T + bias_shares[..., None] * out_bias  # (b, P, T, R)
+        return self._explained(answers, texts)
+
+    def _explained(self, answers: Tensor, texts: slice) -> Tensor:
+        """Return what is explained of some texts, (b, K, T), of the answers at each place and token, (b, P, T, R)."""
         if self.span:  # start is read at the first place, end at the second
             answers = answers[:, self.rows.to(answers.device), :, torch.arange(len(self.rows), device=answers.device)]
             answers = answers.permute(1, 2, 0)[:, None]  # (b, 1, T, R)

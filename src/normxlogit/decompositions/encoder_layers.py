@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeGuard
 
@@ -17,7 +17,7 @@ from ..copies.run import Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
-from ..parts.proofs import proof
+from ..parts.proofs import is_full, proof
 from .layer_calls import LayerCall, record_layers
 
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
@@ -152,7 +152,7 @@ class EncoderLayer:
     def exact(self) -> bool:
         """Whether the layer works in full precision, where rounding explains only small differences."""
         maps = (part for name, part in self.parts.items() if name != "attention")
-        return self.dtype in (torch.float32, torch.float64) and all(map(is_floating, maps))
+        return is_full(self.dtype) and all(map(is_floating, maps))
 
     def _apply_norm(self, name: str, states: Tensor) -> Tensor:
         """Apply a LayerNorm of the layer to states, (B, T, H)."""
@@ -203,18 +203,22 @@ def _is_plain(weight: Any) -> TypeGuard[Tensor]:
 
 def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
     """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
-    weight = getattr(module, "weight", None)
-    weight = weight if isinstance(weight, Tensor) else None  # a method of torch's quantised modules
+    weight: Any = getattr(module, "weight", None)
     if type(module) is nn.Linear and _is_plain(weight) and not weight.is_meta:
         bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
         return weight.float(), bias.float()
     count = getattr(module, "in_features", None)
     if not isinstance(count, int):
         raise UnsupportedModelError(f"needs a linear map where the model has a {type(module).__name__}")
-    device = torch.device("cpu") if weight is None or weight.is_meta else weight.device
-    dtype = weight.dtype if weight is not None and weight.is_floating_point() else torch.float32
-    bias = module(torch.zeros(1, count, device=device, dtype=dtype)).float()  # (1, out)
-    return (module(torch.eye(count, device=device, dtype=dtype)).float() - bias).T, bias[0]
+    probes = torch.zeros(count + 1, count)  # the origin and the unit vectors
+    probes[1:] = torch.eye(count)
+    if isinstance(weight, Tensor):  # and not a method, as in torch's quantised modules
+        probes = probes.to(
+            torch.device("cpu") if weight.is_meta else weight.device,
+            weight.dtype if weight.is_floating_point() else torch.float32,
+        )
+    bias, columns = (module(each).float() for each in (probes[:1], probes[1:]))  # (1, out), (in, out)
+    return (columns - bias).T, bias[0]
 
 
 def activation_function(model: nn.Module, name: str) -> Any:
@@ -226,7 +230,7 @@ def _family_paths(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
     """Return the paths of the parts of a model's layers, and of its heads by task."""
     family = FAMILIES.get(model.config.model_type)
     if family is None or getattr(model.config, "add_cross_attention", False):
-        raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {type(model.module).__name__}")
+        raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {model.class_name}")
     return family
 
 
@@ -234,7 +238,7 @@ def head_paths(model: TaskModel) -> HeadPaths:
     """Return the paths of the parts of the model's head."""
     paths = _family_paths(model)[1].get(model.task.name)
     if paths is None:
-        raise UnsupportedModelError(f"does not know the {model.task.name} head of {type(model.module).__name__}")
+        raise UnsupportedModelError(f"does not know the {model.task.name} head of {model.class_name}")
     dense = paths.dense.format(base=model.module.base_model_prefix) if paths.dense else None
     return HeadPaths(paths.out, dense, paths.activation, paths.norm)
 
@@ -253,28 +257,13 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
         UnsupportedModelError: If its layers are not those of a known family.
     """
     paths = _family_paths(model)[0]
-    copy: Any = without_cache(clone(model.module))
-    copy.config._attn_implementation = "eager"
-    for module in copy.modules():
-        if hasattr(module, "chunk_size_feed_forward"):
-            module.chunk_size_feed_forward = 0  # one call, one recording
-    layers = list(copy.base_model.get_submodule(paths.layers).children())
-    layer_paths = [path for path, module in copy.named_modules() if module in layers]
-    # The whole model is given the request: it prepares the mask for the kernel that will run.
-    request: dict[str, Any] = request_for_probabilities(layers[0].get_submodule(paths.attention))
-    calls = record_layers(model, copy, layer_paths, replace(batch, inputs={**batch.inputs, **request}))
-    if len(calls) != len(layers):
-        raise UnsupportedModelError(
-            f"needs layers that each return one hidden state, and of the {len(layers)} layers of "
-            f"{type(model.module).__name__} {len(calls)} do"
-        )
-    names = [field.name for field in fields(paths) if field.name != "layers"]
-    for number, call in enumerate(calls, 1):
+    path_of_part = {name: path for name, path in vars(paths).items() if name != "layers"}
+    for number, call in enumerate(_calls_of_layers(model, batch, paths), 1):
         if number not in numbers:
             continue
-        parts = {name: call.layer.get_submodule(getattr(paths, name)) for name in names}
-        recorded = _record_parts(call, {name: getattr(paths, name) for name in names})
-        attention = _probabilities(recorded["attention"][1], type(model.module).__name__)  # (B, heads, T, T)
+        parts = {name: call.layer.get_submodule(path) for name, path in path_of_part.items()}
+        recorded = _record_parts(call, path_of_part)
+        attention = _probabilities(recorded["attention"][1], model.class_name)  # (B, heads, T, T)
         value = recorded["value"][1].float()  # (B, T, H)
         pre_activation, activated = recorded["up"][1].float(), recorded["down"][0].float()  # (B, T, F) both
         yield EncoderLayer(
@@ -290,6 +279,26 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
             parts=parts,
             dtype=call.returned.dtype,
         )
+
+
+def _calls_of_layers(model: TaskModel, batch: Batch, paths: LayerPaths) -> list[LayerCall]:
+    """Run an encoder once, with attention that returns its probabilities; return the call of each layer."""
+    copy: Any = without_cache(clone(model.module))
+    copy.config._attn_implementation = "eager"
+    for module in copy.modules():
+        if hasattr(module, "chunk_size_feed_forward"):
+            module.chunk_size_feed_forward = 0  # one call, one recording
+    layers = list(copy.base_model.get_submodule(paths.layers).children())
+    layer_paths = [path for path, module in copy.named_modules() if module in layers]
+    # The whole model is given the request: it prepares the mask for the kernel that will run.
+    request: dict[str, Any] = request_for_probabilities(layers[0].get_submodule(paths.attention))
+    calls = record_layers(model, copy, layer_paths, replace(batch, inputs={**batch.inputs, **request}))
+    if len(calls) != len(layers):
+        raise UnsupportedModelError(
+            f"needs layers that each return one hidden state, and of the {len(layers)} layers of "
+            f"{model.class_name} {len(calls)} do"
+        )
+    return calls
 
 
 def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:

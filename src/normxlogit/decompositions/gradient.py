@@ -78,7 +78,7 @@ class _Gradient(Method):
     converges = False  # whether it is an integral whose error is known
     captum_method: tuple[str, dict[str, Any]]  # Captum's name for it, and options
 
-    def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
+    def __init__(self, aggregate: Aggregate = "sum", protocol: Protocol = "default") -> None:
         self.aggregate: Aggregate = aggregate
         self.protocol: Protocol = protocol
         self.captum = import_package("captum.attr")  # now, to say that it is missing
@@ -174,9 +174,6 @@ class GradientXInput(_Gradient):
 
     captum_method = "InputXGradient", {}
 
-    def __init__(self, aggregate: Aggregate = "sum", protocol: Protocol = "default") -> None:
-        super().__init__(aggregate, protocol)
-
 
 @register(
     "integrated-gradients",
@@ -240,6 +237,6 @@ def _explaining_missing_gradients(model: TaskModel) -> Iterator[None]:
         if isinstance(error, NormXLogitError) or out_of_memory(error):
             raise
         raise UnsupportedModelError(
-            f"gradient methods need {NEEDS}, and {type(model.module).__name__} is not "
+            f"gradient methods need {NEEDS}, and {model.class_name} is not "
             f"({str(error).partition('. ')[0].strip()}); {alternatives()}"
         ) from error

@@ -11,7 +11,7 @@ from transformers import Cache
 
 from ..compat import without_probabilities
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Site, hidden_of, run, several_states
+from ..copies.run import Inputs, Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.model_copy import input_errors
@@ -25,7 +25,7 @@ class LayerCall:
     path: str  # where the layer is in the model
     layer: nn.Module  # the layer, of a clone
     args: tuple[Any, ...]  # its positional arguments, without the hidden states
-    kwargs: dict[str, Any]  # its keyword arguments, without the hidden states
+    kwargs: Inputs  # its keyword arguments, without the hidden states
     name: str | None  # the keyword of the hidden states; None if they were the first positional argument
     states: Tensor  # the hidden states passed to it, (B, T, H)
     returned: Tensor  # the hidden states that it returned, (B, T, H)

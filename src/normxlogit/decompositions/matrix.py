@@ -66,6 +66,33 @@ class MatrixMethod(Method):
         """
 
 
+class EncoderMatrixMethod(MatrixMethod):
+    """A matrix method of encoders whose layers are taken apart."""
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """Yield the matrices."""
+        for layer in encoder_layers(model, run.batch, layers):
+            yield layer.number, self.matrix(layer, run.batch.mask, model.batch_tokens)
+
+    def matrix(self, layer: EncoderLayer, mask: Tensor, budget: int) -> Tensor:
+        """Return the matrix of a layer, (B, T, T), from its mixes.
+
+        Args:
+            layer: The layer.
+            mask: The real tokens, (B, T).
+            budget: Most tokens at once.
+        """
+        layer.prove_layer_of_family(mask, feed_forward=False)
+        scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
+        for texts, rows, mixed in head_mixes(layer, budget):
+            scores[texts, rows] = self.scores_of_mixes(layer, texts, rows, mixed)
+        return scores
+
+    def scores_of_mixes(self, layer: EncoderLayer, texts: slice, rows: slice, mixed: Tensor) -> Tensor:
+        """Return the scores of the contributions u_ij of some texts and positions, (b, i, T), of u, (b, i, T, H)."""
+        raise NotImplementedError
+
+
 def _scaled_down(product: Tensor) -> Tensor:
     """Return matrices, (B, T, T), scaled down if entries are large, so that products do not overflow; ranks stay."""
     largest = product.amax((1, 2), keepdim=True)  # (B, 1, 1)
@@ -142,7 +169,7 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
     per_layer=True,
     passes="3 forward",
 )
-class Alti(MatrixMethod):
+class Alti(EncoderMatrixMethod):
     """The reduction of the distance to a position's attention output by each token, multiplied over layers.
 
     c_ij = max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows divided by their sum, with y_i the first LayerNorm's output, to
@@ -152,19 +179,19 @@ class Alti(MatrixMethod):
         rollout: As for `MatrixMethod`.
     """
 
-    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """Yield the matrices."""
-        for layer in encoder_layers(model, run.batch, layers):
-            layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
-            gain, _, deviation = layer.norm("norm1")  # (H,), (B, T)
-            scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
-            for texts, rows, mixed in head_mixes(layer, model.batch_tokens):
-                centred = mixed - mixed.mean(-1, keepdim=True)  # (b, i, T, H)
-                vectors = gain * centred / deviation[texts, rows, None, None]  # (b, i, T, H)
-                output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
-                reduction = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
-                scores[texts, rows] = reduction.clamp_min(0.0)
-            yield layer.number, scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
+    def matrix(self, layer: EncoderLayer, mask: Tensor, budget: int) -> Tensor:
+        """Return the matrix of a layer, rows divided by their sum."""
+        scores = super().matrix(layer, mask, budget)
+        return scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
+
+    def scores_of_mixes(self, layer: EncoderLayer, texts: slice, rows: slice, mixed: Tensor) -> Tensor:
+        """Return the reductions of the distance to the outputs of the first norm, (b, i, T)."""
+        gain, _, deviation = layer.norm("norm1")  # (H,), (B, T)
+        centred = mixed - mixed.mean(-1, keepdim=True)  # (b, i, T, H)
+        vectors = gain * centred / deviation[texts, rows, None, None]  # (b, i, T, H)
+        output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
+        reduction = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
+        return reduction.clamp_min(0.0)
 
 
 @register(
@@ -175,7 +202,7 @@ class Alti(MatrixMethod):
     per_layer=True,
     passes="3 forward",
 )
-class GlobEnc(MatrixMethod):
+class GlobEnc(EncoderMatrixMethod):
     """Norms of the contributions through attention, residual and LayerNorms, multiplied over layers.
 
     y_ij = g1 * c(u_ij) / s1_i, score_ij = ||g2 * c(y_ij) / s2_i||, with u_ij of `head_mixes`, c(x) = x - mean(x), and
@@ -185,19 +212,15 @@ class GlobEnc(MatrixMethod):
         rollout: As for `MatrixMethod`.
     """
 
-    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """Yield the matrices."""
-        for layer in encoder_layers(model, run.batch, layers):
-            layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
-            gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
-            gain2, _, deviation2 = layer.norm("norm2")
-            scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
-            for texts, rows, mixed in head_mixes(layer, model.batch_tokens):
-                after_norm1 = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
-                after_norm2 = gain2 * (after_norm1 - after_norm1.mean(-1, keepdim=True))  # (b, i, T, H)
-                scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)
-                scores[texts, rows] = torch.linalg.vector_norm(after_norm2, dim=-1) / scale  # (b, i, T)
-            yield layer.number, scores
+    def scores_of_mixes(self, layer: EncoderLayer, texts: slice, rows: slice, mixed: Tensor) -> Tensor:
+        """Return the norms of the contributions after both LayerNorms, (b, i, T)."""
+        gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
+        gain2, _, deviation2 = layer.norm("norm2")
+        after_norm1 = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
+        after_norm2 = gain2 * (after_norm1 - after_norm1.mean(-1, keepdim=True))  # (b, i, T, H)
+        scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)
+        norms: Tensor = torch.linalg.vector_norm(after_norm2, dim=-1)  # (b, i, T)
+        return norms / scale
 
 
 @register(
@@ -208,7 +231,7 @@ class GlobEnc(MatrixMethod):
     per_layer=True,
     passes="2 forward",
 )
-class AttentionRollout(MatrixMethod):
+class AttentionRollout(EncoderMatrixMethod):
     """The product over layers of mean attention over heads, averaged with the identity for the residual.
 
     R_l = (A_l + I) R_{l-1}, rows divided by their sum, A_l the mean over heads  (Abnar and Zuidema, 2020)
@@ -217,10 +240,9 @@ class AttentionRollout(MatrixMethod):
     def __init__(self) -> None:
         super().__init__()
 
-    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """Yield the matrices."""
-        for layer in encoder_layers(model, run.batch, layers):
-            yield layer.number, with_residual(layer.attention)
+    def matrix(self, layer: EncoderLayer, mask: Tensor, budget: int) -> Tensor:
+        """Return the mean attention of a layer with its residual."""
+        return with_residual(layer.attention)
 
 
 def with_residual(attention: Tensor) -> Tensor:

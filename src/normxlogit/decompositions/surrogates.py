@@ -174,9 +174,8 @@ class KernelShap(_Surrogate):
             size: (count - 1) / (math.comb(count, size) * size * (count - size)) if takes_all else 1.0
             for size in range(1, count)
         }
-        model = _regressor().fit(
-            present.astype(float), answers, sample_weight=[weight_of_size.get(size, WEIGHT_OF_ENDS) for size in sizes]
-        )
+        weights = [weight_of_size.get(size, WEIGHT_OF_ENDS) for size in sizes]
+        model = _regressor().fit(present.astype(float), answers, sample_weight=weights)
         return np.atleast_2d(model.coef_)  # (K, M), also where the axis of a single target is dropped
 
 

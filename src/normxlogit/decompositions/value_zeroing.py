@@ -78,12 +78,12 @@ class ValueZeroing(MatrixMethod):
         values = _layers_with_values(copy)
         calls = record_layers(model, copy, list(values), run.batch)
         if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):
-            raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
+            raise UnsupportedModelError(f"needs {NEEDS}, and a {model.class_name} has other ones")
         for previous, call in itertools.pairwise(calls):
             if not torch.equal(previous.returned, call.states):
                 raise UnsupportedModelError(
                     f"needs layers that read what the layer before returned, and the {type(call.layer).__name__} of a "
-                    f"{type(model.module).__name__} is a part of one"
+                    f"{model.class_name} is a part of one"
                 )
         for number, call in enumerate(calls, 1):
             if number in layers:

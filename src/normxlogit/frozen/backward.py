@@ -58,10 +58,7 @@ def frozen_backward(
         raise NotRecordedError
     try:
         for node, rule in walk.rules.items():
-            if rule.row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way
-                handles.append(node.register_prehook(partial(_refuse, node)))
-            else:
-                handles.append(node.register_hook(partial(_apply, node, *rule, constant)))
+            handles.append(_register(node, rule, constant))
         yield
     except RuntimeError as error:
         if "inplace" not in str(error):
@@ -70,6 +67,13 @@ def frozen_backward(
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _register(node: Any, rule: NodeRule, constant: Constant) -> Any:
+    """Register the rule of a node as a hook; return what removes it."""
+    if rule.row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way
+        return node.register_prehook(partial(_refuse, node))
+    return node.register_hook(partial(_apply, node, *rule, constant))
 
 
 def _apply(

@@ -5,7 +5,7 @@ pass that is proved. A rule that is wrong, or an operation that hides what is no
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import isfinite
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..copies.run import Inputs
 from ..errors import UnsupportedModelError
 from ..parts.proofs import proof, rounding_of
 from .backward import MODULE_PATH
@@ -89,7 +90,7 @@ class Conservation:
         self.leaves.append(leaf.requires_grad_())
         return leaf
 
-    def as_leaves(self, function_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    def as_leaves(self, function_name: str, args: Any, kwargs: Inputs) -> tuple[Any, Any]:
         """Return the arguments of a call with the constants that it adds as leaves.
 
         Args:
@@ -108,7 +109,7 @@ class Conservation:
         for index in added:
             if first_added <= index < len(args):
                 leaves[index] = self.as_leaf(args[index], numbers=name in _WITH_NUMBERS)
-        return tuple(leaves), kwargs | {key: self.as_leaf(kwargs[key]) for key in _added_keywords(name, kwargs)}
+        return tuple(leaves), {**kwargs, **{key: self.as_leaf(kwargs[key]) for key in _added_keywords(name, kwargs)}}
 
     def _watch_overwritten(self, written: Tensor) -> None:
         """Let a constant that a function writes on be the copy of a leaf."""
@@ -196,7 +197,7 @@ def _products(vector: Tensor, gradient: Tensor | None) -> Tensor:
     return gradient * vector.detach().double().masked_fill(gradient == 0, 0.0)
 
 
-def _added_keywords(name: str, kwargs: Mapping[str, Any]) -> list[str]:
+def _added_keywords(name: str, kwargs: Inputs) -> list[str]:
     """Return the keywords of arguments that a function adds: an input or a bias."""
     return [key for key in kwargs if name in _ADDITIVE or key == "input" or "bias" in key]
 

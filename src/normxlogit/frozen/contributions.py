@@ -1,6 +1,6 @@
 """Contributions: what each token adds to an answer, from a backward pass through a frozen pass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from ..tasks.targets import BatchTargets
 from ..tasks.task_outputs import logits_at
 from .backward import frozen_backward
 from .conservation import Conservation
-from .places import Place, Readout, detach_sinks, lowest_of_sides, masks_of, only_token
+from .places import ByPlace, Place, Readout, Readouts, detach_sinks, lowest_of_sides, masks_of, only_token
 from .vocabulary import BACKPROPAGATED_AT_ONCE, HeadCall, vocabulary_quantities
 
 
@@ -23,7 +23,7 @@ from .vocabulary import BACKPROPAGATED_AT_ONCE, HeadCall, vocabulary_quantities
 class FrozenPass(ForwardPass):
     """A frozen forward pass with its graph, which ends when the pass does."""
 
-    readouts: dict[Place, Readout]  # by place; at the lowest of each side the input enters the graph
+    readouts: Readouts  # by place; at the lowest of each side the input enters the graph
     # What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H)
     answer: Tensor
     head: HeadCall | None = None  # the head of such a language model, at which the pass ended; None for other models
@@ -36,8 +36,8 @@ class Contributions:
     """The contributions from backward passes through a frozen pass."""
 
     answer: Tensor  # the explained quantities, (B, K)
-    values: dict[Place, Tensor]  # by place, what each token contributes there, (B, K, T)
-    sink: dict[Place, Tensor]  # by place, what attention sinks contribute from there on, (B, K)
+    values: ByPlace  # by place, what each token contributes there, (B, K, T)
+    sink: ByPlace  # by place, what attention sinks contribute from there on, (B, K)
     sinks: Tensor | None  # which tokens are attention sinks at any place, (B, S + T), the source's first; None if none
 
 
@@ -131,7 +131,7 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
 
 def _contributions_at(
     sums: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool
-) -> tuple[dict[Place, Tensor], list[Tensor | None]]:
+) -> tuple[ByPlace, list[Tensor | None]]:
     """Backpropagate sums over texts of K quantities, (K,), in groups through the frozen network.
 
     Returns:
@@ -159,12 +159,12 @@ def _contributions_at(
 class _TokenValues(NamedTuple):
     """The contributions of tokens, apart from those of attention sinks."""
 
-    values: dict[Place, Tensor]  # by place, without those of sinks, (K, B, T)
-    sink: dict[Place, Tensor]  # by place, what sinks contribute there and at later places, (B, K)
+    values: ByPlace  # by place, without those of sinks, (K, B, T)
+    sink: ByPlace  # by place, what sinks contribute there and at later places, (B, K)
     sinks: Tensor | None  # which tokens are sinks at any place, (B, S + T), the source's first; None if none is
 
 
-def _without_sinks(answer: Tensor, run: FrozenPass, values: Mapping[Place, Tensor]) -> _TokenValues:
+def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace) -> _TokenValues:
     """Take what attention sinks contribute out of the contributions of tokens.
 
     Args:
@@ -177,7 +177,7 @@ def _without_sinks(answer: Tensor, run: FrozenPass, values: Mapping[Place, Tenso
         return _TokenValues(dict(values), dict.fromkeys(values, total), None)
     entries, exempt = lowest_of_sides(run.readouts), only_token(values[max(values)])
     is_sink = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
-    of_tokens, sink = dict(values), dict[Place, Tensor]()
+    of_tokens, sink = dict(values), ByPlace()
     for place, contributed in values.items():
         held = run.readouts[place].held(place.side, exempt)
         if held is not None:

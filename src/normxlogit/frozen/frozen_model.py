@@ -25,7 +25,7 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
 from .contributions import FrozenPass, answer_at, proved_by_random_sum
-from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
+from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, Readouts, hold_sinks, masks_of
 from .recording import Recording, call_recorded, recorded
 
 PROOF_TOKENS = 512
@@ -44,7 +44,7 @@ class FrozenModel:
     """A task model and the backward pass of its frozen network; every path to the answer passes one place of a side."""
 
     def __init__(self, model: TaskModel) -> None:
-        self.model, self.module, self.name = model, model.module, type(model.module).__name__
+        self.model, self.module, self.name = model, model.module, model.class_name
         self._without_cache = without_cache(clone(model.module))
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
@@ -98,7 +98,7 @@ class FrozenModel:
 
     def _run_copy(self, batch: Batch, reading: Reading, predict: bool, proof: Conservation | None = None) -> FrozenPass:
         """Run a copy over a batch, with readouts at places; a pass that is proved keeps its whole graph."""
-        readouts = dict[Place, Readout]()
+        readouts = Readouts()
         is_long = proof is None and self._is_long(batch)
         is_recorded = is_long or proof is not None or "" in self.recorded
         with ExitStack() as stack:
@@ -117,16 +117,20 @@ class FrozenModel:
                 instead={} if is_recorded else dict.fromkeys(self.recorded, call_recorded),
                 stop=None if self.head is None else parts.trunk_site,
             )
-        if not readouts.keys() >= set(reading.places):
-            raise no_states(self.module)
-        if reading.sink_threshold is not None:
-            hold_sinks(readouts, masks_of(batch), reading.sink_threshold)
+        self._check_and_hold(batch, reading, readouts)
         answer = self._answer(batch, recorded_pass)
         with torch.no_grad():
             forward = self.model.read(batch, recorded_pass, predict=predict)
         return FrozenPass(
             **vars(forward), readouts=readouts, answer=answer, head=self.head, is_recorded=is_recorded, proof=proof
         )
+
+    def _check_and_hold(self, batch: Batch, reading: Reading, readouts: Readouts) -> None:
+        """Refuse a pass without a readout at each place, and hold the attention sinks of others."""
+        if not readouts.keys() >= set(reading.places):
+            raise no_states(self.module)
+        if reading.sink_threshold is not None:
+            hold_sinks(readouts, masks_of(batch), reading.sink_threshold)
 
     def _layers_to_checkpoint(self, batch: Batch, replaced: Collection[Site]) -> set[str]:
         """Return the paths of the layers that save nothing in a long pass; none if what they hold is replaced."""

@@ -16,14 +16,15 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..copies.arithmetic import l2_norms
-from ..copies.run import Replace, Site, private_clone, tensor_of, with_tensor
+from ..copies.run import Replacements, Site, TensorInputs, private_clone, tensor_of, with_tensor
 from ..copies.trace import BATCH_FIRST, Axes
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, decoder_table
-from ..parts.layer_outputs import LayerOutput, encoder_outputs
+from ..parts.layer_outputs import LayerOutput, LayerOutputs, encoder_outputs
 from ..parts.signal_entry import SignalEntry, find_signal_entry
+from ..results.storage.schema import Indices
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
@@ -142,7 +143,14 @@ class Readout:
         return self.sinks & ~exempt if exempt.shape[-1] == self.sinks.shape[-1] else self.sinks
 
 
-def detach_sinks(readouts: Mapping[Place, Readout]) -> None:
+Readouts = dict[Place, Readout]
+"""The readouts of a pass, by place."""
+
+ByPlace = dict[Place, Tensor]
+"""What was read, by place."""
+
+
+def detach_sinks(readouts: Readouts) -> None:
     """Let no gradient pass attention sinks where they leave a layer, but one through which all of the answer passes.
 
     Args:
@@ -179,7 +187,7 @@ def only_token(contributions: Tensor) -> Tensor:
     return contributes & (contributes.sum(-1, keepdim=True) == 1)
 
 
-def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
+def hold_sinks(readouts: Readouts, masks: Mapping[Side, Tensor], threshold: float) -> None:
     """Hold the tokens whose state is `threshold` times larger than the median of their text (Sun et al., 2024).
 
     Args:
@@ -206,7 +214,7 @@ def _mark_sinks(readouts: Sequence[Readout], mask: Tensor, threshold: float) -> 
             readout.sinks = sinks[layer].to(readout.vectors[0].device)
 
 
-def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
+def layers_read(read_at: ReadAt, count: int, first: int = 0) -> Indices:
     """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1.
 
     Args:
@@ -228,9 +236,7 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
     return (layer,)
 
 
-def _read_layer(
-    readouts: dict[Place, Readout], place: Place, readout: Readout, enters: bool, returned: Any, _: Any
-) -> Any:
+def _read_layer(readouts: Readouts, place: Place, readout: Readout, enters: bool, returned: Any, _: Any) -> Any:
     """Read the output of a layer, at which the input enters the graph if `enters`; a `Replace` of `run`."""
     state = tensor_of(returned)
     if state is None:
@@ -241,7 +247,7 @@ def _read_layer(
 
 
 def _read_entry(
-    readouts: dict[Place, Readout], place: Place, embeddings: Tensor, start: Tensor | None = None, point: float = 1.0
+    readouts: Readouts, place: Place, embeddings: Tensor, start: Tensor | None = None, point: float = 1.0
 ) -> Tensor:
     """Read what enters, (B, T, H), at a point of the path from a start, 0, to it, 1; tables share a readout."""
     with torch._C.DisableTorchFunction():
@@ -255,11 +261,11 @@ class ModelPlaces:
     """The places of a model, each with the module that returns what is read there."""
 
     def __init__(self, model: TaskModel) -> None:
-        self.model, self.name = model, type(model.module).__name__
+        self.model, self.name = model, model.class_name
         self._signal: SignalEntry | None = None
-        self._source_layers: tuple[LayerOutput, ...] | None = None
+        self._source_layers: LayerOutputs | None = None
 
-    def read(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
+    def read(self, batch: Batch, read_at: ReadAt, layers: Indices = ()) -> tuple[Place, ...]:
         """Return where contributions are read: at `read_at`, of an encoder-decoder in its source, or at `layers`.
 
         Args:
@@ -278,7 +284,7 @@ class ModelPlaces:
         return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     @contextmanager
-    def replaced(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> Iterator[dict[Site, Replace]]:
+    def replaced(self, batch: Batch, reading: Reading, readouts: Readouts) -> Iterator[Replacements]:
         """Yield the `replace=` of `run` for a pass in this block, which adds its readouts, by place.
 
         Args:
@@ -289,7 +295,8 @@ class ModelPlaces:
         Raises:
             UnsupportedModelError: If the model has no such place.
         """
-        with changed_lookups(self.name, self._lookups(batch, reading, readouts)) as replaced:
+        with changed_lookups(self.name, self._lookups(batch, reading, readouts)) as of_lookups:
+            replaced = {**of_lookups}
             for place in (SOURCE, MEDIA):
                 if place in reading.places and (place == MEDIA or batch.source_is_signal):
                     replaced |= self.signal(batch.inputs).replaced(partial(_read_entry, readouts, place))
@@ -300,7 +307,7 @@ class ModelPlaces:
                 replaced[Site(output.path, output.call)] = read_layer
             yield replaced
 
-    def _lookups(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> list[Lookup]:
+    def _lookups(self, batch: Batch, reading: Reading, readouts: Readouts) -> list[Lookup]:
         """Return the lookups of token ids at which the words of a text, or of a source, enter."""
         lookups = list[Lookup]()
         if SOURCE in reading.places and not batch.source_is_signal:
@@ -331,7 +338,7 @@ class ModelPlaces:
             outputs |= {Place(Side.SOURCE, layer): output for layer, output in enumerate(self._source_layers, 1)}
         return outputs
 
-    def _layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
+    def _layers(self, batch: Batch, read_at: ReadAt) -> Indices:
         """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
         if read_at == 0:
             return (0,)
@@ -386,7 +393,7 @@ class ModelPlaces:
         except UnsupportedModelError:
             return None
 
-    def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
+    def signal(self, inputs: TensorInputs) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""
         self._signal = self._signal or find_signal_entry(private_clone(self.model.module), inputs)
         if self._signal is None:

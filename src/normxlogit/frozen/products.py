@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..results.storage.schema import Indices
 from .rules import LEAF
 from .slopes import ACTIVATIONS, stem
 
@@ -178,7 +179,7 @@ def _is_whole_slice(edge: Edge, input_edges: InputEdges) -> bool:
     return stem(edge[0]) == "Slice" and all(_shape_of(whole) == _shape_of(edge) for whole in input_edges[edge[0]])
 
 
-def _shape_of(edge: Edge) -> tuple[int, ...]:
+def _shape_of(edge: Edge) -> Indices:
     """Return the shape of an edge's tensor."""
     node, output = edge
     return tuple(node.variable.shape if stem(node) == LEAF else node._input_metadata[output].shape)

@@ -1,6 +1,6 @@
 """Recording: notes on the nodes of a pass what the rules read and autograd does not save."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
+from ..copies.clone import Forward
+from ..copies.run import Inputs
 from .conservation import Conservation
 from .slopes import INPUT
 
@@ -31,23 +33,29 @@ class Recording(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, proof = kwargs or {}, self.proof
         switches_gradients = func is torch._C._set_grad_enabled
+        saves_output = func in _SAVING_OUTPUTS
         if proof is not None:
-            if switches_gradients or func in _SAVING_OUTPUTS:
+            if switches_gradients or saves_output:
                 proof.require_recording()
             args, kwargs = proof.as_leaves(getattr(func, "__name__", ""), args, kwargs)
         if switches_gradients:  # what a model computes without gradients is part of its answer, too
             return None
-        saved_input = _saved_input(func, args, kwargs) if func in _SAVING_OUTPUTS else None
+        saved_input = _saved_input(func, args, kwargs) if saves_output else None
         result = func(*args, **kwargs)
-        node: Any = result.grad_fn if isinstance(result, Tensor) else None
-        if node is not None and saved_input is not None:
-            node.metadata[INPUT] = saved_input
-        if node is not None and proof is not None:
-            proof.note(node, result)
+        if isinstance(result, Tensor) and result.grad_fn is not None:
+            _note(result.grad_fn, result, saved_input, proof)
         return result
 
 
-def _saved_input(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+def _note(node: Any, result: Tensor, saved_input: Tensor | None, proof: Conservation | None) -> None:
+    """Note on the node of a result the input that it does not save, and what a proof needs."""
+    if saved_input is not None:
+        node.metadata[INPUT] = saved_input
+    if proof is not None:
+        proof.note(node, result)
+
+
+def _saved_input(func: Any, args: Any, kwargs: Inputs) -> Tensor:
     """Return a tensor whose node saves the input of a function; torch may empty a node without tensors."""
     x = args[0] if args else kwargs["input"]
     in_place = func.__name__.endswith("_")
@@ -55,7 +63,7 @@ def _saved_input(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
     return saved
 
 
-def call_recorded(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def call_recorded(call: Forward, *args: Any, **kwargs: Any) -> Any:
     """Call a module with a `Recording`, which elsewhere would cost every operation some time."""
     with Recording():
         return call(*args, **kwargs)

@@ -9,6 +9,7 @@ on a GPU each would wait for the device.
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,9 +28,23 @@ INPUT = "normxlogit_input"
 VALUE = "normxlogit_value"
 """Key in a node's `metadata` for its held output, in a pass that is proved."""
 
-ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
-    "Asinh": lambda node, x: torch.asinh(x),
-    "Atan": lambda node, x: torch.atan(x),
+_OF_INPUT_ALONE: dict[str, Callable[[Tensor], Tensor]] = {
+    "Asinh": torch.asinh,
+    "Atan": torch.atan,
+    "Erf": torch.erf,
+    "Expm1": torch.expm1,
+    "GeLUFunctionBackward": partial(F.gelu, approximate="tanh"),  # of Bloom
+    "Hardsigmoid": F.hardsigmoid,
+    "Hardswish": F.hardswish,
+    "Log": torch.log,
+    "Log1P": torch.log1p,
+    "LogSigmoid": F.logsigmoid,
+    "Mish": F.mish,
+    "Sigmoid": torch.sigmoid,
+    "Silu": F.silu,
+    "Tanh": torch.tanh,
+}
+_WITH_SETTINGS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Celu": lambda node, x: F.celu(x, node._saved_alpha),
     "Clamp": lambda node, x: x.clamp(node._saved_min, node._saved_max),
     "ClampMin": lambda node, x: x.clamp(min=node._saved_min),
@@ -37,24 +52,13 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Elu": lambda node, x: (
         torch.where(x > 0, x, node._saved_alpha * torch.expm1(x * node._saved_input_scale)) * node._saved_scale
     ),
-    "Erf": lambda node, x: torch.erf(x),
-    "Expm1": lambda node, x: torch.expm1(x),
     "Gelu": lambda node, x: F.gelu(x, approximate=node._saved_approximate),
-    "GeLUFunctionBackward": lambda node, x: F.gelu(x, approximate="tanh"),  # of Bloom
-    "Hardsigmoid": lambda node, x: F.hardsigmoid(x),
-    "Hardswish": lambda node, x: F.hardswish(x),
     "Hardtanh": lambda node, x: F.hardtanh(x, node._saved_min_val, node._saved_max_val),
-    "Log": lambda node, x: torch.log(x),
-    "Log1P": lambda node, x: torch.log1p(x),
-    "LogSigmoid": lambda node, x: F.logsigmoid(x),
-    "Mish": lambda node, x: F.mish(x),
-    "Sigmoid": lambda node, x: torch.sigmoid(x),
-    "Silu": lambda node, x: F.silu(x),
     "Softplus": lambda node, x: F.softplus(x, node._saved_beta, node._saved_threshold),
     "Softshrink": lambda node, x: F.softshrink(x, node._saved_lambd),
-    "Tanh": lambda node, x: torch.tanh(x),
 }
-"""Elementwise operations f, of which f(x) / x is held, and f itself."""
+ACTIVATIONS = tuple(sorted(_OF_INPUT_ALONE | _WITH_SETTINGS))
+"""Elementwise operations f, of which f(x) / x is held; above f itself, of its input alone or with a node's settings."""
 
 INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
 """The inverse of those of which torch saves only the output."""
@@ -96,7 +100,7 @@ def activation(node: Any, gradient: Tensor, inputs: Gradients, constant: Constan
     """Multiply the gradient by f(x) / x (Modarressi et al., 2023, equation 9: the ratio is held)."""
     name = stem(node)
     x = _input_of(node, name)
-    values = ACTIVATIONS[name](node, x)  # f(x)
+    values = _OF_INPUT_ALONE[name](x) if name in _OF_INPUT_ALONE else _WITH_SETTINGS[name](node, x)  # f(x)
     if constant and name not in _LIMITS:  # at x = 0, f(0) has no ratio: it is a constant
         constant(gradient * values.masked_fill(x != 0, 0.0))
     # At zero alone: a wider gap would turn rounding into a jump.

@@ -85,7 +85,7 @@ def in_batches(
             inputs = [without(removal) for removal in removals_in_memory]
             for places in read_together(inputs):
                 for attempt in batch_attempts(model, [inputs[place] for place in places]):
-                    measured: list[tuple[Key, Outcome]] = []
+                    measured: list[tuple[Key, Outcome]] = []  # stays empty if the batch is too large, and is halved
                     with attempt as members, torch.inference_mode():
                         batch = [removals_in_memory[places[member]] for member in members]
                         outcomes = measure([inputs[places[member]] for member in members], batch)

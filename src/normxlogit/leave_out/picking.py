@@ -9,7 +9,8 @@ import numpy as np
 from ..errors import InputError, nearest
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.units.spans import NamedSpan, check_coarser, groups_of
+from ..results.units.grouping import check_coarser, groups_of
+from ..results.units.spans import NamedSpan
 from ..results.units.units import UnitScore
 from ..text.same import comparable, word_key
 from .removable import Removable, ranked_scores, removable
@@ -22,7 +23,10 @@ AUTO = 5
 
 Group = Literal["word", "sentence", "paragraph", "message"]
 
-Named = Group | list[Any] | tuple[Any, ...] | Mapping[str, Any]
+Items = Mapping[str, Any]
+"""Words, spans, boxes or seconds, by name."""
+
+Named = Group | list[Any] | tuple[Any, ...] | Items
 """Units that a caller names, see `units_named`."""
 
 Verify = int | Literal["auto", "reasoning"] | Named | None
@@ -109,7 +113,7 @@ def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: in
 
 
 def _picked_by_name(
-    a: Attribution, removable: Removable, named: list[Any] | tuple[Any, ...] | Mapping[str, Any], fixed: int | None
+    a: Attribution, removable: Removable, named: list[Any] | tuple[Any, ...] | Items, fixed: int | None
 ) -> Removable:
     """Put the units that the caller names first; the others stay for the control."""
     units = units_named(a, removable.parts, named)
@@ -151,19 +155,19 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
     return units
 
 
-def _items_by_name(named: Any) -> dict[str, Any]:
+def _items_by_name(named: Any) -> Items:
     """Return the words and places that a caller names, by the names of the caller's, or as they are written."""
     if isinstance(named, Mapping):
         return {str(name): item for name, item in named.items()}
     return {_written(item): item for item in named}
 
 
-def _places_named(items: Mapping[str, Any]) -> dict[str, Any]:
+def _places_named(items: Items) -> Items:
     """Return which of the named items are places: spans, boxes or seconds, not words."""
     return {name: item for name, item in items.items() if not isinstance(item, str)}
 
 
-def _groups_at_places(a: Attribution, places: Mapping[str, Any]) -> dict[str, NamedSpan]:
+def _groups_at_places(a: Attribution, places: Items) -> dict[str, NamedSpan]:
     """Return the units at spans, boxes or seconds, by the names of these."""
     try:
         groups = {group.name: group for group in groups_of(a, places)} if places else {}

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..results.attribution import Attribution, representative_layer
+from ..results.attribution import Attribution
+from ..results.layers import representative_layer
 from ..results.units.media import Medium
 from ..results.units.units import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit

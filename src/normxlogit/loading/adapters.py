@@ -30,12 +30,12 @@ class Adapter:
     shapes: Mapping[str, tuple[int, ...]]
     has_tokenizer: bool
 
-    def base_options(self, options: LoadOptions) -> dict[str, Any]:
+    def base_options(self, options: LoadOptions) -> LoadOptions:
         """Return the options to load the base model with: without the adapter's revision and subfolder."""
         base_only = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
-    def head_options(self, options: LoadOptions) -> dict[str, Any]:
+    def head_options(self, options: LoadOptions) -> LoadOptions:
         """Return options for as many outputs as the adapter's head has, unless the caller sets them."""
         outputs = next((self.shapes[name][0] for name in HEAD_WEIGHTS if name in self.shapes), None)
         set_by_caller = {"num_labels", "id2label", "config"} & options.keys()
@@ -72,21 +72,15 @@ def read_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Ad
     config = read_model_json(source, "adapter_config.json", options)
     if config is None:
         return None
-    base = config.get("base_model_name_or_path") if isinstance(config, Mapping) else None
-    if not base or not isinstance(base, str):
-        raise InputError(
-            f"{source} holds an adapter of PEFT whose adapter_config.json names no base_model_name_or_path; load the "
-            "base model, and pass Explainer(PeftModel.from_pretrained(base, folder), tokenizer)"
-        )
+    base = _base_of(source, config)
     weights = find_file(source, "adapter_model.safetensors", options)
     pickled = find_file(source, "adapter_model.bin", options)
     if weights is None and (pickled is None or not allow_pickle):
         pickles = "" if pickled is None else "; allow_pickle=True would read the pickled ones"
         raise InputError(f"{source}: the adapter's weights, adapter_model.safetensors, are missing{pickles}")
-    local_base = Path(source) / base
     return Adapter(
         source,
-        str(local_base) if local_base.is_dir() and not Path(base, "config.json").is_file() else base,
+        base,
         config.get("revision"),
         _task_of(config),
         {} if weights is None else _tensor_shapes(source, weights),
@@ -94,7 +88,19 @@ def read_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Ad
     )
 
 
-def _task_of(config: Mapping[str, Any]) -> TaskName | None:
+def _base_of(source: str, config: Any) -> str:
+    """Return the folder or hub name of the base model that an adapter's configuration names."""
+    base = config.get("base_model_name_or_path") if isinstance(config, Mapping) else None
+    if not base or not isinstance(base, str):
+        raise InputError(
+            f"{source} holds an adapter of PEFT whose adapter_config.json names no base_model_name_or_path; load the "
+            "base model, and pass Explainer(PeftModel.from_pretrained(base, folder), tokenizer)"
+        )
+    local_base = Path(source) / base
+    return str(local_base) if local_base.is_dir() and not Path(base, "config.json").is_file() else base
+
+
+def _task_of(config: LoadOptions) -> TaskName | None:
     """Return the task that an adapter's configuration names, or the class of its base model; None if neither does."""
     for task in all_tasks().values():
         if task.models.peft_type == config.get("task_type"):

@@ -1,8 +1,9 @@
 """Load a task model and its tokenizer from a name or a folder."""
 
+import os
 import pickle
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
@@ -31,7 +32,7 @@ from ..extending import AddedTask
 from ..inputs.texts import is_existing_path
 from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
-from .model_files import LoadOptions, converted_folder, download_options, save_converted
+from .model_files import LoadOptions, Options, converted_folder, download_options, save_converted
 
 AUTO = "auto"
 """The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
@@ -88,15 +89,13 @@ def load(
         UnsupportedModelError: If it has no head of a supported kind.
     """
     source, options = _source_and_options(name, options)
-    converted = None
-    if set(options) == {"gguf_file"} and task in (None, "causal-lm"):
-        converted = converted_folder(Path(source) / str(options["gguf_file"]))
+    converted = _folder_of_gguf(source, options, task)
     if converted is not None and converted.is_dir():
         source, options = str(converted), {}
     adapter = _find_adapter(source, options, allow_pickle=allow_pickle)
     base, base_options = source, options
     if adapter is not None:
-        base, base_options = _source(adapter.base), adapter.base_options(options)
+        base, base_options = _source(adapter.base), dict(adapter.base_options(options))
     location = download_options(base_options, "gguf_file")
     config = _read_config(base, location, trust_remote_code)
     target_device = _target_device(device, options, config)
@@ -115,14 +114,27 @@ def load(
             model = adapter.add_to(model, options)
         if adapter.has_tokenizer:
             base, location = source, download_options(options)
-    with _one_line_error(base, TOKENIZER):
-        processor = getattr(transformers, head_task.models.processor_class)
-        tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-    _check_tokenizer(base, head_task.task_class.tokenizer_of(tokenizer))
+    tokenizer = _load_tokenizer(base, head_task, {**location, "trust_remote_code": trust_remote_code})
     save_converted(model, tokenizer, converted)
     if target_device is not None:
         model.to(target_device)
     return model.eval(), tokenizer
+
+
+def _folder_of_gguf(source: str, options: LoadOptions, task: TaskName | None) -> Path | None:
+    """Return where the converted model of a GGUF file is kept; None of other models, or loaded with other options."""
+    if set(options) != {"gguf_file"} or task not in (None, "causal-lm"):
+        return None
+    return converted_folder(Path(source) / str(options["gguf_file"]))
+
+
+def _load_tokenizer(base: str, head_task: AddedTask, options: LoadOptions) -> Any:
+    """Return what reads the inputs of a model; refuse a tokenizer without a vocabulary."""
+    with _one_line_error(base, TOKENIZER):
+        processor = getattr(transformers, head_task.models.processor_class)
+        tokenizer = processor.from_pretrained(base, **options)
+    _check_tokenizer(base, head_task.task_class.tokenizer_of(tokenizer))
+    return tokenizer
 
 
 def _read_config(base: str, location: LoadOptions, trust_remote_code: bool) -> Any:
@@ -160,11 +172,11 @@ def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config
 
 def _loading_options(
     adapter: Adapter | None, base_options: LoadOptions, options: LoadOptions, *, allow_pickle: bool
-) -> dict[str, Any]:
+) -> Options:
     """Return the options of transformers' `from_pretrained` for the model, or for the base model of an adapter."""
     safe = {} if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True}
     load_options = {**safe, **base_options, "ignore_mismatched_sizes": True, "output_loading_info": True}
-    return load_options if adapter is None else load_options | adapter.head_options(options)
+    return load_options if adapter is None else {**load_options, **adapter.head_options(options)}
 
 
 def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Adapter | None:
@@ -180,12 +192,12 @@ def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> A
     return read_adapter(source, options, allow_pickle=allow_pickle)
 
 
-def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[str, dict[str, Any]]:
+def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[str, Options]:
     """Return the folder or hub name to load from, and the options, with the GGUF file of a folder with one alone."""
     if name is None and options.get("gguf_file") is not None:
         name, options = str(options["gguf_file"]), {key: options[key] for key in options if key != "gguf_file"}
     if name is None or not str(name).casefold().endswith(GGUF):
-        source = _source(name)
+        source = str(default_model_folder()) if name is None else _source(name)
         return source, {**_only_gguf_file(Path(source)), **options}
     file = Path(name).expanduser()
     if not file.is_file():
@@ -195,7 +207,7 @@ def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[
     return str(file.parent), {**options, "gguf_file": file.name}
 
 
-def _only_gguf_file(folder: Path) -> dict[str, Any]:
+def _only_gguf_file(folder: Path) -> LoadOptions:
     """Return the option that names a folder's GGUF file, {} if there is no such file, several, or another model."""
     files = list(folder.glob(f"*{GGUF}"))
     if len(files) != 1 or any((folder / name).exists() for name in CONFIGURATIONS):
@@ -203,21 +215,21 @@ def _only_gguf_file(folder: Path) -> dict[str, Any]:
     return {"gguf_file": files[0].name}
 
 
-def _source(name: str | Path | None) -> str:
+def _source(name: str | Path) -> str:
     """Return the folder or hub name to load from."""
-    if name is None:
-        return str(default_model_folder())
     if not isinstance(name, str | PathLike):
         kind = type(name).__name__
         raise InputError(f"a model is loaded by name or folder, not a {kind}; Explainer(model, tokenizer) takes one")
-    source = str(Path(name).expanduser()) if str(name).startswith("~") else str(name)
+    source = os.path.expanduser(name)
     if not source.strip() or "\0" in source:
         raise InputError(f"{source!r} is not a name of a model")
     is_path = source.startswith((".", "/")) or source.count("/") > 1  # names on the hub have at most one slash
     exists = is_existing_path(source)
-    if (is_path and not exists) or (exists and not Path(source).is_dir()):
+    if exists and Path(source).is_dir():
+        return source
+    if exists or is_path:
         raise InputError(f"{source}: no such model folder")
-    return source if exists else _folder_of_package(source) or source
+    return _folder_of_package(source) or source
 
 
 def _folder_of_package(name: str) -> str | None:
@@ -249,7 +261,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return known
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
     line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
-    if "safetensors" in line and (not Path(source).is_dir() or any(Path(source).glob("*.bin"))):
+    if "safetensors" in line and _may_hold(source, "*.bin"):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
     if isinstance(error, OSError | ImportError):
         return line
@@ -277,11 +289,15 @@ def _cause_of_tokenizer(error: Exception, source: str) -> str | None:
     return None if remedy is None else f"{TOKENIZER} cannot be read: {remedy}"
 
 
+def _may_hold(source: str | Path, pattern: str) -> bool:
+    """Return whether a folder holds a file of a pattern; a repository on the hub may."""
+    return not Path(source).is_dir() or any(Path(source).glob(pattern))
+
+
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
     """Return advice to install sentencepiece if a tokenizer lacks it, which transformers takes for tiktoken's."""
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
-    may_have_file = any(Path(source).glob("*.model")) or not Path(source).is_dir()
-    if find_spec("sentencepiece") is not None or not mentioned or not may_have_file:
+    if find_spec("sentencepiece") is not None or not mentioned or not _may_hold(source, "*.model"):
         return None
     return "its SentencePiece file needs a package that is not installed: pip install 'normxlogit[sentencepiece]'"
 
@@ -301,14 +317,13 @@ def _broken_file(source: str) -> str | None:
 
 
 def _check_weights(
-    source: str, model: PreTrainedModel, info: Mapping[str, Any], adapter_weights: Container[str] = ()
+    source: str, model: PreTrainedModel, info: LoadOptions, adapter_weights: Container[str] = ()
 ) -> None:
     """Refuse missing weights, which would be random, except those of an adapter."""
     pooler = "pooler." if is_bare(model) else "\0"  # an embedding model pools itself
-    missing = [key for key in info["missing_keys"] if not key.startswith(pooler) and key not in adapter_weights]
+    missing = [key for key in info["missing_keys"] if not (key.startswith(pooler) or key in adapter_weights)]
     reshaped = [described for key, described in other_shapes(info).items() if key not in adapter_weights]
-    errors = {str(error) for name in ("error_msgs", "conversion_errors") for error in info.get(name) or ()}
-    keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": errors}
+    keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": _reading_errors(info)}
     problems = [f"{problem} {listed(sorted(keys), MAX_LISTED)}" for problem, keys in keys_by_problem.items() if keys]
     if problems:
         raise InputError(
@@ -316,6 +331,11 @@ def _check_weights(
             "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
             "allow_missing_weights=True for random weights"
         )
+
+
+def _reading_errors(info: LoadOptions) -> set[str]:
+    """Return what transformers could not read or convert."""
+    return {str(error) for name in ("error_msgs", "conversion_errors") for error in info.get(name) or ()}
 
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:
@@ -327,8 +347,7 @@ def _check_tokenizer(source: str, tokenizer: Any) -> None:
 
 def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     """Return the task of a checkpoint by the class that its configuration names."""
-    declared = getattr(config, "architectures", None)
-    names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
+    names = _class_names(config)
     tasks = (task_name(name, config) for name in names)
     task = next(filter(None, tasks), None) or _task_of_own_code(config)
     if task is not None:
@@ -341,6 +360,12 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
     raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(all_tasks())}")
+
+
+def _class_names(config: Any) -> list[str]:
+    """Return the names of the classes of a checkpoint, as far as its configuration says them."""
+    declared = getattr(config, "architectures", None)
+    return [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
 
 
 def _task_of_own_code(config: Any) -> TaskName | None:

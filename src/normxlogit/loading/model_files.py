@@ -30,6 +30,9 @@ logger = logging.getLogger("normxlogit")
 LoadOptions = Mapping[str, Any]
 """Options of transformers' `from_pretrained`, by name."""
 
+Options = dict[str, Any]
+"""The same, or settings of a pipeline, where some are added or taken."""
+
 
 def read_model_json(source: str, name: str, options: LoadOptions) -> Any:
     """Return the contents of a JSON file of a model, None if there is no such file.
@@ -48,7 +51,7 @@ def read_model_json(source: str, name: str, options: LoadOptions) -> Any:
         raise InputError(f"{source}: {name} cannot be read as JSON") from None
 
 
-def download_options(options: LoadOptions, *more: str) -> dict[str, Any]:
+def download_options(options: LoadOptions, *more: str) -> LoadOptions:
     """Return those of the options of `from_pretrained` that say where the files of a model are, and some more."""
     return {name: options[name] for name in ("revision", "subfolder", "token", *more) if name in options}
 

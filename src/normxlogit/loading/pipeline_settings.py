@@ -15,6 +15,7 @@ from ..extending import registered
 from ..tasks import Task
 from ..tasks.classification import configured_labels
 from ..tasks.task_outputs import Problem
+from .model_files import Options
 
 PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-label"}
 """Problem types by the function that turns outputs into probabilities; "none" keeps the logits."""
@@ -62,6 +63,10 @@ SAMPLING = ("do_sample", "temperature", "top_k", "top_p")
 """Defaults of pipelines that are left to a call, as answers are greedy without it."""
 
 
+Settings = Mapping[str, Any]
+"""Settings of a pipeline or of `generate`, by name."""
+
+
 @dataclass(frozen=True)
 class GenerationOfPipeline:
     """What a pipeline passes to `generate`.
@@ -73,12 +78,12 @@ class GenerationOfPipeline:
         prefix_length: The tokens of its prefix, which a length of prompt and answer does not count.
     """
 
-    given: Mapping[str, Any] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    given: Settings = field(default_factory=dict)
+    defaults: Settings = field(default_factory=dict)
     samples: bool = False
     prefix_length: int = 0
 
-    def of_call(self, called: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+    def of_call(self, called: Settings, configured: Settings) -> Options:
         """Return the settings of a call with those of the pipeline, in its order of precedence.
 
         Args:
@@ -118,7 +123,7 @@ class PipelineSettings:
     longest_prompt: int | None = None
     prefix: str = ""
     generation: GenerationOfPipeline = field(default_factory=GenerationOfPipeline)
-    chat: Mapping[str, Any] = field(default_factory=dict)
+    chat: Settings = field(default_factory=dict)
     ignored: Collection[int] | None = None  # the indices of labels that a pipeline of tags leaves out
 
 
@@ -149,16 +154,16 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
     prefix = settings.pop("prefix", None) or ""
     longest = _taken_length(settings)
     _check_settings(pipeline, {name: value for name, value in settings.items() if name not in forward}, reader)
-    writes = pipeline.task in GENERATING_TASKS
+    what_is_cut = "longest_prompt" if pipeline.task in GENERATING_TASKS else "max_length"
+    most_tokens: Options = {what_is_cut: longest}
     return PipelineSettings(
         question=None if reader is None else reader(pipeline, labels),
         problem=PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
         add_special_tokens=add_special_tokens is not False,
-        max_length=None if writes else longest,
-        longest_prompt=longest if writes else None,
         prefix=prefix,
         generation=_generation(pipeline, forward),
         chat=chat,
+        **most_tokens,
     )
 
 
@@ -179,7 +184,7 @@ def _reader_of_question(pipeline: Any) -> Any:
     return reader
 
 
-def _taken_for_chat(settings: dict[str, Any], of_prompt: Mapping[str, Any]) -> dict[str, Any]:
+def _taken_for_chat(settings: Options, of_prompt: Settings) -> Options:
     """Take from the settings what a pipeline gives to its chat template."""
     of_call = inspect.signature(PreTrainedTokenizerBase.__call__).parameters
     names = ("tools", "documents", *(name for name in of_prompt if name not in of_call))
@@ -190,7 +195,7 @@ def _taken_for_chat(settings: dict[str, Any], of_prompt: Mapping[str, Any]) -> d
     return chat
 
 
-def _taken_length(settings: dict[str, Any]) -> int | None:
+def _taken_length(settings: Options) -> int | None:
     """Take the truncation of texts from the settings, and return how many tokens it leaves; None for no truncation."""
     truncation = settings.pop("truncation", None)
     max_length: int | None = settings.pop("max_length", None)
@@ -203,7 +208,7 @@ def _taken_length(settings: dict[str, Any]) -> int | None:
     return max_length
 
 
-def _check_settings(pipeline: Any, settings: Mapping[str, Any], reader: Any) -> None:
+def _check_settings(pipeline: Any, settings: Settings, reader: Any) -> None:
     """Refuse settings with which a pipeline answers otherwise than is explained."""
     harmless = IRRELEVANT | (OF_LABELS if reader is not None else set())
     if settings.get("padding") != "max_length" or getattr(pipeline.tokenizer, "padding_side", "") != "left":
@@ -232,7 +237,7 @@ def _is_default(pipeline: Any, name: str, value: Any) -> bool:
     return value is None or any(type(value) is type(default) and value == default for default in defaults)
 
 
-def _generation(pipeline: Any, forward: dict[str, Any]) -> GenerationOfPipeline:
+def _generation(pipeline: Any, forward: Options) -> GenerationOfPipeline:
     """Return what a pipeline passes to `generate`, of the arguments of its forward pass."""
     if not getattr(pipeline.model, "generation_config", None):
         return GenerationOfPipeline()

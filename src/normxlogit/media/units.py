@@ -1,7 +1,7 @@
 """Pictures and sounds in results: the places of their patches and moments, and their scores."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..results.storage.schema import FloatArray, Index, Number
-from ..results.units.media import Medium, Place
+from ..results.storage.schema import Fields, FloatArray, Index, Number
+from ..results.units.media import Medium, Regions
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -60,11 +60,11 @@ class PictureScores(_Drawn):
         preview: A smaller copy, as a data URI; empty for none.
     """
 
-    unit_kind: ClassVar = "patch"
-    parts_name: ClassVar = "patches"
-    removed_unit: ClassVar = ("region", "replaced")
-    region_form: ClassVar = "(left, top, right, bottom) in pixels"
-    place_columns: ClassVar = ("left", "top", "right", "bottom")
+    unit_kind = "patch"
+    parts_name = "patches"
+    removed_unit = ("region", "replaced")
+    region_form = "(left, top, right, bottom) in pixels"
+    place_columns = ("left", "top", "right", "bottom")
     for_drawings: ClassVar = {"preview": ""}
 
     kind: Literal["picture"] = "picture"
@@ -79,9 +79,9 @@ class PictureScores(_Drawn):
         return is_row and all(isinstance(i, Real) for i in item)
 
     @classmethod
-    def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
+    def regions(cls, media: Sequence[Any], named: Fields) -> Regions:
         """Return named boxes of pictures; see `Medium.regions`."""
-        regions: dict[str, tuple[int, Place]] = {}
+        regions: Regions = {}
         for name, box in named.items():
             number = int(box[0]) if len(box) == 5 else 0
             if (len(box) == 4 and len(media) != 1) or number not in range(len(media)):
@@ -160,12 +160,12 @@ class SoundScores(_Drawn):
         loudness: float32: its course, from 0 to 1, for drawings; None if it is not known.
     """
 
-    unit_kind: ClassVar = "moment"
-    parts_name: ClassVar = "moments"
-    removed_unit: ClassVar = ("moment", "silenced")
-    is_over_time: ClassVar = True
-    region_form: ClassVar = "(start, end) in seconds"
-    place_columns: ClassVar = ("start_seconds", "end_seconds")
+    unit_kind = "moment"
+    parts_name = "moments"
+    removed_unit = ("moment", "silenced")
+    is_over_time = True
+    region_form = "(start, end) in seconds"
+    place_columns = ("start_seconds", "end_seconds")
     for_drawings: ClassVar = {"loudness": None}
 
     kind: Literal["sound"] = "sound"
@@ -180,7 +180,7 @@ class SoundScores(_Drawn):
         return is_span and (not has_text or not all(isinstance(i, Integral) for i in item))
 
     @classmethod
-    def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
+    def regions(cls, media: Sequence[Any], named: Fields) -> Regions:
         """Return named spans of seconds; see `Medium.regions`."""
         for name, (start, end) in named.items():
             if len(media) != 1:

@@ -20,11 +20,11 @@ from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host
-from ..results.storage.schema import setting_text
+from ..results.storage.schema import Indices, Strings, setting_text
 from ..results.targets import OutputQuantity, Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
-from .registry import check, settings_of, unknown_setting
+from .registry import Settings, check, settings_of, unknown_setting
 
 if TYPE_CHECKING:
     from .registry import MethodInfo
@@ -50,7 +50,7 @@ class Request:
     model: TaskModel
     forward: ForwardPass
     target: BatchTargets
-    layers: tuple[int, ...] = ()
+    layers: Indices = ()
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Method(ABC):
         """
         return None
 
-    def notes_on(self, model: TaskModel) -> tuple[str, ...]:
+    def notes_on(self, model: TaskModel) -> Strings:
         """Return what a reader of scores of this model should know of the method, after its first pass."""
         return ()
 
@@ -202,7 +202,7 @@ class Method(ABC):
         return "logit less the vocabulary's mean" if task.outputs.vocabulary and not self.reads_logits else "logit"
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """All settings by name."""
         return {name: getattr(self, name) for name in settings_of(type(self))}
 
@@ -266,12 +266,12 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
         layer_hint = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
         raise MethodError(
             f"{method.info.name} gives scores that are not finite{layer_hint}: a weight or a state of "
-            f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
+            f"{request.model.class_name} is NaN or infinite; float32 or bfloat16 may hold what float16 "
             "does not"
         )
 
 
-def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[int]) -> tuple[str, ...]:
+def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[int]) -> Strings:
     """Return a note that names attention sinks, if there are any but special tokens.
 
     Args:
@@ -306,7 +306,7 @@ def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., No
             constructor(self, *args, **kwargs)
             return
         info: MethodInfo | None = vars(type(self)).get("info")
-        name = type(self).__name__ if info is None else info.name
+        name = getattr(info, "name", type(self).__name__)
         try:
             types = settings_of(constructor)
             for key in kwargs:
@@ -315,7 +315,7 @@ def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., No
             arguments = signature.bind(self, *args, **kwargs).arguments
             constructor(self, **{key: check(types[key], value) for key, value in arguments.items() if key in types})
         except ImportError as error:
-            extra = "all" if info is None else info.extra or "all"
+            extra = getattr(info, "extra", "") or "all"
             raise MethodError(f"{name} needs the package {error.name}: pip install 'normxlogit[{extra}]'") from None
         except (TypeError, ValueError) as error:
             raise MethodError(f"{name}: {error}") from None

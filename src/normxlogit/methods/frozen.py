@@ -1,6 +1,6 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -12,11 +12,12 @@ from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, contributions
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.places import MEDIA, WORDS, Place, ReadAt, Reading, Side
+from ..frozen.places import MEDIA, WORDS, ByPlace, Place, ReadAt, Reading, Side
 from ..frozen.vocabulary import vocabulary_quantities
 from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass, check_same_pass
 from ..model.task_model import TaskModel
+from ..results.storage.schema import Indices, Strings
 from ..tasks.targets import Layers
 from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register
@@ -95,12 +96,12 @@ class FrozenGradient(Method):
             return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
         return super().forward(model, batch, predict=predict)
 
-    def notes_on(self, model: TaskModel) -> tuple[str, ...]:
+    def notes_on(self, model: TaskModel) -> Strings:
         """Say where scores are of the word embeddings, as the layers of a model are not known."""
         layers_are_read = not isinstance(self.read_at, str) or model.parts.outputs is not None
         if layers_are_read or FrozenModel.of(model).places.words is None:
             return ()
-        name = type(model.module).__name__
+        name = model.class_name
         return (f"read at the word embeddings alone: no modules of {name} were found that return its layers' outputs",)
 
     def score(self, request: Request) -> Scores:
@@ -150,9 +151,7 @@ class FrozenGradient(Method):
             check_same_pass(run, at_point)
         return replace(at_point, positions=run.positions)  # the question stays where the text has it
 
-    def _reading(
-        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], baseline: Tensor | None = None
-    ) -> Reading:
+    def _reading(self, model: TaskModel, batch: Batch, layers: Indices, baseline: Tensor | None = None) -> Reading:
         """Return what a pass reads, at the point between a baseline and the text."""
         places = FrozenModel.of(model).places.read(batch, self.read_at, layers)
         if not self._at_text and (WORDS not in places or MEDIA in places):
@@ -181,6 +180,6 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
     return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)
 
 
-def _stacked(by_place: Mapping[Place, Tensor], places: Sequence[Place]) -> Tensor:
+def _stacked(by_place: ByPlace, places: Sequence[Place]) -> Tensor:
     """Return what was read at L places, (B, K, ...) each, as (B, K, L, ...)."""
     return torch.stack([by_place[place] for place in places], 2)

@@ -1,6 +1,6 @@
 """The paper's own methods: LogAt, the input norm, and their product NormXLogit; and the random baseline."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..parts.embeddings import table_of
 from ..tasks import Task
-from .base import Method, Request, Scores, WordMerge
+from .base import Method, Request, Scores
 from .registry import register
 
 NormOf = Literal["embedding_output", "word_embedding"]
@@ -28,7 +28,7 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
         looked_up = None if table is None else tensor_of(table(request.forward.batch.inputs["input_ids"]))  # (B, T, H)
         if looked_up is None:
             raise UnsupportedModelError(
-                f"{type(model.module).__name__} has no table of word embeddings whose rows could be measured; "
+                f"{model.class_name} has no table of word embeddings whose rows could be measured; "
                 "norm_of=embedding_output, the default, needs none"
             )
         embedded = looked_up
@@ -61,11 +61,20 @@ def _as_scores(values: Tensor, batch: Batch) -> Scores:
     return Scores(batch.spread(values).permute(0, 3, 2, 1))  # (B, K, L, T)
 
 
+class _OfNorms(Method):
+    """The base of methods that read the norm of each token's input embedding."""
+
+    word_merge = "max"
+
+    def __init__(self, norm_of: NormOf = "embedding_output") -> None:
+        self.norm_of: NormOf = norm_of
+
+
 class _OfLogits(Method):
     """The base of methods that read the head's logits at each token."""
 
-    reads_logits: ClassVar[bool] = True
-    word_merge: ClassVar[WordMerge] = "max"
+    reads_logits = True
+    word_merge = "max"
 
     def signed_on(self, task: Task) -> bool:
         """Return whether scores have a sign: those of a regression model are distances."""
@@ -80,7 +89,7 @@ class _OfLogits(Method):
     signed=True,
     tokenwise=True,
 )
-class NormXLogit(_OfLogits):
+class NormXLogit(_OfLogits, _OfNorms):
     """The head's logit at each token, times the norm of its input embedding.
 
     score_i = ||x_i^0|| * HoT(x_i^l)[p]  (NormXLogit, EMNLP 2025, section 3)
@@ -89,9 +98,6 @@ class NormXLogit(_OfLogits):
         norm_of: "embedding_output" takes x^0 after positions, types and LayerNorm (`hidden_states[0]`, what the
             authors' code does), "word_embedding" the row of the embedding table (what the paper's text says).
     """
-
-    def __init__(self, norm_of: NormOf = "embedding_output") -> None:
-        self.norm_of: NormOf = norm_of
 
     def score(self, request: Request) -> Scores:
         """Score by norm times logit."""
@@ -113,17 +119,12 @@ class LogAt(_OfLogits):
 @register(
     "input-norm", title="length of each word's embedding", paper=PAPER, needs="an embedding layer", tokenwise=True
 )
-class InputNorm(Method):
+class InputNorm(_OfNorms):
     """The L2 norm of each token's input embedding; the same for every target.
 
     Args:
         norm_of: As for `NormXLogit`.
     """
-
-    word_merge: ClassVar[WordMerge] = "max"
-
-    def __init__(self, norm_of: NormOf = "embedding_output") -> None:
-        self.norm_of: NormOf = norm_of
 
     def score(self, request: Request) -> Scores:
         """Score by the norm."""
@@ -139,7 +140,7 @@ class Random(Method):
         seed: The same seed gives the same scores for a text of the same length, alone or in a batch.
     """
 
-    word_merge: ClassVar[WordMerge] = "max"
+    word_merge = "max"
 
     def __init__(self, seed: int = 12) -> None:
         self.seed = seed

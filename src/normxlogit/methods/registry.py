@@ -7,6 +7,7 @@ Its class is imported when it is first used.
 
 import inspect
 import json
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -34,6 +35,10 @@ LOGITS = "the model's logits"
 
 CATALOGUES = sorted(Path(__file__).parents[1].glob("*/catalogue.json"), key=lambda path: path.parent.name != "methods")
 """The catalogues of this package's folders that hold methods, the core's first."""
+
+
+Settings = dict[str, Any]
+"""The settings of a method, by name."""
 
 
 @dataclass(frozen=True)
@@ -229,14 +234,19 @@ def register(
     return add
 
 
+def _check_name(name: str, cls: Any) -> None:
+    """Refuse a name for a class that another class has, or that is no name."""
+    if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
+        named_once("methods", [(name, cls, home) for home in (_METHODS[name].home, cls.__module__)])
+    if not re.fullmatch(r"[^:,= \t\n]+", name):
+        raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
+
+
 def _check_registrable(name: str, cls: Any) -> None:
     """Refuse a name that is taken or no name, and a class that is not a method."""
     from .base import Method
 
-    if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
-        named_once("methods", [(name, cls, home) for home in (_METHODS[name].home, cls.__module__)])
-    if not name or set(name) & set(":,= \t\n"):
-        raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
+    _check_name(name, cls)
     if not (isinstance(cls, type) and issubclass(cls, Method)) or inspect.isabstract(cls):
         raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method with a score()")
     if "info" in vars(cls) and cls.info.name != name:
@@ -340,9 +350,9 @@ def _registered_method(method: Any) -> "Method":
     return method
 
 
-def _parsed_settings(info: MethodInfo, text: str) -> dict[str, Any]:
+def _parsed_settings(info: MethodInfo, text: str) -> Settings:
     """Return the settings in a text such as "steps=20,aggregate=l1"; an unknown one is the constructor's to refuse."""
-    settings: dict[str, Any] = {}
+    settings: Settings = {}
     for part in filter(None, text.split(",")):
         key, equals, value = (word.strip() for word in part.partition("="))
         if not equals:

@@ -12,7 +12,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..compat import generation_state, taken_as_it_is
 from ..copies.arithmetic import full_float32
-from ..copies.run import Site, private_clone, run
+from ..copies.run import Site, as_batch, private_clone, run
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.embeddings import decoder_table
@@ -146,7 +146,7 @@ def generated_from(
     """
     copy: Any = private_clone(model.copy.unmodified)
     first_ids = Site(decoder_table(copy), is_input=True)
-    batch = {name: value[None].to(model.device) for name, value in inputs.items()}
+    batch = as_batch(inputs, model.device)
     with torch.no_grad(), input_errors(copy, batch, doing="answer"):
         recorded = run(
             copy,

@@ -14,7 +14,7 @@ from ..copies.answer_form import IDS, AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import out_of_memory, result_or_none
-from ..copies.run import Pass, Pool, Replace, Site, private_clone, run
+from ..copies.run import Pass, Pool, Replacements, Site, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
 from ..inputs.encoder import Encoder
@@ -85,7 +85,7 @@ class ModelCopy:
         inputs: Mapping[str, Any],
         *,
         record: Iterable[Site] = (),
-        replace: Mapping[Site, Replace] | None = None,
+        replace: Replacements | None = None,
         stop: Site | None = None,
         states: bool = False,
     ) -> Pass:

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..copies.answer_form import ForwardSettings
 from ..copies.arithmetic import full_float32, is_finite, non_finite_error
 from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
-from ..copies.run import Pass, Replace, Site, embedded_of, states_of, without_autocast
+from ..copies.run import Pass, Replacements, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch, collate
@@ -90,6 +90,11 @@ class TaskModel:
         self._thread = threading.local()  # with the copy that its call began with
         self._newest_copy = self._read_model(previous=caller_model)
         self.name = str(name or getattr(self.config, "_name_or_path", None) or class_name)
+
+    @property
+    def class_name(self) -> str:
+        """The class of the model, for errors."""
+        return type(self.module).__name__
 
     def __repr__(self) -> str:
         layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
@@ -288,7 +293,7 @@ class TaskModel:
         inputs: Inputs,
         positions: Tensor | None = None,
         *,
-        replace: Mapping[Site, Replace] | None = None,
+        replace: Replacements | None = None,
     ) -> Tensor:
         """Return the logits of the model, differentiable where gradients are on.
 
@@ -319,7 +324,7 @@ class TaskModel:
         positions: Tensor | None,
         texts: Tensor,
         *,
-        replace: Mapping[Site, Replace] | None = None,
+        replace: Replacements | None = None,
     ) -> Tensor:
         """Return the explained quantity of targets for inputs, differentiable where gradients are on.
 
@@ -358,7 +363,7 @@ class TaskModel:
         self.prepare(batch)
         return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
-    def run_trunk(self, inputs: Inputs, *, replace: Mapping[Site, Replace] | None = None) -> Tensor:
+    def run_trunk(self, inputs: Inputs, *, replace: Replacements | None = None) -> Tensor:
         """Run the model up to the end of its trunk.
 
         Args:

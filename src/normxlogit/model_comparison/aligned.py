@@ -8,7 +8,8 @@ import numpy as np
 from ..errors import InputError, MethodError
 from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
-from ..results.units.spans import NamedSpan, units_of
+from ..results.units.grouping import units_of
+from ..results.units.spans import NamedSpan
 from .result import ModelDifference
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..compat import decoder_of, encoder_of
-from ..copies.run import CallArguments, Replace, Site, tensor_of, with_tensor
+from ..copies.run import CallArguments, Replacements, Site, tensor_of, with_tensor
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 
@@ -39,7 +39,7 @@ class WordEmbeddings:
         return vectors
 
     @contextmanager
-    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[Site, Replace]]:
+    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[Replacements]:
         """Replace the embeddings of ids by vectors, (B, T, H), in one pass; yield what `run` is to replace.
 
         Args:
@@ -85,7 +85,7 @@ class Lookup:
 
 
 @contextmanager
-def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site, Replace]]:
+def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[Replacements]:
     """Change the rows of several lookups in one pass of a model of class `name`; yield what `run` is to replace.
 
     Args:

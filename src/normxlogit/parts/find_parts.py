@@ -10,12 +10,12 @@ from transformers import PreTrainedModel
 
 from ..copies.arithmetic import is_finite, non_finite_error
 from ..copies.run import Form, Inputs, ModelPool, Site, States, embedded_of, states_of
-from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, path_of
+from ..copies.trace import BATCH_FIRST, Axes, Call, Paths, axes_of, path_of
 from ..errors import HeadMismatchError
 from .embeddings import table_of
 from .find_head import ProvedHead, find_head
 from .headpiece import Headpiece, Parts
-from .layer_outputs import LayerOutput, chained_outputs, embedding_output, layer_outputs
+from .layer_outputs import LayerOutput, LayerOutputs, chained_outputs, embedding_output, layer_outputs
 from .layer_to_head import chained_layers, find_early_exit, find_tail, first_layer_input
 from .main_input import MainInput
 from .model_proofs import FirstText, Traced, on_every_path, same_ids, trace_beside_another
@@ -69,7 +69,7 @@ def find_parts(
         tables=finder.lookup_tables(),
         unverified=() if unverified is None else (unverified,),
     )
-    return parts, FirstText.of(dict(text), traced, batched=not finder.pads_inside)
+    return parts, FirstText.of(text, traced, batched=not finder.pads_inside)
 
 
 class _PartsFinder:
@@ -153,9 +153,7 @@ class _PartsFinder:
 
     # --- the outputs of layers ---------------------------------------------------------------------------------------
 
-    def layer_outputs(
-        self, trunk: str | None, shown: _ShownStates
-    ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
+    def layer_outputs(self, trunk: str | None, shown: _ShownStates) -> tuple[LayerOutputs | None, LayerOutput | None]:
         """Return where the outputs of the layers are returned, None if not all are, and that of the embedding layer."""
         states, embedded, _ = shown
         is_squeezed = embedded is not None and embedded.shape[1] < self.ids.shape[1]  # a state is of several tokens
@@ -167,9 +165,7 @@ class _PartsFinder:
             outputs = layer_outputs(self.calls, trunk, states)
         return outputs, embedding
 
-    def _outputs_by_structure(
-        self, embedding: LayerOutput | None
-    ) -> tuple[tuple[LayerOutput, ...] | None, LayerOutput | None]:
+    def _outputs_by_structure(self, embedding: LayerOutput | None) -> tuple[LayerOutputs | None, LayerOutput | None]:
         """Return the outputs of a plain module's layers, None if they are not proved, and of its embeddings.
 
         Args:
@@ -201,7 +197,7 @@ class _PartsFinder:
                 return site, axes
         return None, BATCH_FIRST
 
-    def lookup_tables(self) -> tuple[str, ...]:
+    def lookup_tables(self) -> Paths:
         """Return the paths of the tables that looked up token ids; an adapter's path instead of the table it wraps."""
         tables = {
             path

@@ -14,9 +14,9 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..copies.run import Form, Inputs, Instead, ModelPool, Site, hidden_of, run, tensor_of
-from ..copies.trace import Axes, path_of
+from ..copies.trace import Axes, Paths, path_of
 from ..errors import HeadMismatchError, UnsupportedModelError
-from .layer_outputs import LayerOutput
+from .layer_outputs import LayerOutput, LayerOutputs
 from .layer_to_head import Tail
 from .main_input import MainInput
 
@@ -173,11 +173,11 @@ class Parts:
     embedding_axes: Axes = (0, 1, 2)  # how the module there holds what is (B, T, H)
     states_lack_embeddings: bool = False  # whether `hidden_states` begins with the first layer's output, as Mamba's
     tail: Tail | None = None  # the modules between the layers and the head; None if the last layer's output is final
-    early_exit: tuple[str, ...] | None = None  # layers to skip where `hidden_states` cannot be brought to the head
+    early_exit: Paths | None = None  # layers to skip where `hidden_states` cannot be brought to the head
     layers: int | None = None  # number of layers; None when they cannot be read either way
-    outputs: tuple[LayerOutput, ...] | None = None  # where each layer's output is returned, if all are
+    outputs: LayerOutputs | None = None  # where each layer's output is returned, if all are
     embedding_output: LayerOutput | None = None  # where the embedding layer's output is returned, if it is
-    tables: tuple[str, ...] = ()  # tables in which token ids were looked up, the word embeddings among them
+    tables: Paths = ()  # tables in which token ids were looked up, the word embeddings among them
     unverified: tuple[str, ...] = ()  # notes on proofs that could not be run, for results
 
     @property
@@ -217,14 +217,15 @@ class Parts:
         return self.head.swap_if_time_first(hidden)
 
     def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
-        """Return the embedding layer's output, (B, T, H), from what was recorded; an error for fewer positions.
+        """Return the embedding layer's output from what was recorded, (B, T, H).
 
         Args:
             recorded: What was recorded at `embedding_site`; None for nothing.
             length: The number of tokens, T.
 
         Returns:
-            None if the states are not known; an error, which the caller may raise, for fewer positions than tokens.
+            The states; None if they are not known; an error, which the caller may raise, for fewer positions than
+            tokens.
         """
         tensor = tensor_of(recorded)
         if tensor is None or self.embedding_site is None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..compat import encoder_of
 from ..copies.run import Inputs, States, several_states
-from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, trace
+from ..copies.trace import BATCH_FIRST, Axes, Call, Calls, axes_of, families, path_of, trace
 from .proofs import largest_difference, rounding_of
 
 
@@ -25,7 +25,11 @@ class LayerOutput:
     positions: int = 1  # how many axes after the first are positions: two in a map of the patches of a picture
 
 
-def layer_outputs(calls: list[Call], trunk: str | None, states: States) -> tuple[LayerOutput, ...] | None:
+LayerOutputs = tuple[LayerOutput, ...]
+"""The outputs of the layers of a model, in their order."""
+
+
+def layer_outputs(calls: Calls, trunk: str | None, states: States) -> LayerOutputs | None:
     """Find the modules that return the outputs of L layers.
 
     Args:
@@ -46,12 +50,12 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: States) -> tuple
     return _in_order_of(text_state, outputs, _states_of_inner(states))
 
 
-def _hidden_of_trunk(calls: list[Call], trunk: str | None) -> Tensor | None:
+def _hidden_of_trunk(calls: Calls, trunk: str | None) -> Tensor | None:
     """Return the hidden states, (B, T, H), that a trunk returned at its first call; None if it returned none."""
     return next((call.hidden for call in calls if call.path == trunk), None)
 
 
-def _in_order_of(text_state: Tensor, outputs: Sequence[LayerOutput], states: States) -> tuple[LayerOutput, ...] | None:
+def _in_order_of(text_state: Tensor, outputs: Sequence[LayerOutput], states: States) -> LayerOutputs | None:
     """Return outputs with the axes of texts and tokens first, as a state has them, (B, T, H); None if unclear."""
     orders = [_tokens_first(state, text_state.shape[:2]) for state in states]
     reordered = []
@@ -67,7 +71,7 @@ def _states_of_inner(states: States) -> States:
     return states[1:-1] or states[-1:]
 
 
-def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOutput, ...]:
+def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> LayerOutputs:
     """Return the outputs of layers that were found by structure, see `chained_layers`, not by their states.
 
     Args:
@@ -88,7 +92,7 @@ def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> tuple[LayerOut
     return tuple(outputs) if len(outputs) == len(layers) else ()
 
 
-def encoder_outputs(copy: Any, inputs: Inputs) -> tuple[LayerOutput, ...]:
+def encoder_outputs(copy: Any, inputs: Inputs) -> LayerOutputs:
     """Find the modules of an encoder-decoder model that return its encoder's layers' outputs; () if unknown.
 
     Args:
@@ -103,7 +107,7 @@ def encoder_outputs(copy: Any, inputs: Inputs) -> tuple[LayerOutput, ...]:
     return layers if all(layer.axes == BATCH_FIRST for layer in layers) else ()
 
 
-def _outputs_of_family(family: list[Call], states: States) -> list[LayerOutput] | None:
+def _outputs_of_family(family: Calls, states: States) -> list[LayerOutput] | None:
     """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
     single = [call for call in family if not several_states(call.returned)]
     matches = calls_returning(single, _states_of_inner(states))
@@ -119,7 +123,7 @@ def _outputs_of_family(family: list[Call], states: States) -> list[LayerOutput] 
     return [LayerOutput(call.path, call.number, axes) for call, axes in matches]
 
 
-def _next_of_same_shape(calls: list[Call], before: Call) -> Call | None:
+def _next_of_same_shape(calls: Calls, before: Call) -> Call | None:
     """Return the next call after one that returned a tensor of its shape; None if there is none."""
     shape = getattr(before.output, "shape", None)
     for call in calls:
@@ -128,7 +132,7 @@ def _next_of_same_shape(calls: list[Call], before: Call) -> Call | None:
     return None
 
 
-def calls_returning(calls: list[Call], states: States) -> list[tuple[Call, Axes]] | None:
+def calls_returning(calls: Calls, states: States) -> list[tuple[Call, Axes]] | None:
     """Return the calls that returned these states, in order, with their axes; None if no call returned one of them.
 
     Args:
@@ -146,7 +150,7 @@ def calls_returning(calls: list[Call], states: States) -> list[tuple[Call, Axes]
     return matches
 
 
-def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
+def embedding_output(calls: Calls, embedded: Tensor | None) -> LayerOutput | None:
     """Find the module that returns the embedding layer's output, the innermost if several do; None if none does.
 
     Where the model itself multiplies what the module returns by a number, as Granite does, the module is taken: a

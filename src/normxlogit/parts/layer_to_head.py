@@ -20,14 +20,14 @@ from ..copies.run import (
     Inputs,
     Instead,
     ModelPool,
-    Replace,
+    Replacements,
     Site,
     States,
     hidden_of,
     run,
     tensor_of,
 )
-from ..copies.trace import Axes, Call, axes_of, families
+from ..copies.trace import Axes, Call, Calls, Paths, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import beyond_rounding, proof, tolerance_for
 
@@ -36,7 +36,7 @@ from .proofs import beyond_rounding, proof, tolerance_for
 class Tail:
     """The modules that follow the layers of a trunk."""
 
-    layers: tuple[str, ...]
+    layers: Paths
     form: Form  # how the last one returns a state
     axes: Axes  # how the layers hold what `hidden_states` shows as (B, T, H)
 
@@ -47,7 +47,7 @@ def run_trunk(
     inputs: Inputs,
     *,
     instead: Mapping[str, Instead] | None = None,
-    replace: Mapping[Site, Replace] | None = None,
+    replace: Replacements | None = None,
 ) -> Tensor:
     """Run a model up to the end of its trunk, (B, T, H), with its layers or what they return replaced.
 
@@ -93,7 +93,7 @@ def bring_to_head(pool: ModelPool, trunk: str, tail: Tail, state: Tensor, inputs
     why="a layer's state is brought to the head by the way that the last one's takes",
     when="first call; a pass in which the layers are skipped",
 )
-def find_tail(pool: ModelPool, inputs: Inputs, calls: list[Call], trunk: Call, states: States) -> Tail | None:
+def find_tail(pool: ModelPool, inputs: Inputs, calls: Calls, trunk: Call, states: States) -> Tail | None:
     """Find what follows a trunk's layers, which give L + 1 states of (B, T, H), and prove it; None for nothing.
 
     The last layer reads the last state but one, and modules of its kind return the states before.
@@ -135,7 +135,7 @@ def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, input
     return bool(difference <= tolerance)
 
 
-def _tail_after(last: Call, family: list[Call], trunk: Call, states: States) -> Tail | None:
+def _tail_after(last: Call, family: Calls, trunk: Call, states: States) -> Tail | None:
     """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
     axes, state, output = axes_of(last.main_input, states[-2]), last.main_input, last.output
     if axes is None or state is None or output is None or output.shape != state.shape or last.path == trunk.path:
@@ -146,7 +146,7 @@ def _tail_after(last: Call, family: list[Call], trunk: Call, states: States) -> 
     return Tail(tuple(paths), Form.of(last.returned), axes)
 
 
-def first_layer_input(calls: list[Call], states: States) -> Tensor | None:
+def first_layer_input(calls: Calls, states: States) -> Tensor | None:
     """Return the first layer's input where `hidden_states` begins with that layer's output, else None.
 
     Args:
@@ -174,7 +174,7 @@ def first_layer_input(calls: list[Call], states: States) -> Tensor | None:
 class EarlyExit(NamedTuple):
     """The layers of a trunk that can be skipped."""
 
-    layers: tuple[str, ...]  # their paths
+    layers: Paths  # their paths
     call_count: int  # how many calls of them a pass has
 
 
@@ -207,7 +207,7 @@ def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Input
     why="the layers that are skipped are all of them, and skipping has an effect",
     when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
 )
-def find_early_exit(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit | None:
+def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> EarlyExit | None:
     """Find the layers that can be skipped, and prove them; None if none can.
 
     Args:
@@ -236,7 +236,7 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inp
     return early_exit if beyond_rounding(every_layer, hidden) is None else None
 
 
-def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: list[Call], inputs: Inputs) -> EarlyExit:
+def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> EarlyExit:
     """Return the layers whose output the head's input depends on."""
     layers = chained_layers([call for call in calls if call.end < trunk.end])
     if trunk.family in families(layers):
@@ -248,9 +248,9 @@ def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: list[Call], input
     return EarlyExit(tuple(dict.fromkeys(paths)), len(paths))
 
 
-def chained_layers(calls: list[Call]) -> list[Call]:
+def chained_layers(calls: Calls) -> Calls:
     """Return the calls of layers: outermost numbered modules whose output has their input's shape and is read next."""
-    layers: list[Call] = []
+    layers: Calls = []
     for call in calls:
         is_numbered = call.path.rpartition(".")[2].isdecimal()
         if is_numbered and call.keeps_shape and not any(call.path.startswith(f"{outer.path}.") for outer in layers):
@@ -260,7 +260,7 @@ def chained_layers(calls: list[Call]) -> list[Call]:
     return [call for call in layers if call.family in families_read]
 
 
-def _is_read_by_another(layer: Call, calls: list[Call]) -> bool:
+def _is_read_by_another(layer: Call, calls: Calls) -> bool:
     """Return whether another module than the layer reads its output."""
     output = layer.output
     return any(call.main_input is output for call in calls if call.path != layer.path)

@@ -1,7 +1,7 @@
 """Proofs that run the model: on a text alone and beside another, twice, and at rows of its vocabulary."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
@@ -15,8 +15,8 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import is_finite
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Inputs, ModelPool, Replace, Site, private_clone, run, with_tensor
-from ..copies.trace import Call, trace
+from ..copies.run import Inputs, ModelPool, Replacements, Site, private_clone, run, with_tensor
+from ..copies.trace import Calls, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
 from .layer_outputs import LayerOutput
@@ -96,7 +96,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
     states = {Site(call.path, call=call.number): call.output for call in traced.calls}
     another = {**traced.inputs, main_input.name: main_input.another(traced.inputs[main_input.name])}
 
-    def answer_with(replaced: Mapping[Site, Replace]) -> Tensor | None:
+    def answer_with(replaced: Replacements) -> Tensor | None:
         with pool.lease() as copy, torch.inference_mode():
             return answer_of(run(copy, another, replace=replaced).output)
 
@@ -124,8 +124,8 @@ def _with_state(state: Tensor | None, returned: Any, _: Any) -> Any:
 class Traced:
     """A recorded pass over a text, and over another one beside it if the model reads that."""
 
-    inputs: dict[str, Any]  # its inputs, (B, T)
-    calls: list[Call]  # the calls of all modules
+    inputs: Inputs  # its inputs, (B, T)
+    calls: Calls  # the calls of all modules
     output: ModelOutput  # what the model returned
     logits: Tensor  # its answer
     draws: bool  # whether random numbers were drawn
@@ -155,10 +155,10 @@ def trace_beside_another(model: PreTrainedModel, text: Inputs, main_input: MainI
             if is_finite(traced.logits):
                 return traced, None
             note += "its logits for this one in another order are not finite"
-    return _traced(model, dict(text)), note
+    return _traced(model, text), note
 
 
-def _traced(model: PreTrainedModel, inputs: dict[str, Any]) -> Traced:
+def _traced(model: PreTrainedModel, inputs: Inputs) -> Traced:
     """Record a pass of a clone, on which transformers leaves hooks for hidden states."""
     random_states = _random_states()
     calls, output = trace(private_clone(model), inputs)
@@ -167,7 +167,7 @@ def _traced(model: PreTrainedModel, inputs: dict[str, Any]) -> Traced:
     return Traced(inputs, calls, output, logits, _random_states() != random_states)
 
 
-def _beside_another(text: Inputs, main_input: MainInput) -> dict[str, Any] | None:
+def _beside_another(text: Inputs, main_input: MainInput) -> Inputs | None:
     """Return the inputs of a text and others, as many texts as there are not tokens; None if no input is known."""
     names = (main_input.name, "pixel_values", "input_features", "input_values")
     main_name = next((name for name in names if name in text), None)
@@ -190,8 +190,8 @@ def _beside_another(text: Inputs, main_input: MainInput) -> dict[str, Any] | Non
 class FirstText:
     """The text with which the parts of a model were found, and what the model answered to it."""
 
-    inputs: dict[str, Any]  # its inputs alone, (1, T)
-    beside: dict[str, Any]  # the same with another text, (B, T)
+    inputs: Inputs  # its inputs alone, (1, T)
+    beside: Inputs  # the same with another text, (B, T)
     # Its answer to the text beside the other, (1, C), (1, T, C), or (1, T, R) for some rows of a vocabulary
     logits: Tensor
     rows: Tensor | None  # these rows, (R,); None for all outputs
@@ -199,7 +199,7 @@ class FirstText:
     batched: bool  # whether the texts of a batch must not change each other's answers
 
     @classmethod
-    def of(cls, inputs: dict[str, Any], traced: Traced, *, batched: bool) -> "FirstText":
+    def of(cls, inputs: Inputs, traced: Traced, *, batched: bool) -> "FirstText":
         """Return what a recorded pass shows of the text.
 
         Args:
@@ -211,7 +211,7 @@ class FirstText:
         rows = spread_rows(logits) if logits.ndim > 2 and logits.shape[-1] > MOST_LABELS else None
         return cls(inputs, traced.inputs, logits if rows is None else logits[..., rows], rows, traced.draws, batched)
 
-    def answer(self, pool: ModelPool, inputs: dict[str, Any]) -> Tensor:
+    def answer(self, pool: ModelPool, inputs: Inputs) -> Tensor:
         """Return the model's answer to the text again, among these inputs.
 
         Args:

@@ -64,12 +64,17 @@ def tolerance_for(logits: Tensor) -> float:
 
 def batch_tolerance(logits: Tensor) -> float:
     """Return the largest difference of logits alone and in a batch, which in float32 sums in another order."""
-    return tolerance_for(logits) * (SUM_ERROR if logits.dtype in (torch.float32, torch.float64) else 1)
+    return tolerance_for(logits) * (SUM_ERROR if is_full(logits.dtype) else 1)
+
+
+def is_full(dtype: torch.dtype) -> bool:
+    """Return whether numbers have full precision, and not half, where rounding explains larger differences."""
+    return dtype in (torch.float32, torch.float64)
 
 
 def rounding_of(dtype: torch.dtype) -> float:
     """Return the largest difference that rounding explains, relative to the size of the summands."""
-    return 1e-5 if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
+    return 1e-5 if is_full(dtype) else 8 * torch.finfo(dtype).eps
 
 
 def tolerance_for_given(logits: Tensor) -> float:
@@ -184,7 +189,7 @@ def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
         alone: States of the beginning of a text alone, (C, H).
         followed: Those in the whole text.
     """
-    rounding = STATES_AGREE if followed.dtype in (torch.float32, torch.float64) else 0.05
+    rounding = STATES_AGREE if is_full(followed.dtype) else 0.05
     alone, followed = alone.float(), followed.float()
     return bool((alone - followed).norm() <= rounding * followed.norm())
 

@@ -1,7 +1,7 @@
 """The entry of a picture or a sound into a model: the first module with weights that reads it."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,11 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import CallArguments, Inputs, Replace, Site, run
+from ..copies.run import CallArguments, Inputs, Replacements, Site, run
 from ..errors import UnsupportedModelError
 from .headpiece import answer_of
 from .layer_outputs import LayerOutput
 from .proofs import proof
+
+Shape = tuple[int, ...]
+"""The size of a tensor along each of its axes."""
+
+Window = tuple[Shape, ...]
+"""The kernel, the stride and the padding of a convolution; () of a linear layer."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +27,15 @@ class SignalEntry:
     """The patch embedding of a picture, or the first convolution of a sound."""
 
     path: str  # the module
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
+    input_shape: Shape
+    output_shape: Shape
     channels: int  # the axis of its output that counts channels, not places
-    window: tuple[tuple[int, ...], ...] = ()  # kernel, stride and padding of a convolution; () of a linear layer
+    window: Window = ()
+
+    @property
+    def place_axes(self) -> list[int]:
+        """The axes of its output that count places: all but those of the batch and of channels."""
+        return [axis for axis in range(1, len(self.output_shape)) if axis != self.channels]
 
     @property
     def places(self) -> int:
@@ -55,7 +66,7 @@ class SignalEntry:
         means: Tensor = pools[len(self.window[0]) - 1](values.mean(1, keepdim=True), *self.window)
         return means.flatten()
 
-    def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[Site, Replace]:
+    def replaced(self, change: Callable[[Tensor], Tensor]) -> Replacements:
         """Return the `replace=` of `run` that changes the patches, (1, N, H)."""
 
         def replace_output(output: Any, _: Any) -> Tensor:
@@ -91,7 +102,7 @@ def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
     return entries[0] if entries else None
 
 
-def _window_of(convolution: Any) -> tuple[tuple[int, ...], ...]:
+def _window_of(convolution: Any) -> Window:
     """Return the kernel, the stride and the padding of a convolution."""
     sizes, padding = convolution.kernel_size, convolution.padding
     if isinstance(padding, str):
@@ -99,7 +110,7 @@ def _window_of(convolution: Any) -> tuple[tuple[int, ...], ...]:
     return sizes, convolution.stride, padding
 
 
-def embedding_of_signal(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
+def embedding_of_signal(model: nn.Module, inputs: Inputs, signal: str) -> LayerOutput:
     """Return the patch embeddings of a signal, after proving that it affects the output through them alone.
 
     Args:
@@ -112,7 +123,7 @@ def embedding_of_signal(model: nn.Module, inputs: Mapping[str, Any], signal: str
     """
     entry = find_signal_entry(model, inputs)
     if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
-        positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
+        positions = entry.place_axes
         if nothing_bypasses(model, inputs, signal, entry):
             axes = (0, *positions, entry.channels)
             return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
@@ -128,7 +139,7 @@ def embedding_of_signal(model: nn.Module, inputs: Mapping[str, Any], signal: str
     why="what reached the answer past the patches would be counted as bias",
     when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
 )
-def nothing_bypasses(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> bool:
+def nothing_bypasses(model: nn.Module, inputs: Inputs, signal: str, entry: SignalEntry) -> bool:
     """Return whether a signal affects the output only through its entry: no gradient arrives where that is detached."""
     with torch.inference_mode(False), torch.enable_grad():
         values = inputs[signal].detach().clone().requires_grad_()

@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..copies.run import States
-from ..copies.trace import Call, path_of
+from ..copies.trace import Call, Calls, path_of
 
 
-def trunk_candidates(model: PreTrainedModel, calls: list[Call], states: States | None) -> Iterator[Call]:
+def trunk_candidates(model: PreTrainedModel, calls: Calls, states: States | None) -> Iterator[Call]:
     """Yield the calls after the last layer whose output could be the head's input, likely ones first.
 
     Args:
@@ -34,7 +34,7 @@ def trunk_candidates(model: PreTrainedModel, calls: list[Call], states: States |
             yield called[path]
 
 
-def _end_of_last_layer(calls: list[Call], states: States | None) -> int:
+def _end_of_last_layer(calls: Calls, states: States | None) -> int:
     """Return when the module ended that read the last state but one; -1 if that is not known."""
     if not states or len(states) < 2:
         return -1
@@ -50,7 +50,7 @@ class _Candidate(NamedTuple):
 
 
 def plain_trunk_candidates(
-    model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
+    model: nn.Module, calls: Calls, layers: Calls, logits: Tensor, shape: torch.Size
 ) -> Iterator[Call]:
     """Yield calls of a plain module that could be the trunk, the last first; after them those that give the answer.
 

@@ -16,7 +16,7 @@ from ..results.attribution import Attribution, PlotKind
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line, shortened
-from ..results.units.spans import grouped
+from ..results.units.grouping import grouped
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 
 if TYPE_CHECKING:
@@ -44,12 +44,19 @@ def plot_attribution(
         return a.media[0].figure(a, k)
     grid = layout(a, words=words).grid
     if kind == "heatmap" or not is_single:
-        return heat_map(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
-    if kind == "waterfall":
-        return _waterfall(a, grid, k or 10)
+        return heat_map(_with_row_names(grid, a.targets[0].name).best(k))
+    return _waterfall(a, grid, k or 10) if kind == "waterfall" else _strongest_bars(grid, k or MOST)
+
+
+def _with_row_names(grid: Grid, name: str) -> Grid:
+    """Return a grid whose only row has a name, too."""
+    return replace(grid, rows=[row_name or name for row_name in grid.rows])
+
+
+def _strongest_bars(grid: Grid, k: int) -> PlotFigure:
+    """Draw the `k` strongest scores of a row as bars, in the order of the text; any columns if all scores are zero."""
     strongest = grid.strongest(0)
-    columns = sorted(strongest[: k or MOST]) or grid.plain[: k or MOST]
-    return _bar_chart(grid.take(columns, len(strongest)))
+    return _bar_chart(grid.take(sorted(strongest[:k]) or grid.plain[:k], len(strongest)))
 
 
 def _check_arguments(a: Attribution, kind: PlotKind | None, k: int | None) -> None:
@@ -194,8 +201,9 @@ def heat_map(block: Grid) -> PlotFigure:
     drawn = block.strengths if block.relative or block.steps else block.scores
     table = np.nan_to_num(drawn, posinf=0.0, neginf=0.0)  # (R, C)
     scale = float(np.abs(table).max(initial=0.0)) or 1.0
-    signed = block.signed or bool((table < 0).any())
-    colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
+    colors: dict[str, Any] = {"cmap": "Reds", "vmin": 0.0, "vmax": scale}
+    if block.signed or (table < 0).any():
+        colors |= {"cmap": "RdBu_r", "vmin": -scale}
     with plot_style():
         figure = PlotFigure(max(3.5, laid_out.width), 0.3 + len(starts) * laid_out.strip_height)
         all_axes = figure.subplots(len(starts), squeeze=False)[:, 0]

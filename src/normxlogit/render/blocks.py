@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from markupsafe import Markup
 
+from ..results.storage.schema import Indices
 from ..results.units.characters import one_line
 
 if TYPE_CHECKING:
@@ -32,7 +33,11 @@ class Piece(NamedTuple):
     column: int | None = None  # of its score, where a slider changes it
     part: int | None = None  # of an answer, where links start
     source: int | None = None  # where links end
-    cited: tuple[int, ...] = ()  # the numbers of the sources cited after it
+    cited: Indices = ()  # the numbers of the sources cited after it
+
+
+Pieces = Sequence[Piece]
+"""The pieces of a text, in their order."""
 
 
 class Bar(NamedTuple):
@@ -77,6 +82,10 @@ class Block:
         cls.kind = cls.kind or cls.__name__.lower()
 
 
+Blocks = list[Block]
+"""Blocks in the order in which they are drawn."""
+
+
 @dataclass(frozen=True)
 class Header(Block):
     """The model's answer with facts and notes; `tested` is on its answers without parts of the input."""
@@ -100,7 +109,7 @@ class Sentence(NamedTuple):
     """One or two texts in the colours of one row of scores; the slider shows the summary."""
 
     caption: str
-    texts: Sequence[Sequence[Piece]]
+    texts: Sequence[Pieces]
     summary: str = ""
 
 
@@ -120,7 +129,7 @@ class Turn(NamedTuple):
     kind: str  # "answer", or as `MessageSpan.role`
     name: str
     share: float | None  # of what speaks for the answer; None for the answer itself
-    pieces: Sequence[Piece]
+    pieces: Pieces
     folded: str = ""  # the line that a page folds it to; empty if it does not
 
 
@@ -195,7 +204,7 @@ class MediumBlock(Block):
     """The parts of a medium with its scores, coloured; the class of an extension draws it."""
 
     medium: "Medium"
-    parts: Sequence[Piece]
+    parts: Pieces
 
     def strongest(self, k: int) -> list[str]:
         """Return the places with the largest shares of positive scores."""

@@ -1,15 +1,17 @@
 """Cards of one or several results, and the table of several."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
-from ..results.attribution import Attribution, representative_layer
+from ..results.attribution import Attribution
 from ..results.base import for_kind_of
 from ..results.collection import Attributions
+from ..results.layers import representative_layer
 from ..results.targets import answer_number, prediction_of
 from ..results.unexplained import Unexplained
 from ..results.units.characters import shortened
-from .blocks import Block, Card, Cell, Column, Header, Table, cell
+from .blocks import Block, Blocks, Card, Cell, Column, Header, Table, cell
 from .describe import method_of
 from .generation import generation_blocks
 from .html import page
@@ -19,6 +21,10 @@ from .text import attribution_blocks, comparison_blocks
 
 WORDS, OPEN = 4, 3
 """Most words in a row; most cards on a page that are opened at first."""
+
+
+QUANTITIES = {False: "probability", True: "value"}
+"""What a prediction is shown with, by whether it is a value."""
 
 
 def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card]:
@@ -53,7 +59,7 @@ def drawings(results: Attributions[Any], *, words: bool | None = None) -> list[S
     return [card.blocks for card in cards(results, words=words) if card.result]
 
 
-def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> list[Block]:
+def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> Blocks:
     """Return the blocks of an attribution; `words` as in `cards`."""
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
@@ -61,7 +67,7 @@ def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> list[
     return attribution_blocks(a, words=words)
 
 
-def blocks_of_unexplained(result: Unexplained, *, words: bool | None = None) -> list[Block]:
+def blocks_of_unexplained(result: Unexplained, *, words: bool | None = None) -> Blocks:
     """Return the block of an input that was not explained."""
     return [Header("not explained", [("reason", result.reason)])]
 
@@ -81,12 +87,12 @@ def _title(results: Attributions[Any]) -> str:
 
 def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:
     """Return a table of texts with the predictions, and the top words of each method."""
-    methods = list(dict.fromkeys(method_of(a) for group in groups for a in group))
+    methods = list(dict.fromkeys(map(method_of, chain.from_iterable(groups))))
     labels = {group[0].prediction.label for group in groups}
     are_values = {group[0].prediction.probability is None for group in groups}
-    quantities = [name for name, is_value in (("probability", False), ("value", True)) if is_value in are_values]
-    columns = [Column("text"), Column("label"), Column(" or ".join(quantities), numbers=True)]
-    columns += [Column(f"rests on, {name}" if len(methods) > 1 else "rests on") for name in methods]
+    quantities = " or ".join(QUANTITIES[is_value] for is_value in sorted(are_values))
+    columns = [Column("text"), Column("label"), Column(quantities, numbers=True)]
+    columns += [Column(f"rests on, {name}") for name in methods] if len(methods) > 1 else [Column("rests on")]
     rows = [_overview_row(number, group, methods, words) for number, group in enumerate(groups, 1)]
     if len(labels) == 1 and False not in are_values:  # a regression, or cosines: named once, and not in rows
         columns[1:3] = [Column(labels.pop(), numbers=True)]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 from ..results.attribution import Attribution
-from ..text.characters import trimmed
+from ..text.characters import Span, trimmed
 from .blocks import Piece
 
 PlacedPiece = tuple[int, int, Piece]
@@ -91,6 +91,6 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
     return cut(a.text or "", placed_pieces, shown_from)
 
 
-def places_of_parts(a: Attribution) -> dict[tuple[int, int], int]:
+def places_of_parts(a: Attribution) -> dict[Span, int]:
     """Return the place of each earlier part of an answer among what links end at: behind the sources, by its span."""
     return {span: place for place, span in enumerate(a.earlier_parts, start=len(a.units.sources))}

@@ -76,18 +76,22 @@ def _explained(a: Attribution) -> str:
 
 def _target_text(a: Attribution, explained: str) -> str:
     """Return the explained target with its contrast, its layer and its position, as far as it has them."""
-    first = a.targets[0]
-    target = ", ".join(visible(target.name) for target in a.targets)
     if a.generated:
         target = "each generated token" if a.explains_itself else explained
-    if first.contrast is not None:
-        target = f"{target} rather than {visible(first.contrast)}"
-    if a.generated:
-        return target if a.layers is None else f"{target}, layer {a.layers[-1]} shown"
-    position = first.position
-    if position is None or position >= len(a.tokens) or any(other.position != position for other in a.targets):
-        return target
-    return f"{target}, at position {position} ({visible(a.tokens[position])})"
+        place = "" if a.layers is None else f", layer {a.layers[-1]} shown"
+    else:
+        target = ", ".join(visible(target.name) for target in a.targets)
+        place = _position_text(a)
+    contrast = a.targets[0].contrast
+    return f"{target}{place}" if contrast is None else f"{target} rather than {visible(contrast)}{place}"
+
+
+def _position_text(a: Attribution) -> str:
+    """Return the position at which all targets are read, as the end of a sentence; empty if there is none."""
+    position, *others = {target.position for target in a.targets}
+    if others or position is None or position >= len(a.tokens):
+        return ""
+    return f", at position {position} ({visible(a.tokens[position])})"
 
 
 def score_label(a: Attribution) -> str:

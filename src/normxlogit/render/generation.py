@@ -1,17 +1,18 @@
 """The blocks of generated text, or of a transcript: each token or word with its scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
+from ..results.storage.schema import Indices
 from ..results.targets import answer_number
 from ..results.units.characters import quoted, visible
 from ..results.units.units import merge_scores
 from ..results.verification import verdict
-from .blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
+from .blocks import Blocks, Cell, Column, Fold, Links, Piece, Pieces, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .cutting import answer_pieces, cut
 from .describe import header, meanings, removals_table
@@ -37,7 +38,7 @@ HEARD = (
 )
 
 
-def generation_blocks(g: Attribution) -> list[Block]:
+def generation_blocks(g: Attribution) -> Blocks:
     """Return the blocks of generated text by tokens, or of a transcript by words; of several layers the last."""
     header_block, (_, positive, negative) = header([g], verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
@@ -62,12 +63,12 @@ def generation_blocks(g: Attribution) -> list[Block]:
     ]
 
 
-def _transcript(g: Attribution, negative: str | None) -> list[Block]:
+def _transcript(g: Attribution, negative: str | None) -> Blocks:
     """Return the blocks of a transcript: its words, and the sound with what each word rests on."""
     by_word = _by_word(g)
     media, scores = _media_blocks(by_word or g, 0)
     words = answer_pieces(by_word, from_first=True) if by_word else []
-    blocks: list[Block] = [_sentences({"transcript": words}), *media]
+    blocks: Blocks = [_sentences({"transcript": words}), *media]
     if by_word is not None:
         hint = HEARD.format(parts=_names_of_media_parts(g))
         blocks.append(Links({"signed": g.signed, "scores": scores}, hint, negative or NEGATIVE))
@@ -82,7 +83,7 @@ def _by_word(g: Attribution) -> Attribution | None:
     return g.group_targets("word") if is_completion else None
 
 
-def _blocks_over_time(by_word: Attribution | None) -> list[Block]:
+def _blocks_over_time(by_word: Attribution | None) -> Blocks:
     """Return what is drawn of each sound over time, beside the words that rest on it."""
     if by_word is None:
         return []
@@ -95,7 +96,7 @@ def _names_of_media_parts(g: Attribution) -> str:
     return " and ".join(dict.fromkeys(medium.parts_name for medium in g.media))
 
 
-def _sentences(pieces_by_name: Mapping[str, Sequence[Piece]]) -> Sentences:
+def _sentences(pieces_by_name: Mapping[str, Pieces]) -> Sentences:
     return Sentences([Sentence(name, [pieces]) for name, pieces in pieces_by_name.items()])
 
 
@@ -123,7 +124,7 @@ def _token_piece(g: Attribution, token: int) -> Piece:
     return piece._replace(kind=kind, number=answer_number(generated), details=likelier, part=part)
 
 
-def _with_named_media(g: Attribution, pieces: Sequence[Piece]) -> list[Piece]:
+def _with_named_media(g: Attribution, pieces: Pieces) -> list[Piece]:
     """Return the pieces of a text with the name of a picture or sound in the place of its placeholders.
 
     Placeholders of one medium in a row, with the space between them, become one piece.
@@ -145,12 +146,12 @@ def _with_named_media(g: Attribution, pieces: Sequence[Piece]) -> list[Piece]:
     return named
 
 
-def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[list[float | None]]]:
+def _media_blocks(g: Attribution, first_part: int) -> tuple[Blocks, list[list[float | None]]]:
     """Return the blocks of pictures and sounds, and for a page's script a row of scores for each target.
 
     A row has the scores of the first `first_part` units, with None after the target, and of all parts of media.
     """
-    blocks: list[Block] = []
+    blocks: Blocks = []
     # The shortest digits of the float32, so that a display rounds only once.
     scores = [[float(str(score)) for score in row] for row in g.scores]
     rows: list[list[float | None]] = [
@@ -191,7 +192,7 @@ def _strongest(g: Attribution, negative: str) -> Table:
     return Table([Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")], rows)
 
 
-def _context(g: Attribution) -> list[tuple[int, ...]]:
+def _context(g: Attribution) -> list[Indices]:
     """Return the words of the prompt and the earlier generated tokens, each by its tokens, without special ones."""
     special, start = g.special_tokens_mask, g.answer_units.start
     tokens = [(token,) for token in range(g.text_units - 1) if not special[token]]

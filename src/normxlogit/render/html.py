@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ..results.units.characters import direction, quoted, safe, shortened
-from .blocks import Bar, Block, Card, Cell, Column, Piece, Table
+from .blocks import Bar, Block, Card, Cell, Column, Piece, Pieces, Table
 from .charts import FAINT, GREY
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _number(value: float | None) -> str | None:
     return None if value is None else repr(value)
 
 
-def _direction(pieces: Sequence[Piece]) -> str:
+def _direction(pieces: Pieces) -> str:
     return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..results.attribution import Attribution
+from ..results.storage.schema import Indices
 from ..results.targets import prediction_text
 from ..results.units.characters import quoted, visible
 from ..results.units.units import UnitScore
-from .blocks import Piece, Sentence
+from .blocks import Piece, Pieces, Sentence
 from .charts import Grid, Legend
 from .cutting import PlacedPiece, cut
 from .describe import UNKNOWN, WITHOUT, meanings, score_label, without_text
@@ -26,6 +27,9 @@ SINK = "an attention sink: what it contributes besides is in no score"
 
 SUMMARY = 4
 """Words that the slider names for a layer."""
+
+Facts = Mapping[str, Sequence[str]]
+"""What was measured of each column of a layout, by what it is called."""
 
 NOTHING = "no word has a score here: what there is belongs to special tokens"
 """What the slider says of a layer without any."""
@@ -44,9 +48,9 @@ class Layout:
     """
 
     unit: str
-    texts: Sequence[Sequence[Piece]]
-    tokens: Sequence[tuple[int, ...]]
-    facts: Mapping[str, Sequence[str]]
+    texts: Sequence[Pieces]
+    tokens: Sequence[Indices]
+    facts: Facts
     grid: Grid
 
     def sentence(self, row: int = 0, caption: str = "") -> Sentence:
@@ -130,7 +134,7 @@ def _unknown_token(a: Attribution, tokens: Sequence[int]) -> str:
 
 
 def _described_columns(
-    a: Attribution, texts: Sequence[str], columns: Sequence[UnitScore], facts: Mapping[str, Sequence[str]]
+    a: Attribution, texts: Sequence[str], columns: Sequence[UnitScore], facts: Facts
 ) -> list[_Described]:
     """Return what is drawn of each column, and in which text."""
     described, text = [], 0

@@ -1,12 +1,12 @@
 """The ways from an answer through its reasoning to the prompt: which parts rest on which thoughts and sources."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..results.attribution import Attribution
 from ..results.units.media import overlap
 from ..results.verification import LEAST_LOSS, likelihood_text
-from .blocks import Block, Box, Piece, Ways
+from .blocks import Blocks, Box, Piece, Ways
 from .cutting import places_of_parts
 
 MOST_WAYS = 3
@@ -16,7 +16,7 @@ LEAST_SHARE = 0.1
 """The least share of a way that is drawn."""
 
 
-def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Block]:
+def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> Blocks:
     """Return the ways from an answer through its reasoning to the prompt, in three columns; none without reasoning.
 
     Args:
@@ -32,9 +32,7 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
     for part, row in zip(parts, shares, strict=True):
         ways = _strongest(row)
         cited |= {way.unit for way in ways}
-        label = f"A{part.number + 1}" if part.unit is None else labels[part.unit]
-        column = columns["Reasoning" if part.is_thought else "Answer"]
-        column.append(Box(label, _piece(part), _note(part), [(labels[way.unit], way.share) for way in ways]))
+        columns["Reasoning" if part.is_thought else "Answer"].append(_box(part, ways, labels))
     sources = sorted(cited.intersection(range(len(s.units.sources))))
     columns["What it rests on"] = [Box(labels[source], _source_piece(s, source)) for source in sources]
     return [Ways(columns)]
@@ -87,14 +85,17 @@ def _strongest(shares: Sequence[float | None]) -> list[_Way]:
     return ways[:MOST_WAYS]
 
 
+def _box(part: _Part, ways: Sequence[_Way], labels: Mapping[int, str]) -> Box:
+    """Return the box of a part, with its ways to others, by the labels of these."""
+    label = f"A{part.number + 1}" if part.unit is None else labels[part.unit]
+    note = "" if part.loss is None else f"the answer is {likelihood_text(-part.loss)} without it"
+    return Box(label, _piece(part), note, [(labels[way.unit], way.share) for way in ways])
+
+
 def _piece(part: _Part) -> Piece:
     """Return the text of a part, in grey if the answer loses nothing without it."""
     changes_nothing = part.loss is not None and part.loss < LEAST_LOSS
     return Piece(part.name, kind="grey" if changes_nothing else "strong", part=part.number, source=part.unit)
-
-
-def _note(part: _Part) -> str:
-    return "" if part.loss is None else f"the answer is {likelihood_text(-part.loss)} without it"
 
 
 def _source_piece(s: Attribution, source: int) -> Piece:

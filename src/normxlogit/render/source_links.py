@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
-from ..results.storage.schema import FloatArray
+from ..results.storage.schema import Float64Array, FloatArray
 from .blocks import Links
 
 HINT = (
@@ -50,7 +50,7 @@ def shares_of_sources(s: Attribution) -> FloatArray:
 class _EarlierParts(NamedTuple):
     """What the parts of an answer rest on of its earlier parts."""
 
-    shares: NDArray[np.float64]  # (K, P)
+    shares: Float64Array  # (K, P)
     is_read: NDArray[np.bool_]  # (K, P): whether the part stands before it
 
 
@@ -65,7 +65,7 @@ def _earlier_parts(direct: Attribution) -> _EarlierParts:
     return _EarlierParts((of_parts / np.where(total > 0, total, 1)).astype(float), is_read)
 
 
-def _known_shares(shares: NDArray[np.float64], are_read: NDArray[np.bool_]) -> list[float | None]:
+def _known_shares(shares: Float64Array, are_read: NDArray[np.bool_]) -> list[float | None]:
     return [_rounded(share) if is_read else None for share, is_read in zip(shares, are_read, strict=True)]
 
 

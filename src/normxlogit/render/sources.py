@@ -1,6 +1,7 @@
 """The blocks of an answer and its sources: the linked answer, the strongest sources and the prompt."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..results.verification import likelihood_text, verdict
-from .blocks import Block, Cell, Column, Fold, Header, Piece, Sentence, Sentences, Table, cell
+from .blocks import Blocks, Cell, Column, Fold, Header, Piece, Pieces, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .cutting import answer_pieces, cut
 from .describe import method_of, model_text, removals_table
@@ -21,6 +22,15 @@ MOST_LISTED = 8
 SHARE = "share of the sources' total support for {} part of the answer"
 
 
+SOURCE_COLUMNS = (
+    Column("source"),
+    Column("text"),
+    Column("share", numbers=True),
+    Column("without it", numbers=True),
+)
+"""The columns of a table of sources."""
+
+
 class SourceRow(NamedTuple):
     """A source as a row of a table."""
 
@@ -30,7 +40,7 @@ class SourceRow(NamedTuple):
     nats: float | None  # the drop of the answer's log-probability without it, in nats; None if not measured
 
 
-def source_blocks(s: Attribution) -> list[Block]:
+def source_blocks(s: Attribution) -> Blocks:
     """Return the blocks of an answer and its sources; of several layers the last."""
     facts, summed = facts_of(s), s.whole()
     if s.layers is not None:
@@ -85,7 +95,7 @@ def facts_of(s: Attribution) -> list[tuple[str, str]]:
     return [("method", method_of(s)), ("model", model_text(s.model))]
 
 
-def as_sentences(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
+def as_sentences(pieces: Pieces, *, small: bool = False) -> Sentences:
     """Return the pieces of one text as a block."""
     return Sentences([Sentence("", [pieces])], small=small)
 
@@ -113,23 +123,13 @@ def source_table(rows: Sequence[SourceRow], caption: str) -> Table:
         caption: The heading of the table.
     """
     largest = max(row.share for row in rows) or 1.0
-    columns = [
-        (Column("source"), [cell(row.name) for row in rows]),
-        (Column("text"), [cell(row.text) for row in rows]),
-        (Column("share", numbers=True), [_share_cell(row.share, largest) for row in rows]),
-        (Column("without it", numbers=True), [_loss_cell(row.nats) for row in rows]),
-    ]
-    if all(row.nats is None for row in rows):
-        columns.pop()
-    if not any(row.name for row in rows):
-        columns.pop(0)
-    headings, cells = zip(*columns, strict=True)
-    return Table(headings, list(zip(*cells, strict=True)), caption, stacked=True)
+    are_shown = (any(row.name for row in rows), True, True, any(row.nats is not None for row in rows))
+    cells = [tuple(compress(_source_cells(row, largest), are_shown)) for row in rows]
+    return Table(list(compress(SOURCE_COLUMNS, are_shown)), cells, caption, stacked=True)
 
 
-def _share_cell(share: float, largest: float) -> Cell:
-    return cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)
-
-
-def _loss_cell(nats: float | None) -> Cell:
-    return cell("" if nats is None else likelihood_text(-nats), nats)
+def _source_cells(row: SourceRow, largest: float) -> list[Cell]:
+    """Return the cells of a source, with its share in the colour of its part of the largest one."""
+    share = cell(f"{row.share:.0%}", row.share, strength=max(row.share, 0.0) / largest)
+    loss = cell("" if row.nats is None else likelihood_text(-row.nats), row.nats)
+    return [cell(row.name), cell(row.text), share, loss]

@@ -14,7 +14,21 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from ..results.units.characters import one_line, safe
-from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, OwnBlock, Paragraph, Piece, Sentences, Table
+from .blocks import (
+    Bar,
+    Block,
+    Cell,
+    Chat,
+    Fold,
+    Header,
+    MediumBlock,
+    OwnBlock,
+    Paragraph,
+    Piece,
+    Pieces,
+    Sentences,
+    Table,
+)
 from .charts import FAINT, GREY, Legend
 
 STEPS = (FAINT, 1 / 3, 2 / 3)
@@ -138,7 +152,7 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
     return _named(((caption, BOLD, text) for caption, text in zip(captions, drawn, strict=True)), NAME_WIDTH)
 
 
-def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
+def _sentence(pieces: Pieces, color: bool) -> Text:
     """Draw one text, with each piece coloured or followed by marks."""
     line = Text(overflow="fold")
     for piece in pieces:
@@ -181,9 +195,20 @@ def _shown_rows(block: Table) -> list[Sequence[Cell]]:
 def _table(block: Table, color: bool) -> RenderableType:
     """Draw a table; without colours, a column of marks follows each column with coloured cells."""
     rows = _shown_rows(block)
+    left_out = len(block.rows) - len(rows)
     headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
     if any(column.name for column in block.columns):
         rows.insert(0, headings)
+    parts: list[RenderableType] = [_cells(block, rows, color)]
+    if block.caption:
+        parts.insert(0, _text(block.caption, DIM))
+    if left_out:
+        parts.append(Text(f"and {left_out} more", DIM))
+    return Group(*parts)
+
+
+def _cells(block: Table, rows: Sequence[Sequence[Cell]], color: bool) -> Columns:
+    """Draw the cells of some rows of a table, with their marks where there are no colours."""
     sides, columns = list[str](), list[list[Text]]()
     for index, column in enumerate(block.columns):
         sides.append("right" if column.numbers else "left")
@@ -191,12 +216,7 @@ def _table(block: Table, color: bool) -> RenderableType:
         if not color and any(row[index].strength for row in block.rows):
             sides.append("left")
             columns.append([Text(_mark(row[index].strength).strip("()")) for row in rows])
-    parts: list[RenderableType] = [_columns(sides, zip(*columns, strict=True))]
-    if block.caption:
-        parts.insert(0, _text(block.caption, DIM))
-    if left_out := len(block.rows) - len(_shown_rows(block)):
-        parts.append(Text(f"and {left_out} more", DIM))
-    return Group(*parts)
+    return _columns(sides, zip(*columns, strict=True))
 
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
@@ -207,19 +227,32 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 
 def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
     """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores."""
-    keys, style, meanings = COLOR_KEYS, DIM, block.meanings()
-    notes = [*block.remarks(), *block.facts, *block.styles, *([GREY] if block.unread else [])]
-    if not color:
-        keys, style = MARK_KEYS, Style()
-        meanings = [(sign, text) for sign, text in meanings if any(sign * mark >= FAINT for mark in marks)]
-        remarks = ["more signs, more weight", *(note.replace("colour", "mark") for note in block.remarks())]
-        notes = [*(remarks if meanings else []), *block.facts]
-    line = Text()
+    line, style = Text(), DIM if color else Style()
+    meanings = block.meanings() if color else _meanings_of_marks(block, marks)
     for sign, meaning in meanings:
-        line.append(keys[sign], _shade(sign) if color else None)
+        line.append(COLOR_KEYS[sign] if color else MARK_KEYS[sign], _shade(sign) if color else None)
         line.append_text(_text(f" {meaning}   ", style))
+    notes = _notes_on_colours(block) if color else _notes_on_marks(block, bool(meanings))
     line.append_text(_text("   ".join(notes), style))
     return line if meanings or notes else None
+
+
+def _meanings_of_marks(block: Legend, marks: Sequence[float]) -> list[tuple[int, str]]:
+    """Return the signs of the marks that are drawn, 1 and -1, with their meanings."""
+    return [(sign, text) for sign, text in block.meanings() if any(sign * mark >= FAINT for mark in marks)]
+
+
+def _notes_on_colours(block: Legend) -> list[str]:
+    """Return what a legend says beside the meanings of the colours."""
+    return [*block.remarks(), *block.facts, *block.styles, *([GREY] if block.unread else [])]
+
+
+def _notes_on_marks(block: Legend, are_drawn: bool) -> Sequence[str]:
+    """Return what a legend says beside the meanings of the marks, if some are drawn."""
+    if not are_drawn:
+        return block.facts
+    remarks = (note.replace("colour", "mark") for note in block.remarks())
+    return ["more signs, more weight", *remarks, *block.facts]
 
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {

@@ -1,19 +1,20 @@
 """The blocks of a text, picture or sound, by one method or by several side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import DataError, listed
-from ..results.attribution import Attribution, representative_layer
+from ..results.attribution import Attribution
 from ..results.collection import Attributions, distinct_names
+from ..results.layers import representative_layer
+from ..results.storage.schema import Float64Array
 from ..results.verification import NAMED, verdict
-from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
+from .blocks import Bar, Block, Blocks, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import WITHOUT, header, meanings, method_of, removals_table
-from .layout import READ_AS, READ_HERE, Layout, layout
+from .layout import READ_AS, READ_HERE, Facts, Layout, layout
 
 STRONGEST, LARGEST = 8, 8_000
 """Most words with a bar, or a line for several methods; most fields of a heat map on a page."""
@@ -23,7 +24,7 @@ UNREAD_WORDS = "The tokenizer does not know {}: the model reads {} there, as for
 AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)"
 
 
-def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Block]:
+def attribution_blocks(a: Attribution, *, words: bool | None = None) -> Blocks:
     """Return the blocks of a result that is not of generated text.
 
     Args:
@@ -31,7 +32,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
         words: Whether single units are words, not tokens; by default where the result can tell words.
     """
     laid_out = layout(a, words=words)
-    blocks: list[Block] = [header([a], verdict(a.verified))]
+    blocks: Blocks = [header([a], verdict(a.verified))]
     if a.scores.ndim == 1:
         alone = len(a.media) == 1
         blocks += [medium.block(signed=a.signed, alone=alone) for medium in a.scored_media]
@@ -60,7 +61,7 @@ def _every_row(a: Attribution, grid: Grid) -> Fold:
     return Fold(f"Every {axis if a.layers is None else 'layer'}", [bounded(grid)], opened=True)
 
 
-def _strongest(laid_out: Layout) -> list[Block]:
+def _strongest(laid_out: Layout) -> Blocks:
     """Return the strongest scores with bars and with what the model answers without them."""
     grid, without = laid_out.grid, laid_out.facts[WITHOUT]
     ranked = [column for rank, column in enumerate(grid.strongest(0)) if rank < STRONGEST or without[column]]
@@ -71,7 +72,7 @@ def _strongest(laid_out: Layout) -> list[Block]:
     return [_bars(grid, ranked, without, laid_out.unit), *notes, *_unknown_words(laid_out)]
 
 
-def _unknown_words(laid_out: Layout) -> list[Block]:
+def _unknown_words(laid_out: Layout) -> Blocks:
     """Return a line that names the words that the tokenizer does not know, if there are any."""
     read_as = {name: token for name, token in zip(laid_out.grid.columns, laid_out.facts[READ_AS], strict=True) if token}
     if not read_as:
@@ -88,7 +89,7 @@ def _all_scores(laid_out: Layout) -> Fold:
     return Fold(f"All {count} scores" if count > 1 else "The score", [table])
 
 
-def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> list[Block]:
+def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> Blocks:
     """Return the blocks of several methods' results for one text and target."""
     layouts, titles, described = _layouts(results, words), distinct_names(results, method_of), header(results)
     tested = [(f"tested, {title}", verdict(a.verified)) for title, a in zip(titles, results, strict=True)]
@@ -103,7 +104,7 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
     ]
 
 
-def _agreement(titles: Sequence[str], correlations: NDArray[np.float64]) -> Table:
+def _agreement(titles: Sequence[str], correlations: Float64Array) -> Table:
     """Return the table of rank correlations, (M, M)."""
     rows = [
         [cell(title), *(cell("none" if np.isnan(correlation) else f"{correlation:.2f}") for correlation in row)]
@@ -175,7 +176,7 @@ def _caption_of_bars(grid: Grid, listed: int, unit: str) -> str:
     return f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
 
 
-def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
+def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Facts) -> Table:
     """Return a table of the words with their scores, coloured where there are several methods to compare.
 
     Args:
@@ -186,8 +187,9 @@ def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Mappin
     unit, first = layouts[0].unit, layouts[0].grid
     strengths = np.stack([laid_out.grid.strengths[0] for laid_out in layouts])  # (M, columns)
     sizes, are_compared = np.abs(strengths).max(0, initial=0.0), len(layouts) > 1  # (columns,)
-    kinds = [kind if kind == "special" else "" for kind in first.kinds]
-    columns = [[Cell((Piece(name, kind=kind),)) for name, kind in zip(first.columns, kinds, strict=True)]]
+    kinds = {"special": "special"}  # others are told by the colours of the text
+    words = zip(first.columns, first.kinds, strict=True)
+    columns = [[Cell((Piece(name, kind=kinds.get(kind, "")),)) for name, kind in words]]
     for laid_out, colours in zip(layouts, strengths if are_compared else 0 * strengths, strict=True):
         scored = enumerate(zip(laid_out.grid.scores[0].tolist(), colours.tolist(), strict=True))
         columns.append([cell(laid_out.grid.number(0, i), score, strength=colour) for i, (score, colour) in scored])

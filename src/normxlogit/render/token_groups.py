@@ -1,8 +1,11 @@
 """Where tokens stand in the texts that are drawn."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..results.attribution import Attribution
+from ..results.storage.schema import Indices
+from ..text.characters import Span
 
 _WORD_STARTS = "Ġ▁"
 """Marks of tokens that begin a word."""
@@ -11,12 +14,12 @@ _WORD_STARTS = "Ġ▁"
 class TokenGroup(NamedTuple):
     """Tokens that are drawn as one, with the start and end of their text; (0, 0) for tokens without characters."""
 
-    tokens: tuple[int, ...]
+    tokens: Indices
     start: int
     end: int
 
 
-def overlapping_groups(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[TokenGroup]:
+def overlapping_groups(a: Attribution, offsets: Sequence[Span]) -> list[TokenGroup]:
     """Return the spans of tokens, with tokens that share characters, such as the bytes of one emoji, as one group.
 
     Args:
@@ -44,7 +47,7 @@ def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:
     texts = ["", ""] if 1 in a.units.sequence else [""]
     groups: list[TokenGroup] = []
     number = 0
-    marks = _WORD_STARTS if any(token[:1] in _WORD_STARTS for token in a.tokens) else ""
+    has_marks = any(token[:1] in _WORD_STARTS for token in a.tokens)
     for index, token in enumerate(a.tokens):
         sequence = a.units.sequence[index]
         if sequence is not None:  # a special token stands in the text of the token before it
@@ -52,12 +55,15 @@ def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:
         if a.special_tokens_mask[index]:
             groups.append(TokenGroup((index,), 0, 0))
             continue
-        continues_word = token.startswith("##") or (bool(marks) and token[:1] not in marks)
-        start = len(texts[number])
-        if start and not continues_word:
+        continues_word = token.startswith("##") or (has_marks and token[:1] not in _WORD_STARTS)
+        if texts[number] and not continues_word:
             texts[number] += " "
-            start += 1
-        characters = token.removeprefix("##") if continues_word else token.lstrip(_WORD_STARTS)
-        texts[number] += characters or token
+        start = len(texts[number])
+        texts[number] += _characters(token)
         groups.append(TokenGroup((index,), start, len(texts[number])))
     return texts, groups
+
+
+def _characters(token: str) -> str:
+    """Return a token without the mark of where it stands in a word; one that is nothing else as it is."""
+    return token.removeprefix("##").lstrip(_WORD_STARTS) or token

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from .storage.schema import Float64Array
 from .storage.tables import optional_module
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Agreement:
     """
 
     methods: Sequence[str]
-    correlations: npt.NDArray[np.float64]
+    correlations: Float64Array
 
     def __getitem__(self, methods: tuple[str, str]) -> float:
         """Return the correlation of two methods, by their names.

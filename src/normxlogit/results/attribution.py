@@ -1,26 +1,27 @@
 """`Attribution`, the one result type of all tasks and methods."""
 
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from ..errors import DataError, InputError, MethodError, TargetError, listed
-from ..text.same import matching_names
+from ..errors import DataError, InputError, MethodError
+from ..text.characters import Span
 from .base import Record, for_kind_of
+from .choosing import of_target
 from .consistency import check_answer, check_scores, check_spans
-from .storage.schema import FloatArray, Index, Measured
+from .storage.schema import Fields, FloatArray, Index, IndexSpans, Indices, Measured, Strings
 from .summary import summary_of
 from .targets import Prediction, Quantity, Target, prediction_of
+from .units.grouping import grouped, grouped_targets
 from .units.kinds import Merge
 from .units.media import Medium
-from .units.spans import MessageSpan, PartSpec, SourceSpec, grouped, grouped_targets
+from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.through import passed_through
-from .units.units import Units, UnitScore, merge_scores, word_groups
+from .units.units import Units, UnitScore, merge_scores, with_shares, word_groups
 from .verification import Verification
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
-
-VISIBLE = 0.1
-"""A layer stands for the others only if this share of its scores is outside special tokens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -80,8 +78,8 @@ class Attribution(Record):
         version: Version of the library.
     """
 
-    kind: ClassVar = "attribution"
-    described: ClassVar = "an attribution"
+    kind = "attribution"
+    described = "an attribution"
 
     scores: FloatArray
     units: Units
@@ -91,15 +89,15 @@ class Attribution(Record):
     model: str
     signed: bool
     version: str
-    layers: tuple[Index, ...] | None = None
+    layers: Indices | None = None
     bias: FloatArray | None = None
     sink: FloatArray | None = None
-    sinks: tuple[Index, ...] = ()
+    sinks: Indices = ()
     text: str | None = None
     text_pair: str | None = None
     completion: str | None = None
-    reasoning: tuple[tuple[Index, Index], ...] = ()
-    marked_reasoning: tuple[tuple[Index, Index], ...] = ()
+    reasoning: IndexSpans = ()
+    marked_reasoning: IndexSpans = ()
     prompt_tokens: Index | None = None
     messages: tuple[MessageSpan, ...] | None = None
     media: tuple[Medium, ...] = ()
@@ -108,7 +106,7 @@ class Attribution(Record):
     token_predictions: Sequence[Prediction] | None = None
     merge: Merge = "sum"
     quantity: Quantity = "logit"
-    notes: tuple[str, ...] = ()
+    notes: Strings = ()
     diagnostics: Mapping[str, Measured] = field(default_factory=dict)
     verified: Verification | None = None
 
@@ -144,17 +142,17 @@ class Attribution(Record):
         return prediction
 
     @property
-    def tokens(self) -> tuple[str, ...]:
+    def tokens(self) -> Strings:
         """The texts of the text units, without those of pictures and sounds."""
         return self.units.text[: self.text_units]
 
     @property
-    def token_ids(self) -> tuple[int, ...]:
+    def token_ids(self) -> Indices:
         """The tokens' vocabulary indices; empty if there are none."""
         return tuple(index for index in self.units.ids[: self.text_units] if index is not None)
 
     @cached_property
-    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+    def offsets(self) -> IndexSpans | None:
         """The units' character spans in their texts; None if they are not known."""
         return None if self.units.spans is None else self.units.spans[: self.text_units]
 
@@ -180,12 +178,12 @@ class Attribution(Record):
         return bool(self.generated) and [t.id for t in self.targets] == [token.id for token in self.generated]
 
     @cached_property
-    def target_spans(self) -> list[tuple[int, int]]:
+    def target_spans(self) -> list[Span]:
         """The span of each target in the text, (0, 0) of a target without characters."""
         return [target.span or (0, 0) for target in self.targets]
 
     @cached_property
-    def earlier_parts(self) -> dict[tuple[int, int], int]:
+    def earlier_parts(self) -> dict[Span, int]:
         """The parts of an answer that are units: the unit of each span."""
         columns = zip(self.units.kind, self.units.sequence, self.units.spans or (), strict=False)
         units = enumerate(columns)
@@ -197,7 +195,7 @@ class Attribution(Record):
         return bool(self.text or self.text_pair) or self.completion is not None or not self.media
 
     @cached_property
-    def unit_names(self) -> tuple[str, ...]:
+    def unit_names(self) -> Strings:
         """What each unit is called, if that is not its text: of a patch its box in pixels, of a moment its seconds."""
         names = list(self.units.names)
         for medium in self.media:
@@ -267,29 +265,7 @@ class Attribution(Record):
         Args:
             target: Its name, or its index, negative from the end.
         """
-        index = self._index_of(target)
-        if not self.has_target_axis:
-            return self
-        is_of_target = self.verified is not None and self.verified.target == self.targets[index].name
-        result = self._transformed(
-            lambda scores: scores[index],
-            targets=(self.targets[index],),
-            diagnostics={
-                name: value[index] if isinstance(value, tuple) else value for name, value in self.diagnostics.items()
-            },
-            predictions=self._predictions_for(index),
-            generated=self.generated[index : index + 1],
-            verified=self.verified if is_of_target and self.completion is None else None,
-        )
-        is_generated = self.generated and self.prompt_tokens is not None
-        return result._with_units_before(self._read_before(index)) if is_generated else result
-
-    def _predictions_for(self, index: int) -> tuple[Prediction, ...]:
-        """Return the predictions to show with one target: of one of several regression values its own."""
-        if len(self.predictions) == len(self):
-            return (self.predictions[index],)
-        target = self.targets[index]
-        return tuple(shown for shown in self.predictions if target.kind != "value" or shown.id == target.id)
+        return of_target(self, target)
 
     def _transformed(self, change: Callable[[FloatArray], Any], **fields: Any) -> "Attribution":
         """Return the result with a function applied to its scores, bias and sink, and other fields replaced."""
@@ -297,52 +273,6 @@ class Attribution(Record):
             values = getattr(self, name)
             fields[name] = None if values is None else np.array(change(values), np.float32)
         return replace(self, **fields)
-
-    def _index_of(self, target: str | SupportsIndex) -> int:
-        names = [t.name for t in self.targets]
-        if isinstance(target, str):
-            matches = matching_names(target, names)
-            if len(matches) > 1:
-                raise TargetError(f"{len(matches)} targets are called {target!r}: choose by index")
-            if not matches:
-                raise TargetError(f"no target {target!r} among {listed(list(map(repr, names)), 10)}")
-            return matches[0]
-        if isinstance(target, bool) or not isinstance(target, SupportsIndex):
-            raise TargetError(f"a target is a name or an index, not {target!r}")
-        try:
-            return range(len(names))[target]
-        except IndexError:
-            raise TargetError(f"no target {operator.index(target)}; there are {len(names)}, counted from 0") from None
-
-    def _read_before(self, index: int) -> list[int]:
-        """Return the units that were read before a target."""
-        if not self.generated or self.prompt_tokens is None:
-            return list(range(len(self.units)))
-        return [*range(self.prompt_tokens + index), *range(self.text_units, len(self.units))]
-
-    def _with_units_before(self, read_units: list[int]) -> "Attribution":
-        unread = len(self.units) - len(read_units)
-        text_units = self.text_units - unread
-        sinks = tuple(i for i in self.sinks if i < text_units - 1)  # the position that predicts is never held constant
-        text, spans = None, self.units.spans
-        if self.text is not None and spans is not None:
-            # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
-            text = self.text[: max(spans[text_units][0], *(end for _, end in spans[:text_units]), 0)]
-        return replace(
-            self,
-            scores=np.ascontiguousarray(self.scores[..., read_units]),
-            units=self.units.take(read_units),
-            media=tuple(replace(medium, first=medium.first - unread) for medium in self.media),
-            sink=self.sink if sinks else None,
-            sinks=sinks,
-            targets=tuple(target._replace(span=None) for target in self.targets),
-            text=text,
-            completion=None,
-            reasoning=(),
-            marked_reasoning=(),
-            prompt_tokens=None,
-            generated=(),
-        )
 
     def layer(self, layer: int) -> "Attribution":
         """Take one layer out of a result that has several.
@@ -371,7 +301,7 @@ class Attribution(Record):
         if self.completion is None:
             raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
         target = Target("part", self.completion, span=(len(self.prompt or ""), len(self.text or "")))
-        cleared: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}}
+        cleared: Fields = {"predictions": (), "generated": (), "diagnostics": {}}
         return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
 
     def _summed(self, purpose: str) -> "Attribution":
@@ -412,10 +342,7 @@ class Attribution(Record):
         for number, text in enumerate((self.text, self.text_pair)):
             if text is not None and sequence in (None, number):
                 words += self._words_of(text, number, merge or self.merge)
-        if self.scores.ndim > 1:
-            return words
-        total = sum(max(word.score, 0.0) for word in words) or 1.0
-        return [word._replace(share=max(word.score, 0.0) / total) for word in words]
+        return words if self.scores.ndim > 1 else with_shares(words)
 
     def _words_of(self, text: str, sequence: int, merge: Merge) -> list[UnitScore]:
         """Return the words of one text, without their shares; the first generated token begins a word."""
@@ -482,7 +409,7 @@ class Attribution(Record):
             return grouped(self, sources)
         return grouped(self.group_targets(parts), sources)  # in this order the parts of the answer are units, too
 
-    def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> "Attribution":
+    def through(self, spans: Literal["reasoning"] | Sequence[Span] | None = None) -> "Attribution":
         """Return what the parts of an answer rest on through its own earlier words.
 
         A part's score of an earlier part is passed on to what that one rests on, in proportion to its positive scores,
@@ -515,18 +442,20 @@ class Attribution(Record):
         """
         if k < 0:
             raise InputError(f"k must be at least 0, not {k}")
-        summed, units = self._summed("top()"), self.units
-        starts, ends = zip(*(units.spans or [(0, 0)] * len(units)), strict=True)
-        columns = (
-            *(units.text, zip(range(len(units)), strict=True), summed.scores.tolist(), starts, ends),
-            *(units.sequence, self.unit_names, summed.shares.tolist()),
-        )
-        scored = [UnitScore(*values) for values in zip(*columns, strict=True)]
+        summed = self._summed("top()")
         hidden = {*self.answer_units}
         if not special:
-            hidden |= {self.reads_at, *np.flatnonzero(units.special).tolist()}
+            hidden |= {self.reads_at, *np.flatnonzero(self.units.special).tolist()}
         order = np.argsort(summed.scores if lowest else -summed.scores, kind="stable").tolist()
-        return [scored[unit] for unit in order if unit not in hidden][:k]
+        shown = [unit for unit in order if unit not in hidden][:k]
+        return [summed._scored_unit(unit, self.unit_names[unit]) for unit in shown]
+
+    def _scored_unit(self, unit: int, name: str) -> UnitScore:
+        """Return a unit with its score and its share, of a result with one score for each unit."""
+        units = self.units
+        start, end = units.spans[unit] if units.spans else (0, 0)
+        score, share = float(self.scores[unit]), float(self.shares[unit])
+        return UnitScore(units.text[unit], (unit,), score, start, end, units.sequence[unit], name, share)
 
     # Files
 
@@ -542,11 +471,11 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
-    def _bias_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _bias_shape(self, shape: Indices) -> Indices:
         """Return the shape of `bias` and `sink` for the axes of targets and layers."""
         return shape
 
-    def _without_units(self) -> dict[str, Any]:
+    def _without_units(self) -> Fields:
         """Return what holds something of single units, cleared for a result of coarser ones."""
         return {"media": (), "prompt_tokens": None, "token_predictions": None, "verified": None}
 
@@ -588,19 +517,3 @@ class Attribution(Record):
     def short_text(self) -> str:
         """Return the text, its answer and the words of the highest scores, in one line."""
         return summary_of(self)
-
-
-def representative_layer(a: Attribution) -> int:
-    """Return the index of the last layer with visible scores outside special tokens; 0 without an axis of layers."""
-    if a.layers is None:
-        return 0
-    sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, T)
-    plain = ~np.array(a.units.special, dtype=bool)
-    return last_visible(sizes[:, plain].sum(-1), sizes.sum(-1))
-
-
-def last_visible(plain: FloatArray, total: FloatArray) -> int:
-    """Return the last layer with visible scores outside special tokens, of magnitudes there and of all scores, (L,)."""
-    shares = plain / np.maximum(total, 1e-30)  # (L,)
-    visible = np.flatnonzero(shares >= VISIBLE)
-    return int(visible[-1] if len(visible) else shares.argmax())

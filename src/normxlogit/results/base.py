@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from ..errors import DataError, InputError
 from ..extending import import_registered, references
 from .storage.files import write_json, write_text, written
-from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
+from .storage.schema import FORMAT_VERSION, Fields, State, abbreviated, check, checked_version, freeze, plain, same
 from .storage.tables import Columns, Row, text_row, to_csv, to_pandas, unit_columns
 from .units.characters import one_line
 
@@ -24,7 +24,7 @@ class Exports(ABC):
     """The exports of a result or a collection: files, tables and drawings."""
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """Return everything as plain Python values, ready for `json.dumps`."""
 
     @abstractmethod
@@ -190,7 +190,7 @@ class Record(Exports):
         """Return its row in a table of texts, a value for each column; by default the attribution's."""
         return text_row(self.scored)
 
-    def column_values(self) -> dict[str, Any]:
+    def column_values(self) -> Fields:
         """Return the values of its `columns`, by their names; in files they go before the attribution's."""
         return {}
 
@@ -219,7 +219,7 @@ class Record(Exports):
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
 
         Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
@@ -227,7 +227,7 @@ class Record(Exports):
         return {"kind": self.kind, **plain(self)}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "Self":
+    def from_dict(cls, state: State) -> "Self":
         """Rebuild a result from `to_dict`'s output.
 
         Raises:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsIndex, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import DataError, InputError
 from ..extending import import_registered, references
@@ -17,7 +16,7 @@ from .attribution import Attribution
 from .base import Exports, Record, for_kind_of
 from .storage.columns import read_parquet
 from .storage.files import read_json
-from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
+from .storage.schema import FORMAT_VERSION, Fields, Float64Array, FloatArray, State, checked_version, setting_text
 from .storage.tables import Columns, Row, concat_tables
 from .targets import prediction_of
 from .unexplained import Unexplained
@@ -224,12 +223,12 @@ class Attributions(Sequence[R], Exports):
             correlations = np.clip(centered @ centered.T / np.outer(lengths, lengths), -1, 1)  # (M, M)
         return Agreement(distinct_names(results, _method), correlations)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """Return everything as plain values, as the commands write it."""
         return {"format_version": FORMAT_VERSION, "attributions": [result.to_dict() for result in self]}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "Attributions[Any]":
+    def from_dict(cls, state: State) -> "Attributions[Any]":
         """Rebuild what `to_dict` returned; one result alone is a collection of one.
 
         Raises:
@@ -353,8 +352,8 @@ def _text(result: Record) -> tuple[Any, ...]:
     return tuple(getattr(result, name, None) for name in ("text", "text_pair", "units"))
 
 
-def _ranks(scores: FloatArray) -> npt.NDArray[np.float64]:
+def _ranks(scores: FloatArray) -> Float64Array:
     """Return the rank of each score from 1, ties sharing their mean."""
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    means: npt.NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
+    means: Float64Array = np.cumsum(counts) - (counts - 1) / 2
     return means[inverse]

@@ -17,20 +17,20 @@ def check_scores(a: "Attribution") -> None:
     """
     unit_count, target_count = len(a.units), len(a.targets)
     require(target_count > 0 and unit_count > 0, "targets, units: none")
-    require(all(s in (None, 0, 1) for s in a.units.sequence), "sequence: neither 0 nor 1")
+    require({*a.units.sequence} <= {None, 0, 1}, "sequence: neither 0 nor 1")
     target_axes = a.scores.ndim - 1 - (a.layers is not None)
-    fits = target_axes == 1 or (target_axes == 0 and target_count == 1)
-    require(fits, "scores: not the axes of its targets and layers")
-    shape = (target_count,) * target_axes
-    if a.layers is not None:
-        shape = (*shape, len(a.layers))
+    require(
+        target_axes in (0, 1) and target_axes >= (target_count > 1), "scores: not the axes of its targets and layers"
+    )
+    layer_axis = () if a.layers is None else (len(a.layers),)
+    shape = (*(target_count,) * target_axes, *layer_axis)
     require(a.scores.shape == (*shape, unit_count) and 0 not in shape, f"scores: not of shape {(*shape, unit_count)}")
-    of_targets = [value for value in a.diagnostics.values() if target_axes and isinstance(value, tuple)]
-    require(all(len(value) == target_count for value in of_targets), "diagnostics: not one for each target")
+    lengths = {len(value) for value in a.diagnostics.values() if target_axes and isinstance(value, tuple)}
+    require(lengths <= {target_count}, "diagnostics: not one for each target")
     for constants in (a.bias, a.sink):
         fits = constants is None or constants.shape == a._bias_shape(shape)
         require(fits, "bias, sink: not of the scores' shape")
-    require(all(unit < unit_count for unit in a.sinks), "sinks: no such unit")
+    require(max(a.sinks, default=0) < unit_count, "sinks: no such unit")
     require((a.sink is not None) == bool(a.sinks), "sinks: without what they contribute, or the reverse")
 
 
@@ -57,10 +57,10 @@ def check_spans(a: "Attribution") -> None:
     Raises:
         ValueError: If one is not inside its text.
     """
-    length, pair_length = (math.inf if text is None else len(text) for text in (a.text, a.text_pair))
-    require(len(a.completion or "") <= length, "completion: longer than the text")
+    lengths = [math.inf if text is None else len(text) for text in (a.text, a.text_pair)]
+    require(len(a.completion or "") <= lengths[0], "completion: longer than the text")
     for (start, end), sequence in zip(a.offsets or (), a.units.sequence, strict=False):
-        require(start <= end <= (pair_length if sequence else length), "spans: outside the text")
+        require(start <= end <= lengths[sequence or 0], "spans: outside the text")
     spans = [(message.start, message.end) for message in a.messages or ()]
-    spans += [target.span for target in a.targets if target.span is not None]
-    require(all(start <= end <= length for start, end in spans), "a span: outside the text")
+    for start, end in (*spans, *a.target_spans):
+        require(start <= end <= lengths[0], "a span: outside the text")

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
-from .storage.schema import Index, Number
+from .storage.schema import Index, IndexSpan, Number
 from .units.characters import visible
 
 Quantity = Literal[
@@ -57,7 +57,7 @@ class Target(NamedTuple):
     contrast: str | None = None
     contrast_id: Index | None = None
     position: Index | None = None
-    span: tuple[Index, Index] | None = None
+    span: IndexSpan | None = None
 
 
 def prediction_of(result: Any) -> Prediction | None:

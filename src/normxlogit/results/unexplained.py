@@ -1,10 +1,11 @@
 """`Unexplained`, what stands in the place of a result for an input that could not be explained."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from ..errors import DataError
 from .base import Record
+from .storage.schema import Fields
 from .storage.tables import Columns
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ class Unexplained(Record):
         text_pair: The second text of a pair.
     """
 
-    kind: ClassVar = "unexplained"
-    described: ClassVar = "an input without an explanation"
+    kind = "unexplained"
+    described = "an input without an explanation"
 
     reason: str
     text: str | None = None
@@ -52,7 +53,7 @@ class Unexplained(Record):
     def _columns(self) -> Columns:
         return {"error": [self.reason]}
 
-    def text_row(self) -> dict[str, Any]:
+    def text_row(self) -> Fields:
         """Return the text with the reason."""
         pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
         return {"text": self.text, **pair, "error": self.reason}

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ..extending import named_once, registered
-from .storage.schema import Index, Number, abbreviated, require
+from .storage.schema import Fields, Indices, Number, Strings, abbreviated, require
 from .targets import Prediction, prediction_text
 from .units.characters import shortened, visible
 
@@ -46,8 +46,8 @@ class Removal(NamedTuple):
         values: Of a cited answer the log-probability of each of its sentences, whose sum is `value`.
     """
 
-    units: tuple[str, ...]
-    tokens: tuple[Index, ...]
+    units: Strings
+    tokens: Indices
     prediction: Prediction | None
     value: Number
     changed: bool
@@ -105,10 +105,10 @@ class Verification:
         removal = next((removal for removal in self.single if removal.tokens == (unit,)), None)
         return None if removal is None else self.original.value - removal.value
 
-    def text_row(self) -> dict[str, Any]:
+    def text_row(self) -> Fields:
         """Return the cells for a table of texts: the removed units, the answer without them, and the control."""
         removal = self.smallest or self.together
-        row: dict[str, Any] = {"removed": ", ".join(removal.units), "changed": removal.changed}
+        row: Fields = {"removed": ", ".join(removal.units), "changed": removal.changed}
         for name, removed in (("without", removal), ("without_others", self.control)):
             row[f"prediction_{name}"] = getattr(removed and removed.prediction, "label", None)
             row[f"value_{name}"] = getattr(removed, "value", None)
@@ -167,10 +167,11 @@ def answer_text(removal: Removal, verified: Verification | None = None) -> str:
     if prediction is None or removal.quantity == "cosine":
         return f"{value:.3f}"
     text = prediction_text(prediction)
-    original = verified.original.prediction if verified else None
-    if verified is None or original is None or original.label == verified.target or removal.quantity != "probability":
+    if verified is None or removal.quantity != "probability":
         return text
-    return f"{text} ({verified.target}: {100 * value:.1f}%)"
+    original = verified.original.prediction
+    is_explained = original is None or original.label == verified.target
+    return text if is_explained else f"{text} ({verified.target}: {100 * value:.1f}%)"
 
 
 def _with_all(removal: Removal) -> str:

@@ -50,7 +50,16 @@ def task_class(name: TaskName) -> type[Task]:
 
 
 def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
-    """Return the task class of a model: the one that the caller names, or the one that the model's class declares."""
+    """Return the task class of a model: the one that the caller names, or the one that the model's class declares.
+
+    Args:
+        model: The caller's model.
+        task: The task that the caller names; None for none.
+
+    Raises:
+        InputError: If there is no such task, or the model's class is for another one.
+        UnsupportedModelError: If the caller names none, and the model's class declares none.
+    """
     if task is not None and task not in all_tasks():
         raise InputError(f"task must be one of {', '.join(all_tasks())}, not {task!r}")
     if (claiming := _claiming_task(model)) is not None and task in (None, claiming.name):
@@ -58,20 +67,33 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     if task is not None and all_tasks()[task].models.wrapper:
         return task_class(task)
     unwrapped_model = unwrapped(model)
-    name, declared = type(unwrapped_model).__name__, declared_tasks(unwrapped_model)
-    if not isinstance(unwrapped_model, PreTrainedModel):
-        declared = tuple(plain for plain, plain_task in all_tasks().items() if plain_task.models.plain)
-        if task not in declared:
-            raise UnsupportedModelError(
-                f"{name} is not of transformers, so what it is for must be said: task= one of {', '.join(declared)}"
-            )
-    if task is None and not declared:
-        raise UnsupportedModelError(f"{name} {head_error(name)}")
+    if isinstance(unwrapped_model, PreTrainedModel):
+        return task_class(_task_of_pretrained(unwrapped_model, task))
+    return task_class(_task_of_plain(unwrapped_model, task))
+
+
+def _task_of_plain(model: nn.Module, task: TaskName | None) -> TaskName:
+    """Return the caller's task of a module that is not of transformers, after checking that it is one of theirs."""
+    plain_tasks = [name for name, plain_task in all_tasks().items() if plain_task.models.plain]
+    if task is None or task not in plain_tasks:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} is not of transformers, so what it is for must be said: task= one of "
+            f"{', '.join(plain_tasks)}"
+        )
+    return task
+
+
+def _task_of_pretrained(model: PreTrainedModel, task: TaskName | None) -> TaskName:
+    """Return the caller's task of a model of transformers, or the first that its class declares."""
+    name, declared = type(model).__name__, declared_tasks(model)
+    if task is None:
+        if not declared:
+            raise UnsupportedModelError(f"{name} {head_error(name)}")
+        return declared[0]
     # A subclass outside transformers may do another task; its outputs are checked when it runs.
-    is_of_transformers = type(unwrapped_model).__module__.startswith("transformers.")
-    if task is not None and declared and task not in declared and is_of_transformers:
+    if declared and task not in declared and type(model).__module__.startswith("transformers."):
         raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")
-    return task_class(task or declared[0])
+    return task
 
 
 def task_of(
@@ -108,8 +130,8 @@ def is_bare(model: nn.Module) -> bool:
 
 
 def _claiming_task(model: nn.Module) -> type[Task] | None:
-    """Return the task of a module that is known by more than its class; None for others."""
-    if isinstance(model, PreTrainedModel):
+    """Return the task that a module itself tells, or that claims it as one of another library; None for others."""
+    if isinstance(model, PreTrainedModel):  # this package's own models, such as two towers, have a `task_class`
         return getattr(model, "task_class", None)
     return next((task_class(name) for name, task in all_tasks().items() if task.models.claims(model)), None)
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 TaskName = str
 """The name of a task in transformers' terms; extensions add theirs."""
 
+GenerateSettings = Mapping[str, Any]
+"""Settings of `generate`, by name."""
+
 MAX_SUMMARY_LABELS = 6
 """Most labels that a summary lists."""
 
@@ -292,7 +295,7 @@ class Generates:
     def check_prompts(self, model: "TaskModel") -> None:
         """Refuse models whose input is not a prompt, which a completion could follow."""
 
-    def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
+    def explain_written(self, model: Any, inputs: Any, options: Any, settings: GenerateSettings) -> Any:
         """Return the results of what the model writes about inputs that are not prompts; None if they are prompts."""
         return None
 
@@ -314,7 +317,7 @@ class Generates:
         prompt: ReadPrompt,
         before: Encoding,
         completion: str,
-        settings: Mapping[str, Any],
+        settings: GenerateSettings,
     ) -> tuple[Encoding, int]:
         """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens.
 
@@ -340,8 +343,6 @@ def generating_task(model: "TaskModel") -> Generates:
     """Return the task of a model that generates text."""
     task = model.task
     if not isinstance(task, Generates):
-        raise UnsupportedModelError(
-            f"{type(model.module).__name__} is a model for {task.name}; only language models write text"
-        )
+        raise UnsupportedModelError(f"{model.class_name} is a model for {task.name}; only language models write text")
     task.check_generates(model)
     return task

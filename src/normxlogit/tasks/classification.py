@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
@@ -12,7 +12,8 @@ from ..copies.answer_form import AnswerForm
 from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
 from ..inputs.label_names import label_names
-from .base import Task, TaskName
+from ..results.storage.schema import Strings
+from .base import Task
 from .task_outputs import Outputs, Problem
 
 MAX_SHOWN_CHARACTERS = 100
@@ -22,7 +23,7 @@ MAX_SHOWN_CHARACTERS = 100
 class Labels(Outputs):
     """The labels of a classifier: one of them, several at once, or values."""
 
-    def __init__(self, labels: tuple[str, ...] = (), problem: Problem = "single-label") -> None:
+    def __init__(self, labels: Strings = (), problem: Problem = "single-label") -> None:
         self.problem: Problem = problem
         if problem == "regression":
             super().__init__(labels, "value", None)
@@ -42,7 +43,7 @@ class Labels(Outputs):
         """Return the labels of a pipeline that says which problem its model solves."""
         return self._with(self.labels, problem)
 
-    def _with(self, labels: tuple[str, ...], problem: Problem) -> "Labels":
+    def _with(self, labels: Strings, problem: Problem) -> "Labels":
         """Return the same outputs, of a class that extends this one too, with other labels or another problem."""
         renewed = copy(self)
         Labels.__init__(renewed, labels, problem)
@@ -53,22 +54,27 @@ class Labels(Outputs):
 
         Those of a plain module have a label for each output.
         """
-        problem, labels, count = self.problem, self.labels, None if logits is None else logits.shape[-1]
-        if form.normaliser is not None:
-            problem = "single-label" if form.normaliser.outcomes == "exclusive" else "multi-label"
-        elif form.declared == "logits" and (count or len(labels)) == 1:
-            problem = "multi-label"  # the logit of one label, which holds or not
-        elif form.declared == "values" or (logits is not None and count == 1 and logits.ndim == 2):
-            problem = "regression"
-        if count is not None:
+        problem, labels = self._problem_of_answer(form, logits), self.labels
+        if logits is not None:
+            count = logits.shape[-1]
             labels = _checked_label_names(labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
         return self._with(labels, problem)
+
+    def _problem_of_answer(self, form: AnswerForm, logits: Tensor | None) -> Problem:
+        """Return which problem a model solves that answers in a form."""
+        if form.normaliser is not None:
+            return "single-label" if form.normaliser.outcomes == "exclusive" else "multi-label"
+        is_single = (len(self.labels) if logits is None else logits.shape[-1]) == 1
+        if form.declared == "logits" and is_single:
+            return "multi-label"  # the logit of one label, which holds or not
+        is_value = logits is not None and is_single and logits.ndim == 2
+        return "regression" if form.declared == "values" or is_value else self.problem
 
 
 class Classification(Task):
     """Classification of whole texts."""
 
-    name: ClassVar[TaskName] = "sequence-classification"
+    name = "sequence-classification"
     models = ModelClasses(
         mapping="MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
         auto_class="AutoModelForSequenceClassification",
@@ -82,7 +88,7 @@ class Classification(Task):
         return Labels.of(self._model, self._labels)
 
 
-def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> Strings:
     """Return the caller's labels, after checking that there are `count`; `name` is the model's, for the error."""
     names = label_names(labels)
     if names and len(names) != count:
@@ -97,7 +103,7 @@ def _configured_problem(config: PretrainedConfig, outputs: int) -> Problem:
     return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
 
 
-def configured_labels(config: PretrainedConfig) -> tuple[str, ...]:
+def configured_labels(config: PretrainedConfig) -> Strings:
     """Return the label names in the order of the outputs."""
     id2label: Any = config.id2label or {}
     pairs = id2label.items() if isinstance(id2label, Mapping) else enumerate(id2label)  # a list, set by hand

@@ -1,8 +1,9 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
 from ..results.targets import Target
 from ..text.same import unicode_forms
-from .base import Generates, Task, TaskName, of_prompt
+from .base import Generates, GenerateSettings, Task, of_prompt
 from .task_outputs import MAX_LISTED_LABELS, AnswerPosition, AtToken, Outputs, with_chosen_positions
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Vocabulary(Outputs):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
         spellings = [name] if name != name.lstrip() else [" " + name, name]
         tokenized = partial(private_tokenizer(tokenizer).encode, add_special_tokens=False)
-        for spelling in (form for written in spellings for form in unicode_forms(written)):
+        for spelling in chain.from_iterable(map(unicode_forms, spellings)):
             pieces = tokenized(spelling)
             if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
                 return list(pieces)
@@ -107,7 +108,7 @@ class OverVocabulary(Task):
 class CausalLM(Generates, OverVocabulary):
     """Causal language models: the last token's prediction is explained, and they generate."""
 
-    name: ClassVar[TaskName] = "causal-lm"
+    name = "causal-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
         auto_class="AutoModelForCausalLM",
@@ -133,7 +134,7 @@ class CausalLM(Generates, OverVocabulary):
         prompt: ReadPrompt,
         before: Encoding,
         completion: str,
-        settings: Mapping[str, Any],
+        settings: GenerateSettings,
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
         encoding, count = self._encode_opening(model, prompt, prompt.text + completion), len(before)

@@ -1,23 +1,24 @@
 """Encoder-decoder language models: the decoder is explained, and the encoder's states are one of its inputs."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..compat import decoder_of, encoder_of
-from ..copies.clone import override_forward
+from ..copies.clone import Forward, override_forward
 from ..copies.run import private_clone, without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
 from ..inputs.chat import ReadPrompt
 from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
-from .base import Generates, TaskName, of_prompt
+from ..results.storage.schema import Indices
+from .base import Generates, GenerateSettings, of_prompt
 from .language import AtLastToken, OverVocabulary
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Seq2Seq(Generates, OverVocabulary):
     circumstance of the forward pass, like the weights; only methods that backpropagate through the encoder score it.
     """
 
-    name: ClassVar[TaskName] = "seq2seq-lm"
+    name = "seq2seq-lm"
     models = ModelClasses(
         mapping="MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
         auto_class="AutoModelForSeq2SeqLM",
@@ -53,7 +54,7 @@ class Seq2Seq(Generates, OverVocabulary):
     )
     position = AtLastToken(left_to_right=False)
 
-    _cached_source: tuple[tuple[int, ...], Tensor] | None = None
+    _cached_source: tuple[Indices, Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
     def limits(self, model: Any, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
@@ -73,7 +74,7 @@ class Seq2Seq(Generates, OverVocabulary):
     def check_explains_inputs(self, model: "TaskModel") -> None:
         """Refuse to explain a source by itself."""
         raise UnsupportedModelError(
-            f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
+            f"{model.class_name} reads its source with an encoder whose states never reach the head, so the "
             "head has no logit for a source token; generate and explain_completion explain the generated tokens by the "
             "source too"
         )
@@ -100,7 +101,7 @@ class Seq2Seq(Generates, OverVocabulary):
         prompt: ReadPrompt,
         before: Encoding,
         completion: str,
-        settings: Mapping[str, Any],
+        settings: GenerateSettings,
     ) -> tuple[Encoding, int]:
         """Encode the completion as decoder tokens, with the first tokens that `generate` would begin with."""
         start, forced = (_decoder_token(model, name, settings) for name in DECODER_SETTINGS)
@@ -140,9 +141,7 @@ class Seq2Seq(Generates, OverVocabulary):
             source_inputs["source"] = source[..., None]
         return replace(batch, inputs=batch.inputs | source_inputs)
 
-    def _encoder_states(
-        self, model: "TaskModel", sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor
-    ) -> Tensor:
+    def _encoder_states(self, model: "TaskModel", sources: Sequence[Indices], ids: Tensor, mask: Tensor) -> Tensor:
         """Return the encoder's states, (B, S, H); they are cached while consecutive calls have the same source."""
         cached = self._cached_source
         if cached is not None and all(source == cached[0] for source in sources):
@@ -153,7 +152,7 @@ class Seq2Seq(Generates, OverVocabulary):
         return states
 
 
-def _decoder_token(model: "TaskModel", name: str, settings: Mapping[str, Any]) -> int | None:
+def _decoder_token(model: "TaskModel", name: str, settings: GenerateSettings) -> int | None:
     """Return a token with which the decoder begins, one of `DECODER_SETTINGS`, as `generate` chooses it."""
     configs = settings.get("generation_config"), getattr(model.module, "generation_config", None), model.config
     named = [settings.get(name), *(getattr(config, name, None) for config in configs)]
@@ -188,13 +187,13 @@ def encoder_output(model: "TaskModel", source: Tensor, **inputs: Tensor) -> Any:
         return encoder(source, **inputs)
 
 
-def _source_ids(encoding: Encoding) -> tuple[int, ...]:
+def _source_ids(encoding: Encoding) -> Indices:
     """Return the token ids of an encoding's source."""
     return () if encoding.source is None else tuple(encoding.source.ids)
 
 
 def _call_as_decoder(
-    original: Callable[..., Any],
+    original: Forward,
     input_ids: Any = None,
     encoder_states: Any = None,
     source: Any = None,  # if the encoder has not run: token ids, (B, S, 1), or a sound

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..extending import ModelClasses
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.encoding import Batch, Encoding, Spans
 from ..results.units.units import word_groups
 from ..text.same import same_text
 from .classification import Classification, Labels
@@ -58,6 +58,11 @@ def outside_labels(labels: Sequence[str]) -> list[int]:
     return named_so or (others if len(others) == 1 else [])
 
 
+def _first_with_characters(tokens: Sequence[int], offsets: Spans) -> int:
+    """Return the first of some tokens that has characters; the first of all if none has."""
+    return next((token for token in tokens if offsets[token][1] > offsets[token][0]), tokens[0])
+
+
 class AtTaggedToken(AtToken):
     """The label of a token is explained."""
 
@@ -72,13 +77,14 @@ class AtTaggedToken(AtToken):
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the first token of every word, which carries its label by the convention of data sets for tagging."""
-        places, offsets, words = [], encoding.offsets, encoding.words
-        if offsets is None:
+        if encoding.offsets is None:
             return [token for token, special in enumerate(encoding.special) if not special]
-        for sequence, text in enumerate((encoding.text or "", encoding.text_pair or "")):
-            tokens = [(i, *offsets[i]) for i, of in enumerate(encoding.sequence_ids) if of == sequence]
-            groups = word_groups(text, tokens, split=words)
-            places += [next((i for i in word if offsets[i][1] > offsets[i][0]), word[0]) for *_, word in groups]
+        places: list[int] = []
+        for sequence, text in enumerate((encoding.text, encoding.text_pair)):
+            spans = zip(encoding.offsets, encoding.sequence_ids, strict=True)
+            tokens = [(token, *span) for token, (span, of_text) in enumerate(spans) if of_text == sequence]
+            words = word_groups(text or "", tokens, split=encoding.words)
+            places += [_first_with_characters(word.tokens, encoding.offsets) for word in words]
         return places
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..copies.arithmetic import log_normaliser, mean_logit
 from ..errors import TargetError
 from ..inputs.texts import whole_number
-from ..results.storage.schema import FloatArray
+from ..results.storage.schema import FloatArray, Strings
 from ..results.targets import OutputQuantity, Target
 from .base import Task
 
@@ -139,7 +139,7 @@ def check_target(
         )
 
 
-def contrast_note(targets: Sequence[Target]) -> tuple[str, ...]:
+def contrast_note(targets: Sequence[Target]) -> Strings:
     """Return a note if one of the targets of a text is the contrast itself, so that its scores are zero; or ()."""
     name, contrast_id = targets[0].contrast, targets[0].contrast_id
     if contrast_id is None or all(target.id != contrast_id for target in targets):

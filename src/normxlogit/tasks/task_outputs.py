@@ -13,8 +13,9 @@ from ..copies.answer_form import AnswerForm
 from ..errors import InputError, TargetError, UnsupportedModelError, listed, nearest
 from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import whole_number
-from ..results.storage.schema import FloatArray
+from ..results.storage.schema import FloatArray, Strings
 from ..results.targets import Prediction, Target
+from ..text.characters import Span
 from ..text.same import find_text, matching_names
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ class Outputs:
 
     field: str | int | None = None
 
-    def __init__(
-        self, labels: tuple[str, ...] = (), kind: OutputType = "label", outcomes: Exclusivity = "exclusive"
-    ) -> None:
+    def __init__(self, labels: Strings = (), kind: OutputType = "label", outcomes: Exclusivity = "exclusive") -> None:
         self.labels = labels
         self.kind: OutputType = kind
         self.outcomes: Exclusivity = outcomes
@@ -308,7 +307,7 @@ def _token_index(encoding: Encoding, position: Any) -> int:
     raise InputError(f"no token at characters {start} to {end} of the text")
 
 
-def _span_of(text: str, position: Any) -> tuple[int, int]:
+def _span_of(text: str, position: Any) -> Span:
     """Return the span of a string that stands once in the text, or the caller's own with plain integers."""
     if isinstance(position, str):
         places = [match.span() for match in re.finditer(re.escape(position), text)] if position else []

@@ -11,7 +11,7 @@ UNSPACED = (
 """Characters of scripts that are written without spaces between words, inside the brackets of a pattern."""
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def trimmed(text: str, start: int, end: int) -> Span:
     """Return a span without the white space at its ends, or unchanged if it holds nothing else."""
     body = text[start:end]
     if not body.strip():

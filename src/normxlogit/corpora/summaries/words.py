@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...results.attribution import last_visible
+from ...results.layers import last_visible
 from ...results.storage.tables import optional_module
 from .run_tables import LISTED_WORD, RunTables
 from .units import Unit

@@ -96,11 +96,12 @@ def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
 
 
 def _patches(picture: PictureScores, strengths: FloatArray) -> list[Text]:
-    """Return two rows of patches as a line of half-block characters."""
-    times = max(1, GRID // picture.shape[1])
-    enlarged = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
+    """Return lines of half-block characters, each of two rows of patches: the upper half of one, the lower the next."""
+    times = max(1, GRID // picture.shape[1])  # a small picture is enlarged
+    rows = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
+    rows = np.pad(rows, ((0, len(rows) % 2), (0, 0)))  # an odd last row stands above an empty one
     lines = []
-    for upper, lower in zip(enlarged[::2], np.pad(enlarged, ((0, len(enlarged) % 2), (0, 0)))[1::2], strict=True):
+    for upper, lower in zip(rows[::2], rows[1::2], strict=True):
         line = Text(overflow="fold")
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
             line.append("\u2580", Style(color=tone(above), bgcolor=tone(below)))
@@ -177,7 +178,7 @@ def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
     leading, numbers, count = medium.scores.shape[: -len(medium.shape)], medium.places.shape[-1], int(np.prod(shape))
     scores = np.zeros((count, int(np.prod(leading))), np.float32)
     np.add.at(scores, merged, medium.scores.reshape(scores.shape[1], -1).T)
-    places = medium.places.reshape(-1, numbers)
+    places = medium.flat_places
     low, high = np.full((2, count, numbers // 2), np.inf, np.float32) * np.array([1, -1], np.float32)[:, None, None]
     np.minimum.at(low, merged, places[:, : numbers // 2])
     np.maximum.at(high, merged, places[:, numbers // 2 :])
@@ -196,8 +197,7 @@ def course_of(medium: SoundScores) -> FloatArray:
 
 def areas_of(medium: PictureScores | SoundScores) -> FloatArray:
     """Return left, top, right and bottom of each part as shares of the picture or sound, (parts, 4)."""
-    places = medium.places.reshape(-1, medium.places.shape[-1])
-    shares: Any = places / np.array(medium.extent * 2, np.float32)
+    shares: Any = medium.flat_places / np.array(medium.extent * 2, np.float32)
     return shares if isinstance(medium, PictureScores) else np.insert(shares, [1, 2], [0.0, 1.0], axis=1)
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from itertools import product, repeat
 from numbers import Number
 from pathlib import Path
 from types import NoneType
@@ -21,6 +22,9 @@ PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".
 
 SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
 """Suffixes of files of pictures and sounds."""
+
+Part = Mapping[str, Any]
+"""A part of a message, a row, or a file of a data set, by its keys."""
 
 MEDIA_TYPES = ("image", "audio")
 """Types of parts of messages that are pictures or sounds, and their keys in such a part."""
@@ -72,8 +76,28 @@ def medium_type(part: Any) -> str | None:
         return "image" if is_opened_picture(part) else None
     type_ = part.get("type")
     if type_ is None:
-        return next((key for key in MEDIA_TYPES if part.get(key) is not None), None)
+        return first_key(part, MEDIA_TYPES)
     return type_ if type_ in MEDIA_TYPES else None
+
+
+def first_key(item: Part, keys: Iterable[str]) -> str | None:
+    """Return the first of some keys under which a mapping has a value; None if it has one under none of them.
+
+    Args:
+        item: A part of a message, a row, or a file of a data set.
+        keys: The keys.
+    """
+    return next((key for key in keys if item.get(key) is not None), None)
+
+
+def is_path_or_bytes(item: Any) -> bool:
+    """Return whether a value is a path, an address, a text in base64, or the bytes of a file."""
+    return isinstance(item, str | Path | bytes | bytearray | memoryview)
+
+
+def is_file(item: Any) -> bool:
+    """Return whether a value is the path of a file, as `source_of` returns it, or an open file."""
+    return isinstance(item, Path) or hasattr(item, "read")
 
 
 def is_opened_picture(item: Any) -> bool:
@@ -102,13 +126,13 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
         keys: Keys under which a mapping has a path, a file or its bytes; the first that it has counts.
         data_keys: Keys of what is in memory; a mapping with one of them is returned itself.
     """
-    key, name = "", ""
+    key, name = None, ""
     while isinstance(item, Mapping):  # {"image": {"bytes": ..., "path": None}}
         name = Path(str(item.get("path") or name)).name
-        if any(item.get(data_key) is not None for data_key in data_keys):
+        if first_key(item, data_keys) is not None:
             return item, name
-        key = next((of_item for of_item in keys if item.get(of_item) is not None), "")
-        if not key:
+        key = first_key(item, keys)
+        if key is None:
             raise InputError(
                 f"a {kind} as a mapping is {{'type': {keys[0]!r}, {keys[0]!r}: ...}}, {EXPECTED[kind]}; or it is under "
                 f"another of the keys {', '.join((*keys[1:], *data_keys))}"
@@ -118,19 +142,23 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
         return io.BytesIO(item), name
     if not isinstance(item, str | Path):
         return item, name
-    in_base64 = _decoded(item, kind, is_base64=key == "base64")
-    if in_base64 is not None:
-        return in_base64, name
-    path = Path(url2pathname(urlsplit(str(item)).path) if str(item).startswith("file:") else item)
-    return path, path.name
+    if str(item).startswith(("http:", "https:")):
+        raise InputError(f"{str(item)[:60]}: {kind}s are not fetched; give the path of a file, or the {kind} itself")
+    file = _file_of(item, is_base64=key == "base64")
+    return file, file.name if isinstance(file, Path) else name
 
 
-def _decoded(text: str | Path, kind: str, *, is_base64: bool) -> io.BytesIO | None:
-    """Return what a data URI or base64 holds, None of a path; refuse an address, which is not fetched."""
-    if str(text).startswith(("http:", "https:")):
-        raise InputError(f"{str(text)[:60]}: {kind}s are not fetched; give the path of a file, or the {kind} itself")
-    if isinstance(text, Path) or not (is_base64 or text.startswith(BASE64_STARTS)):
-        return None
+def _file_of(item: str | Path, *, is_base64: bool) -> Path | io.BytesIO:
+    """Return the path that a path or a file URL names, or the file in a data URI or base64."""
+    if isinstance(item, Path):
+        return item
+    if item.startswith("file:"):
+        return Path(url2pathname(urlsplit(item).path))
+    return _decoded(item) if is_base64 or item.startswith(BASE64_STARTS) else Path(item)
+
+
+def _decoded(text: str) -> io.BytesIO:
+    """Return what a data URI or base64 holds."""
     try:
         return io.BytesIO(base64.b64decode(text.rpartition(",")[2], validate=True))
     except ValueError:
@@ -176,23 +204,22 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     names = columns_of_media(inputs, columns, is_item)
     if len(names) != 1:
         amount = "several columns" if names else "no column"
-        example = str((names or list(columns) or ["name"])[0])
+        shown = names or list(columns)
         raise InputError(
-            f"a {type(inputs).__name__} with {amount} of {kind}s was given "
-            f"({', '.join(map(repr, names or columns))}); pass the column: data[{example!r}]"
+            f"a {type(inputs).__name__} with {amount} of {kind}s was given ({', '.join(map(repr, shown))}); pass the "
+            f"column: data[{str([*shown, 'name'][0])!r}]"
         )
     column = columns[names[0]]
-    rates = next((columns[key] for key in RATE_KEYS if key in columns), None)
-    return column if rates is None else _with_rates(column, rates, is_item)
+    rate_key = next((key for key in RATE_KEYS if key in columns), None)
+    return column if rate_key is None else _with_rates(column, columns[rate_key], is_item)
 
 
 def _with_rates(column: Any, rates: Any, is_item: Callable[[Any], bool]) -> Any:
     """Return the sounds of a column, or the only one, paired with their rates, or the rate of all."""
-    if not isinstance(rates, Number):
-        return [_with_rate(item, rate) for item, rate in zip(column, rates, strict=True)]
-    if is_item(as_array(column)):
+    if isinstance(rates, Number) and is_item(as_array(column)):
         return _with_rate(column, rates)
-    return [_with_rate(item, rates) for item in column]
+    rate_of_each = repeat(rates, len(column)) if isinstance(rates, Number) else rates
+    return [_with_rate(item, rate) for item, rate in zip(column, rate_of_each, strict=True)]
 
 
 def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
@@ -206,13 +233,12 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
         is_item: Whether a value is one picture, or one sound.
     """
     firsts = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if _has_rows(column)}
-    candidates = [firsts, *([columns] if isinstance(inputs, Mapping) else [])]
-    for any_text in (False, True):
-        for values in candidates:
-            files = {name: value for name, value in values.items() if _may_be_file(value, any_text)}
-            names = [name for name, value in files.items() if is_item(as_array(value))]
-            if names:
-                return names
+    candidates = [firsts, columns] if isinstance(inputs, Mapping) else [firsts]
+    for any_text, values in product((False, True), candidates):
+        files = {name: value for name, value in values.items() if _may_be_file(value, any_text)}
+        names = [name for name, value in files.items() if is_item(as_array(value))]
+        if names:
+            return names
     return []
 
 

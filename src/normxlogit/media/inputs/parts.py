@@ -8,13 +8,14 @@ from ...errors import InputError
 from ...inputs.message_parts import PartReader, ReadPart
 from ...inputs.texts import plain_cell
 from .items import MEDIA_TYPES, SUFFIXES, is_opened_picture, medium_type
-from .pictures import Picture, holds_picture, names_picture, read_picture
-from .sounds import Sound, read_sound, sampling_rate_of
+from .pictures import holds_picture, names_picture, read_picture
+from .sounds import read_sound, sampling_rate_of
+
+Message = dict[str, Any]
+"""A message of a chat: a role and a content."""
 
 
-def read_parts(
-    messages: Sequence[dict[str, Any]], prompt: Any, reader: Any
-) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
+def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
     """Return messages with their pictures and sounds as chat templates take them, and these.
 
     Args:
@@ -33,13 +34,12 @@ def read_parts(
     return typed, tuple(media)
 
 
-def _images_for_places(messages: list[dict[str, Any]], prompt: Any) -> Sequence[Any]:
+def _images_for_places(messages: list[Message], prompt: Any) -> Sequence[Any]:
     """Return the images beside messages that belong to places in them; without places, put them in a message."""
     images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     if not isinstance(images, list | tuple) or not images:
         return ()
-    contents = [message["content"] for message in messages if isinstance(message.get("content"), list)]
-    place_count = sum(_is_place(part) for content in contents for part in content)
+    place_count = sum(_place_count(message.get("content")) for message in messages)
     if not place_count:
         first = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
         messages[first] = _with_typed_parts({**messages[first], "images": images})
@@ -81,15 +81,14 @@ READER = PartReader(
 """The reader of pictures and sounds, for messages."""
 
 
-def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[ReadPart]) -> list[dict[str, Any]]:
+def with_other_media(messages: Sequence[Message], media: Sequence[ReadPart]) -> list[Message]:
     """Return messages, as `read_parts` returns them, with others in the places of their pictures and sounds.
 
     Args:
         messages: Messages as `read_parts` returns them.
         media: The pictures, and the sounds, in their order.
     """
-    pictures = iter([medium for medium in media if isinstance(medium, Picture)])
-    sounds = iter([medium for medium in media if isinstance(medium, Sound)])
+    pictures, sounds = map(iter, pictures_and_sounds(media))
 
     def replaced(part: Any) -> Any:
         if not isinstance(part, Mapping):
@@ -98,23 +97,28 @@ def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Read
             return {**part, "image": next(pictures).image}
         return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
 
-    return [
-        {**message, "content": list(map(replaced, message["content"]))}
-        if isinstance(message.get("content"), list)
-        else dict(message)
-        for message in messages
-    ]
+    changed = [dict(message) for message in messages]
+    for message in changed:
+        if isinstance(message.get("content"), list):
+            message["content"] = list(map(replaced, message["content"]))
+    return changed
 
 
-def _with_typed_parts(message: dict[str, Any]) -> dict[str, Any]:
+def pictures_and_sounds(media: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the pictures among media of a prompt, and the sounds, each in their order."""
+    by_kind = {kind: [medium for medium in media if medium.kind == kind] for kind in ("picture", "sound")}
+    return by_kind["picture"], by_kind["sound"]
+
+
+def _with_typed_parts(message: Message) -> Message:
     """Return a message with a picture as its content, or pictures beside it, as parts, and its media with types."""
     content, images = message.get("content"), message.get("images")
     images = images if isinstance(images, list | tuple) else ()
-    is_picture = is_opened_picture(content)
-    if not (isinstance(content, list | tuple) or is_picture or images):
-        return message
     parts: Any = content
     if not isinstance(content, list | tuple):
+        is_picture = is_opened_picture(content)
+        if not is_picture and not images:
+            return message
         parts = [content] if is_picture or content else []
     pictures = [{"type": "image", "image": image} for image in images]
     rest = {key: value for key, value in message.items() if key != "images"}
@@ -133,9 +137,10 @@ def _typed_part(part: Any) -> Any:
     return {**part, "type": "image"} if untyped and holds_picture(part) else part
 
 
-def _is_place(part: Any) -> bool:
-    """Return whether a typed part is a place for a picture beside the messages."""
-    return _is_picture(part) and not holds_picture(part)
+def _place_count(content: Any) -> int:
+    """Return how many typed parts of a content are places for pictures beside the messages."""
+    parts = content if isinstance(content, list) else ()
+    return sum(_is_picture(part) and not holds_picture(part) for part in parts)
 
 
 def _is_picture(part: Any) -> bool:

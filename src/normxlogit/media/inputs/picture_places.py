@@ -15,12 +15,21 @@ import torch
 
 from ...inputs.encoding import ScoreSpread
 from ...parts.signal_entry import SignalEntry
+from ...results.storage.schema import Float64Array, FloatArray
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-Floats = npt.NDArray[np.float64]
+Size = tuple[int, int]
+"""Width and height of a picture, in pixels."""
+
+GridShape = tuple[int, int]
+"""Rows and columns of patches."""
+
+SourcePixels = tuple[Float64Array, Float64Array, Float64Array]
+"""Of each number that a processor returns the column and the row of the pixel that it comes from, and whether there is
+one."""
 
 SIZE_TOLERANCE = 0.25
 """Two patches count as of one size, or as in one row, within this share of a patch's side."""
@@ -41,7 +50,7 @@ MIN_CONTRAST = 1e-3
 """A value that differs less between black and white pictures comes from no pixel."""
 
 
-def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
+def sources_of(process: Callable[["Image"], Float64Array], size: Size) -> SourcePixels:
     """Measure with test pictures from which pixels a processor computes each value, for pictures of one size.
 
     Returns:
@@ -51,7 +60,7 @@ def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> t
 
     width, height = size
 
-    def process_grey(levels: npt.ArrayLike) -> Floats:
+    def process_grey(levels: npt.ArrayLike) -> Float64Array:
         values = np.broadcast_to(np.round(np.asarray(levels, np.float64)), (height, width)).astype(np.uint8)
         return process(Image.fromarray(np.repeat(values[..., None], 3, -1)))
 
@@ -71,14 +80,12 @@ class PictureBoxes:
         self._process = process
         self.measured = lru_cache(KEPT_SIZES)(self._measured)
 
-    def pixels(self, image: Any) -> Floats:
+    def pixels(self, image: Any) -> Float64Array:
         """Return the pixel values of one picture from the processor; empty if it returns them in another form."""
         processed = self._process(image)
         return np.asarray(processed.get(PIXELS, []) if isinstance(processed, Mapping) else [], np.float64)
 
-    def _measured(
-        self, entry: SignalEntry, size: tuple[int, int], pixel_share: float
-    ) -> tuple[Floats, tuple[int, int] | None]:
+    def _measured(self, entry: SignalEntry, size: Size, pixel_share: float) -> tuple[Float64Array, GridShape | None]:
         """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
 
         A picture of the size has a share of the numbers of all pictures.
@@ -99,9 +106,7 @@ class PictureBoxes:
         return boxes, None if grid is None else (grid[0], grid[1])
 
 
-def cell_boxes(
-    sources: tuple[Floats, Floats, Floats], grid: tuple[int, int], size: tuple[int, int]
-) -> npt.NDArray[np.float32]:
+def cell_boxes(sources: SourcePixels, grid: GridShape, size: Size) -> FloatArray:
     """Return the boxes of the equal cells, in rows and columns, of what a processor returns for a picture, (h, w, 4).
 
     It resizes, crops and pads along each axis, so a place in the picture is a linear function of one in its output;
@@ -127,7 +132,7 @@ def cell_boxes(
     return _boxes_between(*edges).astype(np.float32)
 
 
-def equal_cells(grid: Sequence[int], size: Sequence[int]) -> npt.NDArray[np.float32]:
+def equal_cells(grid: Sequence[int], size: Sequence[int]) -> FloatArray:
     """Return the boxes of equal cells in rows and columns of an area of a width and height, (h, w, 4).
 
     Args:
@@ -138,7 +143,7 @@ def equal_cells(grid: Sequence[int], size: Sequence[int]) -> npt.NDArray[np.floa
     return _boxes_between(columns, rows).astype(np.float32)
 
 
-def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
+def merged_boxes(boxes: Float64Array, grid: GridShape, side: int) -> Float64Array:
     """Return the boxes of blocks of (side, side) patches, from those of tiles, (tiles * h * w, 4), row by row.
 
     Args:
@@ -152,7 +157,7 @@ def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
     return np.concatenate([low, high], -1).reshape(-1, 4)
 
 
-def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
+def grid_layout(boxes: Float64Array, size: Size) -> ScoreSpread | None:
     """Return a grid of places in a picture, and how the score of each patch is spread over it.
 
     Patches that form one grid are its places. Where a picture is read as a whole and in tiles, the smallest patches
@@ -184,7 +189,11 @@ def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
 
 
 def _spread(
-    boxes: Floats, with_area: npt.NDArray[np.intp], single_places: frozenset[int], columns: Floats, rows: Floats
+    boxes: Float64Array,
+    with_area: npt.NDArray[np.intp],
+    single_places: frozenset[int],
+    columns: Float64Array,
+    rows: Float64Array,
 ) -> ScoreSpread | None:
     """Return how the scores of patches are spread over a grid; None if a patch lies outside it.
 
@@ -216,20 +225,20 @@ def _spread(
     )
 
 
-def _boxes_between(columns: Floats, rows: Floats) -> Floats:
+def _boxes_between(columns: Float64Array, rows: Float64Array) -> Float64Array:
     """Return the boxes between the edges of columns and rows, (h, w, 4)."""
     edges = np.broadcast_arrays(columns[None, :-1], rows[:-1, None], columns[None, 1:], rows[1:, None])
     return np.stack(edges, -1)
 
 
-def _equal_cells(spans: Floats) -> Floats:
+def _equal_cells(spans: Float64Array) -> Float64Array:
     """Return the edges of equal cells that cover the spans of patches, (N, 2), as wide as most smaller patches."""
     start, end = spans[:, 0].min(), spans[:, 1].max()
     side = np.quantile(spans[:, 1] - spans[:, 0], CELL_QUANTILE)
     return np.linspace(start, end, max(1, round((end - start) / side)) + 1)
 
 
-def _shared_edges(spans: Floats) -> Floats:
+def _shared_edges(spans: Float64Array) -> Float64Array:
     """Return the edges of the rows (or columns) of a grid, from the spans of its patches along one axis, (N, 2).
 
     Spans with nearly the same middle are of one row; the edge between two rows is half way between their spans.

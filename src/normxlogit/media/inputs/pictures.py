@@ -12,8 +12,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...errors import InputError
-from ...results.storage.schema import FloatArray
-from .items import BASE64_STARTS, PICTURE_SUFFIXES, detached, is_opened_picture, number_axes, rewound, source_of
+from ...results.storage.schema import Fields, FloatArray
+from .items import (
+    BASE64_STARTS,
+    PICTURE_SUFFIXES,
+    Part,
+    detached,
+    first_key,
+    is_file,
+    is_opened_picture,
+    is_path_or_bytes,
+    number_axes,
+    rewound,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,7 +52,7 @@ class Picture:
     image: "Image"
     name: str = ""
 
-    def size_and_details(self) -> tuple[tuple[int, int], dict[str, Any]]:
+    def size_and_details(self) -> tuple[tuple[int, int], Fields]:
         """Return its width and height, and with a small copy the fields that results store."""
         width, height = self.image.size
         return (width, height), {"width": width, "height": height, "preview": _preview(self.image)}
@@ -57,14 +69,12 @@ def is_picture(item: Any) -> bool:
     """Return whether a value is one picture."""
     if isinstance(item, Mapping):
         return any(item.get(key) is not None and is_picture(item[key]) for key in PICTURE_KEYS)
-    if isinstance(item, str | Path | bytes | bytearray | memoryview) or hasattr(item, "read"):
-        return True
-    return is_opened_picture(item)
+    return is_path_or_bytes(item) or is_file(item) or is_opened_picture(item)
 
 
-def holds_picture(part: Mapping[str, Any]) -> bool:
+def holds_picture(part: Part) -> bool:
     """Return whether a part of a message holds a picture or its path, and is not a place for one beside it."""
-    return any(part.get(key) is not None for key in PICTURE_KEYS)
+    return first_key(part, PICTURE_KEYS) is not None
 
 
 def names_picture(text: str) -> bool:
@@ -120,7 +130,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
             channels on either side.
     """
     item, name = source_of(item, "picture", PICTURE_KEYS)
-    if isinstance(item, Path) or hasattr(item, "read"):
+    if is_file(item):
         with rewound(item):
             return _opened(item, str(item) if isinstance(item, Path) else name or "the file"), name
     if hasattr(item, "getexif"):

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...inputs.encoding import ScoreSpread
 from ...inputs.texts import positive_integer
-from .items import RATE_KEYS, detached, number_axes, rewound, source_of
+from ...results.storage.schema import Fields, FloatArray, Strings
+from .items import RATE_KEYS, Part, detached, first_key, is_file, is_path_or_bytes, number_axes, rewound, source_of
 
 LOUDNESS_POINTS = 400
 """Points of the loudness that drawings show."""
@@ -34,10 +35,10 @@ class Sound:
 
     kind: ClassVar[str] = "sound"
 
-    samples: npt.NDArray[np.float32]  # (N,)
+    samples: FloatArray  # (N,)
     rate: int | None  # samples a second; None if neither the caller nor the model names it
     name: str
-    notes: tuple[str, ...] = ()  # on changes, such as averaged channels
+    notes: Strings = ()  # on changes, such as averaged channels
 
     @property
     def seconds(self) -> float | None:
@@ -45,14 +46,14 @@ class Sound:
         return None if self.rate is None else len(self.samples) / self.rate
 
     @property
-    def loudness(self) -> npt.NDArray[np.float32]:
+    def loudness(self) -> FloatArray:
         """The root mean square of its parts, from 0 to 1, for drawings."""
         parts = np.array_split(self.samples, min(LOUDNESS_POINTS, len(self.samples)))
         root_mean_squares = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
-        relative: npt.NDArray[np.float32] = (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
+        relative: FloatArray = (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
         return relative
 
-    def size_and_details(self, end: float = 0.0) -> tuple[tuple[float], dict[str, Any]]:
+    def size_and_details(self, end: float = 0.0) -> tuple[tuple[float], Fields]:
         """Return its duration, `end` if its rate is not known, and with its loudness the fields that results store."""
         seconds = self.seconds or end
         return (seconds,), {"seconds": seconds, "loudness": self.loudness}
@@ -78,19 +79,19 @@ def sampling_rate_of(reader: Any) -> int | None:
 def is_sound(item: Any) -> bool:
     """Return whether a value is one sound."""
     if isinstance(item, Mapping):
-        files = [item[key] for key in SOUND_KEYS if item.get(key) is not None]
-        return any(map(is_sound, files)) or any(item.get(key) is not None for key in ARRAY_KEYS)
-    if isinstance(item, str | Path | bytes | bytearray | memoryview) or _is_file_or_pair(item):
+        has_file = any(item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS)
+        return has_file or first_key(item, ARRAY_KEYS) is not None
+    if is_path_or_bytes(item) or is_file(item) or hasattr(item, "get_all_samples"):
         return True
+    return _pair_with_rate(item) is not None or _are_samples(item)
+
+
+def _are_samples(item: Any) -> bool:
+    """Return whether a value is a list of numbers, or an array of one sound, (N,) or (N, C)."""
     if isinstance(item, list | tuple):
         return bool(item) and isinstance(item[0], Number)
     axes = number_axes(item)
     return axes == 1 or (axes == 2 and _has_channels(item))
-
-
-def _is_file_or_pair(item: Any) -> bool:
-    """Return whether a value is an open file, a decoder of one, or samples with their rate."""
-    return hasattr(item, "read") or hasattr(item, "get_all_samples") or _with_rate(item) is not None
 
 
 def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
@@ -105,25 +106,31 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     """
     item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
     item, own_rate = _samples_and_rate(item, rate)
-    samples, notes = np.asarray(detached(item)), tuple[str, ...]()
+    samples, notes = np.asarray(detached(item)), list[str]()
     if _has_channels(samples):
-        notes = (f"the mean of {samples.shape[1]} channels is read",) if samples.shape[1] > 1 else ()
+        if samples.shape[1] > 1:
+            notes.append(f"the mean of {samples.shape[1]} channels is read")
         samples = _scaled(samples).mean(1)
+    _check_samples(samples)
+    samples = _scaled(samples)
+    if None not in (rate, own_rate) and own_rate != rate:
+        samples = _resampled(samples, own_rate, rate)
+        notes.append(f"resampled from {own_rate} samples a second to {rate}, which the model reads")
+        own_rate = rate
+    return Sound(samples.astype(np.float32), own_rate, name or f"sound {place + 1}", tuple(notes))
+
+
+def _check_samples(samples: npt.NDArray[Any]) -> None:
+    """Refuse what is not one channel of finite numbers."""
     if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
     if not np.isfinite(samples).all():
         raise InputError("the sound holds samples that are NaN or infinite")
-    samples = _scaled(samples)
-    if rate is not None and own_rate is not None and own_rate != rate:
-        samples = _resampled(samples, own_rate, rate)
-        notes = (*notes, f"resampled from {own_rate} samples a second to {rate}, which the model reads")
-        own_rate = rate
-    return Sound(samples.astype(np.float32), own_rate, name or f"sound {place + 1}", notes)
 
 
 def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
     """Return samples and their rate; samples without a rate have the model's, `rate`."""
-    if isinstance(item, Path) or hasattr(item, "read"):
+    if is_file(item):
         with rewound(item):
             return _from_file(item)
     if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
@@ -131,22 +138,23 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
         return decoded.data.T, int(decoded.sample_rate)
     if isinstance(item, Mapping):
         own_rate = _rate_beside(item)
-        samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
+        samples = item[first_key(item, ARRAY_KEYS)]
         return _channels_last(np.asarray(detached(samples))), own_rate
-    return _with_rate(item) or (item, rate)
+    return _pair_with_rate(item) or (item, rate)
 
 
-def _rate_beside(item: Mapping[str, Any]) -> int:
+def _rate_beside(item: Part) -> int:
     """Return the sampling rate that a mapping has beside its samples."""
-    rate = next((item[key] for key in RATE_KEYS if item.get(key) is not None), None)
-    if rate is None:
+    key = first_key(item, RATE_KEYS)
+    if key is None:
         raise InputError("a sound as a mapping has an array and a sampling_rate")
+    rate = item[key]
     if isinstance(rate, float | np.floating) and rate.is_integer():
         rate = int(rate)
     return positive_integer(rate, "sampling_rate")
 
 
-def _with_rate(item: Any) -> tuple[Any, int] | None:
+def _pair_with_rate(item: Any) -> tuple[Any, int] | None:
     """Return the samples and the rate of a tuple, as soundfile, scipy and torchaudio read files; None for others."""
     if not isinstance(item, tuple) or len(item) != 2 or not any(isinstance(part, Integral) for part in item):
         return None
@@ -180,7 +188,7 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
 
 
-def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArray[Any]:
+def _resampled(samples: npt.NDArray[Any], rate: Any, new_rate: Any) -> npt.NDArray[Any]:
     """Return samples at another rate, by a polyphase filter that removes what the new rate cannot hold."""
     try:
         from scipy.signal import resample_poly
@@ -212,7 +220,7 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     return ScoreSpread(spans, indices, indices, np.ones(moment_count))
 
 
-def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int]:
+def _from_file(file: Any) -> tuple[FloatArray, int]:
     """Return the samples of a file, (N, channels), and their rate."""
     try:
         import soundfile

@@ -5,14 +5,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import Attribution
-from ...results import Target
+from ...results import Prediction, Target
+from ...results.storage.schema import FloatArray, Measured
+from ...results.units.units import Units
 from ..inputs.sounds import Sound
 from ..units import SoundScores
-
-Floats = npt.NDArray[np.float32]
 
 LAST = 0.2
 """A window ends at the quietest moment in this last share of it."""
@@ -61,10 +60,13 @@ class _WholeSound:
         self.moments = sum(len(window.transcript.audio[0].times) for window in windows)  # n
         self.units = self.first.units.take(range(self.prompt))  # of the tokens
         self.text = ""
-        self.scores: list[Floats] = []  # of each window, (g, T + n)
-        self.biases: list[Floats] = []  # (g,)
-        self.times: list[Floats] = []  # (n, 2), in seconds
-        self.targets: list[Target] = []
+        self.scores: list[FloatArray] = []  # of each window, (g, T + n)
+        self.biases: list[FloatArray] = []  # (g,)
+        self.times: list[FloatArray] = []  # (n, 2), in seconds
+        self.targets: tuple[Target, ...] = ()
+        self.predictions: tuple[Prediction, ...] = ()
+        self.generated: tuple[Prediction, ...] = ()
+        self.notes: list[str] = []
 
     def append(self, window: Window) -> None:
         """Append the transcript of a window."""
@@ -72,18 +74,31 @@ class _WholeSound:
         prompt = g.prompt_tokens or 0
         self._append_scores(g, count, prompt)
         self.times.append(g.audio[0].times + np.float32(window.start))
+        self.predictions += g.predictions[:count]
+        self.generated += g.generated[:count]
+        self.notes += g.notes
         is_separated = self.text[-1:].isspace() or (g.completion or "")[:1].isspace()
         if self.text and not is_separated:
             self.text += " "
-        first_token = len(self.units) - prompt
-        self.targets += [_moved(target, first_token, len(self.text)) for target in g.targets[:count]]
-        units = g.units.take(range(prompt, prompt + count))
-        if units.spans is None:
-            self.units += units
-        else:
-            spans = tuple((start + len(self.text), end + len(self.text)) for start, end in units.spans)
-            self.units += replace(units, spans=spans)
+        first_token, shift = len(self.units) - prompt, len(self.text)
+        self.targets += tuple(_moved(target, first_token, shift) for target in g.targets[:count])
+        self._append_text(g, g.units.take(range(prompt, prompt + count)))
+
+    def _append_text(self, g: Attribution, units: Units) -> None:
+        """Append the text of a window, and its generated tokens as units."""
+        shift = len(self.text)
         self.text += (g.text or "")[: units.spans[-1][1]] if units.spans else g.completion or ""
+        if units.spans is not None:
+            units = replace(units, spans=tuple((start + shift, end + shift) for start, end in units.spans))
+        self.units += units
+
+    def diagnostics(self, windows: Sequence[Window]) -> dict[str, Measured]:
+        """Return what the method measured of itself for each generated token."""
+        measured: dict[str, Measured] = dict.fromkeys(self.first.diagnostics, ())
+        for window in windows:
+            for name in measured:
+                measured[name] += window.transcript.diagnostics[name][: window.kept]
+        return measured
 
     def _append_scores(self, g: Attribution, count: int, prompt: int) -> None:
         """Append the scores of a window's first `count` tokens, before its units and times are appended."""
@@ -118,7 +133,6 @@ def joined(sound: Sound, windows: Sequence[Window]) -> Attribution:
         whole.append(window)
     first = whole.first
     note = f"the sound has {sound.seconds or 0.0:.1f} s and was read in {len(windows)} windows, cut at quiet moments"
-    notes = (note for window in windows for note in window.transcript.notes)
     units_of_sound = SoundScores(
         name=sound.name,
         first=whole.width,
@@ -133,17 +147,14 @@ def joined(sound: Sound, windows: Sequence[Window]) -> Attribution:
         media=(units_of_sound,),
         text=None if first.text is None else whole.text,
         completion=whole.text,
-        predictions=tuple(p for window in windows for p in window.transcript.predictions[: window.kept]),
-        generated=tuple(p for window in windows for p in window.transcript.generated[: window.kept]),
-        targets=tuple(whole.targets),
-        diagnostics={
-            name: tuple(value for window in windows for value in window.transcript.diagnostics[name][: window.kept])
-            for name in first.diagnostics
-        },
+        predictions=whole.predictions,
+        generated=whole.generated,
+        targets=whole.targets,
+        diagnostics=whole.diagnostics(windows),
         bias=None if first.bias is None else np.concatenate(whole.biases),
         sink=None,
         sinks=(),
-        notes=tuple(dict.fromkeys((*notes, note))),
+        notes=tuple(dict.fromkeys((*whole.notes, note))),
     )
 
 

@@ -1,9 +1,9 @@
 """Transcripts of sounds, with each token explained by moments."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from ... import Attribution, Attributions
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.encoding import Encoding, readable_tokens
-from ...methods import FrozenGradient, Request, check_finite, run_method
+from ...methods import FrozenGradient, Request, Scores, check_finite, run_method
 from ...model.generation import generated_from
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
@@ -25,11 +25,13 @@ from ...pipeline.completions.generation_settings import (
     sampling_note,
 )
 from ...pipeline.options import Options
-from ...results import Target
+from ...results import Prediction, Target
+from ...results.storage.schema import Fields, Strings
+from ...tasks.base import GenerateSettings
 from ..inputs.items import media_items
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import Signal, naming_input
-from ..tasks.speech import Emitted
+from ..tasks.speech import Emitted, speech_task
 from .long_sounds import Window, joined, windows_of
 from .verification import with_speech_verification
 
@@ -38,7 +40,7 @@ DECODER_PROMPT = 4
 
 
 def explain_speech(
-    model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
+    model: TaskModel, sounds: Any, options: Options, settings: GenerateSettings
 ) -> Attribution | Attributions[Attribution]:
     """Transcribe one sound or several, with settings of `generate`, and explain every token by moments of it.
 
@@ -62,16 +64,16 @@ def explain_speech(
     every = []
     for place, item in enumerate(items):
         with naming_input(place):
-            every.append(read_sound(item, cast(Any, model.task).rate, place))
+            every.append(read_sound(item, speech_task(model).rate, place))
     settings = _checked_settings(model, settings)
     results = [_explain_sound(model, sound, options, settings) for sound in every]
     return results[0] if single else Attributions(results)
 
 
-def _checked_settings(model: TaskModel, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _checked_settings(model: TaskModel, settings: GenerateSettings) -> GenerateSettings:
     """Return the settings of `generate`, with those of the model; refuse those that have no effect."""
     unused = sorted(name for name, value in settings.items() if value is not None and name != "max_new_tokens")
-    if cast(Any, model.task).per_frame and unused:  # nothing is generated token by token
+    if speech_task(model).per_frame and unused:  # nothing is generated token by token
         raise InputError(
             f"{model.name} answers at every frame of a sound, and has no use for {unused[0]}=; leave it out"
         )
@@ -81,9 +83,9 @@ def _checked_settings(model: TaskModel, settings: Mapping[str, Any]) -> Mapping[
     return settings
 
 
-def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
+def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: GenerateSettings) -> Attribution:
     """Transcribe, explain and verify a sound, in windows if it exceeds the model's length."""
-    if cast(Any, model.task).per_frame:
+    if speech_task(model).per_frame:
         result = _explain_frames(model, sound, options)
         windows = [Window(0.0, sound, result, len(result.generated))]
         return with_speech_verification(model, windows, result, options.verify)
@@ -111,10 +113,10 @@ def _without_end(model: TaskModel, window: Window) -> Window:
 @enough_memory("transcribe this sound")
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def _explain_decoder(
-    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]
+    model: TaskModel, sound: Sound, options: Options, settings: GenerateSettings
 ) -> Attribution | None:
     """Transcribe a sound by an encoder-decoder model, and explain the transcript; None if there is none."""
-    signal: Signal = cast(Any, model.task).read_signal(model, sound)
+    signal: Signal = speech_task(model).read_signal(model, sound)
     limit, requested = model.answer_limit, most_new_tokens(model, settings, DECODER_PROMPT)
     room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
     prompt, ids = generated_from(model, signal.inputs, *generation_config(model, settings, room))
@@ -125,7 +127,7 @@ def _explain_decoder(
     tokens = readable_tokens(model.tokenizer, prompt)
     notes = (*sound.notes, *sampling_note(model, settings))
     decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, notes, signal=signal)
-    sequence = replace(cast(Any, model.task).appended(model, decoder_prompt, ids), signal=signal)
+    sequence = replace(speech_task(model).appended(model, decoder_prompt, ids), signal=signal)
     return explain_completions(model, [Completed(sequence, count, 0)], [options])[0]
 
 
@@ -133,9 +135,9 @@ def _explain_decoder(
 @torch.inference_mode(False)
 def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribution:
     """Explain the tokens that a CTC model emits."""
-    if options.target is not None or options.targets is not None or options.contrast is not None:
+    if any(named is not None for named in (options.target, options.targets, options.contrast)):
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
-    method, task = options.method, cast(Any, model.task)
+    method, task = options.method, speech_task(model)
     inputs = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
     (encoding,), _ = task.encode(model, [inputs])
     batch = model.batch([encoding], [0])
@@ -147,24 +149,35 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     token_ids = [task.blank_id(model), *(token.id for token in predictions)]  # the blank stands for a prompt
     ids, of_frames = (torch.tensor([numbers], device=forward.logits.device) for numbers in (token_ids[1:], frames))
     request = Request(model, forward, Emitted(ids, None, None, True, task, of_frames))
-    scores_of_frames = run_method(method, request).on_host()
-    sinks = None if scores_of_frames.sinks is None else functional.pad(scores_of_frames.sinks[0], (0, len(emitted)))
-    # The frames stand before the tokens, as those of an encoder do; no token is read, so none has a score.
-    values = functional.pad(scores_of_frames.values[0], (0, len(emitted)))  # (G, 1, S + G)
-    scores = replace(scores_of_frames.map(lambda of_batch: of_batch[0]), values=values, sinks=sinks)
-    check_finite(method, request, values.numpy())
+    scores = _with_unscored_tokens(run_method(method, request).on_host(), len(emitted))
+    check_finite(method, request, scores.values.numpy())
     sequence = _emitted_text(model, token_ids, (*sound.notes, *encoding.notes), replace(encoding.signal, sound=sound))
-    targets = tuple(
-        Target("token", name, index, span=None if is_special else span)
-        for name, index, span, is_special in zip(
-            sequence.tokens, token_ids, sequence.offsets or (), sequence.special, strict=True
-        )
-    )[1:]
-    fields: dict[str, Any] = {"predictions": predictions, "generated": predictions, "targets": targets}
+    targets = _emitted_targets(predictions, sequence)
+    fields: Fields = {"predictions": predictions, "generated": predictions, "targets": targets}
     return scored_tokens(model, Completed(sequence, 1, 0), options, scores, **fields)
 
 
-def _emitted_text(model: TaskModel, token_ids: list[int], notes: tuple[str, ...], signal: Signal) -> Encoding:
+def _emitted_targets(predictions: Sequence[Prediction], sequence: Encoding) -> tuple[Target, ...]:
+    """Return emitted tokens as targets, with the characters of those that are not special, after the blank's."""
+    rows = zip(predictions, (sequence.offsets or ())[1:], sequence.special[1:], strict=True)
+    return tuple(
+        Target("token", emitted.label, emitted.id, span=None if is_special else span)
+        for emitted, span, is_special in rows
+    )
+
+
+def _with_unscored_tokens(of_frames: Scores, count: int) -> Scores:
+    """Return the scores of G tokens over S frames, (1, G, 1, S), with the tokens as further units, (G, 1, S + G).
+
+    An answer's units are what is read and then its own tokens; a model that answers at every frame reads none of them,
+    so they score 0.
+    """
+    sinks = None if of_frames.sinks is None else functional.pad(of_frames.sinks[0], (0, count))
+    values = functional.pad(of_frames.values[0], (0, count))
+    return replace(of_frames.map(lambda of_batch: of_batch[0]), values=values, sinks=sinks)
+
+
+def _emitted_text(model: TaskModel, token_ids: list[int], notes: Strings, signal: Signal) -> Encoding:
     """Return the tokens that a CTC model emits, after the blank, with the characters of each in the text."""
     tokens = readable_tokens(model.tokenizer, token_ids)
     delimiter = getattr(model.tokenizer, "word_delimiter_token", None)

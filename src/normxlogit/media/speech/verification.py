@@ -1,8 +1,7 @@
 """Verify transcripts: the loss of log-probability without the moments of the highest scores."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ... import Attribution
-from ...copies.run import private_clone
+from ...copies.run import TensorInputs, private_clone
 from ...leave_out.outcomes import Answer, Outcomes
 from ...leave_out.picking import Verify, picked
 from ...leave_out.removable import Removable
@@ -19,6 +18,7 @@ from ...leave_out.search import run_searches
 from ...model.task_model import TaskModel
 from ...pipeline.progress import VERIFYING
 from ..inputs.sounds import Sound
+from ..tasks.speech import speech_task
 from .long_sounds import Window
 
 
@@ -37,34 +37,42 @@ def with_speech_verification(
     """
     if verify is None:
         return g
-    measure_of = _frames_measure if cast(Any, model.task).per_frame else _decoder_measure
-    measures = [measure_of(model, window.transcript, window.kept) for window in windows]
-    firsts = np.cumsum([g.audio[0].first, *(len(window.transcript.audio[0].times) for window in windows)]).tolist()
-
-    def ask(silenced: list[TextRemoval]) -> Iterator[tuple[TextRemoval, float]]:
-        for place, moments in silenced:
-            times = windows[place].transcript.audio[0].times.tolist()
-            sound = windows[place].sound.without([times[moment - firsts[place]] for moment in moments])
-            yield (place, moments), measures[place](sound)
-
-    table: Outcomes[TextRemoval, float] = Outcomes(ask, VERIFYING)
-
-    def by_window(moments: Iterable[int]) -> list[TextRemoval]:
-        spans = pairwise(firsts)  # of the moments of each window
-        return [
-            (window, tuple(moment for moment in moments if first <= moment < end))
-            for window, (first, end) in enumerate(spans)
-        ]
-
-    def answers(removals: list[TextRemoval]) -> list[Answer]:
-        removals_by_window = [by_window(moments) for _, moments in removals]
-        table(chain.from_iterable(removals_by_window))
-        return [Answer(None, sum(table(of_windows)), None) for of_windows in removals_by_window]
-
     parts = [] if windows[0].sound.rate is None else g.audio[0].removable()
     removable_moments = Removable(parts, "moment", "silenced", "the transcript")
+    answers = _TranscriptAnswers(model, windows, g.audio[0].first)
     (verified,) = run_searches([g], [picked(g.whole(), removable_moments, verify)], answers)
     return verified
+
+
+class _TranscriptAnswers:
+    """The log-probability of a transcript without some moments of the sound, which is read in windows."""
+
+    def __init__(self, model: TaskModel, windows: Sequence[Window], first_moment: int) -> None:
+        measure_of = _frames_measure if speech_task(model).per_frame else _decoder_measure
+        self.windows = windows
+        self.measures = [measure_of(model, window.transcript, window.kept) for window in windows]
+        self.times = [window.transcript.audio[0].times.tolist() for window in windows]
+        self.firsts: list[int] = np.cumsum([first_moment, *map(len, self.times)]).tolist()  # and one past the last
+        self._table: Outcomes[TextRemoval, float] = Outcomes(self._measured, VERIFYING)
+
+    def __call__(self, removals: list[TextRemoval]) -> list[Answer]:
+        """Return the answers without some moments, the sum over the windows."""
+        removals_by_window = [self._by_window(moments) for _, moments in removals]
+        self._table(chain.from_iterable(removals_by_window))
+        return [Answer(None, sum(self._table(of_windows)), None) for of_windows in removals_by_window]
+
+    def _by_window(self, moments: Iterable[int]) -> list[TextRemoval]:
+        """Return which of the moments are in each window."""
+        return [
+            (window, tuple(moment for moment in moments if first <= moment < end))
+            for window, (first, end) in enumerate(pairwise(self.firsts))
+        ]
+
+    def _measured(self, silenced: list[TextRemoval]) -> Iterator[tuple[TextRemoval, float]]:
+        """Measure the log-probability of the transcript of a window without some of its moments."""
+        for window, moments in silenced:
+            places = [self.times[window][moment - self.firsts[window]] for moment in moments]
+            yield (window, moments), self.measures[window](self.windows[window].sound.without(places))
 
 
 def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
@@ -74,7 +82,7 @@ def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[
 
     @torch.inference_mode()
     def measure(sound: Sound) -> float:
-        inputs = _inputs(cast(Any, model.task).read_signal(model, sound).inputs, model)
+        inputs = _inputs(speech_task(model).read_signal(model, sound).inputs, model)
         logits = private_clone(model.unmodified)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
         log_probabilities = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
         return float(log_probabilities.gather(1, ids[0, start:, None]).sum())
@@ -84,7 +92,7 @@ def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[
 
 def _frames_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
     """Return a function that measures the CTC log-probability of a transcript (Graves et al., 2006)."""
-    task = cast(Any, model.task)
+    task = speech_task(model)
     emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :][:count]])  # (1, G)
 
     @torch.inference_mode()
@@ -101,7 +109,7 @@ def _frames_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[S
     return measure
 
 
-def _inputs(values: Mapping[str, Tensor], model: TaskModel) -> Mapping[str, Tensor]:
+def _inputs(values: TensorInputs, model: TaskModel) -> TensorInputs:
     """Return the inputs of one sound as a batch."""
     names = {"signal_mask": "attention_mask"}
     return {names.get(name, name): value[None].to(model.device) for name, value in values.items()}

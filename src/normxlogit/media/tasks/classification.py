@@ -1,24 +1,24 @@
 """Classification of pictures, with scores of patches as a grid, and of sounds, with scores of frames on a time axis."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
-from torch import Tensor
 
+from ...copies.run import TensorInputs
 from ...errors import InputError
 from ...model.task_model import TaskModel
-from ...results.storage.schema import FloatArray
+from ...results.storage.schema import Fields, Float64Array, FloatArray
 from ...results.units.media import Medium
-from ...tasks.base import TaskName
+from ...tasks.base import Task
 from ..extension import AUDIO_CLASSIFICATION, IMAGE_CLASSIFICATION
 from ..inputs.items import as_array
-from ..inputs.picture_places import KEPT_SIZES, Floats, cell_boxes, equal_cells, sources_of
+from ..inputs.picture_places import KEPT_SIZES, Size, cell_boxes, equal_cells, sources_of
 from ..inputs.pictures import Picture, converted, is_picture, opened_picture
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
 from ..units import PictureScores, SoundScores
-from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask
+from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask, config_of_signal
 
 EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
 """The frequency of the example input, and its sampling rate if the model names none."""
@@ -68,7 +68,7 @@ class ImageClassification(SignalTask):
             picture = _in_channels(model, picture)
         return picture, {}, None, (), {"name": name, **details}
 
-    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
+    def _scored(self, model: TaskModel, signal: Signal, fields: Fields) -> Medium | None:
         """Return a picture with the boxes of its patches, in its pixels, or in those of what a processor returned."""
         *grid, first = signal.grid
         if not grid[0]:
@@ -80,29 +80,33 @@ class ImageClassification(SignalTask):
             boxes, fields = equal_cells(grid, (width, height)), {"width": width, "height": height, **fields}
         return PictureScores(first=first, places=boxes, **fields)
 
-    def _measured_boxes(self, model: TaskModel, size: tuple[int, int], rows: int, columns: int) -> FloatArray:
+    def _measured_boxes(self, model: TaskModel, size: Size, rows: int, columns: int) -> FloatArray:
         """Return the boxes of patches in pictures of a size."""
 
-        def process(image: Any) -> Floats:
+        def process(image: Any) -> Float64Array:
             processed = self.processor(_in_channels(model, image), return_tensors="pt")
             return np.asarray(processed[model.module.main_input_name][0].float(), np.float64)  # (C, H, W)
 
         return cell_boxes(sources_of(process, size), (rows, columns), size)
 
 
-class AudioClassification(SignalTask):
-    """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
-
-    name: ClassVar[TaskName] = AUDIO_CLASSIFICATION.name
-    models = AUDIO_CLASSIFICATION.models
-    result_kind = "sound"
-    reader_name = "feature extractor"
-    is_item = staticmethod(is_sound)
+class ReadsSounds(Task):
+    """The base of tasks whose inputs are sounds."""
 
     @property
     def rate(self) -> int | None:
         """Samples a second that the model reads."""
         return sampling_rate_of(self.processor)
+
+
+class AudioClassification(SignalTask, ReadsSounds):
+    """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
+
+    name = AUDIO_CLASSIFICATION.name
+    models = AUDIO_CLASSIFICATION.models
+    result_kind = "sound"
+    reader_name = "feature extractor"
+    is_item = staticmethod(is_sound)
 
     def example_input(self, model: TaskModel) -> Any:
         """Return a tone that lasts one second."""
@@ -125,7 +129,7 @@ class AudioClassification(SignalTask):
         fields = {"name": sound.name, **sound.size_and_details()[1]}
         return sound.samples, {"sampling_rate": self.rate}, seconds, notes, fields
 
-    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
+    def _scored(self, model: TaskModel, signal: Signal, fields: Fields) -> Medium | None:
         """Return a sound with its moments: the tokens with times, of which those behind its end have no duration."""
         times = np.array(signal.times, np.float32).reshape(-1, 2)  # (T, 2)
         times = np.minimum(times, fields.get("seconds", np.inf))
@@ -136,7 +140,7 @@ class AudioClassification(SignalTask):
         return SoundScores(first=int(timed[0]), places=moments, **{"seconds": float(moments.max()), **fields})
 
     def _times(
-        self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
+        self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
         """Return the seconds of each frame or patch, start and end; () if they are not known."""
         config: Any = model.config
@@ -145,13 +149,13 @@ class AudioClassification(SignalTask):
             step, width = SPECTRUM_STEP * config.time_stride, SPECTRUM_STEP * config.patch_size
             starts = [(index % columns) * step for index in range(count - first_frame)]
             return (*[(0.0, 0.0)] * first_frame, *((start, start + width) for start in starts))
-        waveform, rate = inputs.get("input_values"), self.rate
-        if seconds is None and waveform is not None and rate is not None:
-            seconds = len(waveform) / rate
+        waveform, step = inputs.get("input_values"), None
+        if waveform is not None and self.rate is not None:
+            seconds = len(waveform) / self.rate if seconds is None else seconds
+            step = getattr(config, "inputs_to_logits_ratio", 0) / self.rate
         if seconds is None:
             return ()
-        ratio = getattr(config, "inputs_to_logits_ratio", None)
-        step = ratio / rate if ratio and rate and waveform is not None else seconds / count
+        step = step or seconds / count
         return tuple((index * step, min(seconds, (index + 1) * step)) for index in range(count))
 
 
@@ -160,5 +164,5 @@ def _in_channels(model: TaskModel, picture: Any) -> Any:
 
     Grey is repeated for each colour, palettes are looked up, and transparency is dropped, as in pipelines.
     """
-    channels = getattr(getattr(model.config, "vision_config", model.config), "num_channels", 0)
+    channels = getattr(config_of_signal(model), "num_channels", 0)
     return converted(cast(Any, picture), MODES[channels]) if channels in MODES else picture

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
-from typing import Any, ClassVar
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,17 +15,19 @@ from torch import Tensor
 from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
+from ...inputs.encoding import Batch, EncodedMedium, Encoding, Spans, collate, readable_tokens
 from ...inputs.texts import numbered
 from ...model.batch_attempts import reads_prompt_as_alone
 from ...model.generation import inputs_of_generated
 from ...model.task_model import TaskModel
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.base import Region, TaskName, of_prompt
+from ...results.storage.schema import Float64Array, Indices
+from ...tasks.base import GenerateSettings, Region, of_prompt
 from ...tasks.language import CausalLM
+from ...text.characters import Span
 from ..extension import AUDIO_TEXT, IMAGE_TEXT
-from ..inputs.parts import with_other_media
-from ..inputs.picture_places import PIXELS, Floats, PictureBoxes, grid_layout, merged_boxes
+from ..inputs.parts import pictures_and_sounds, with_other_media
+from ..inputs.picture_places import PIXELS, GridShape, PictureBoxes, Size, grid_layout, merged_boxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
 from .spectra import Spectrum, spectrum_of
@@ -44,7 +47,7 @@ class MultimodalLM(CausalLM):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
+        self._entries: dict[Indices, SignalEntry | None] = {}
         self._boxes = PictureBoxes(partial(self._alone, "image"))
         self._spectra: dict[int, Spectrum] = {}
         self._keeping: dict[tuple[Any, ...], bool] = {}  # by what was told of the prompt's last token and the next
@@ -53,7 +56,7 @@ class MultimodalLM(CausalLM):
         """Refuse encoder-decoder models: only their encoder reads the picture."""
         if getattr(model.config, "is_encoder_decoder", False):
             raise UnsupportedModelError(
-                f"{type(model.module).__name__} reads pictures with the encoder of an encoder-decoder model; pictures "
+                f"{model.class_name} reads pictures with the encoder of an encoder-decoder model; pictures "
                 "are explained for models that read them among the words of one sequence"
             )
 
@@ -95,15 +98,12 @@ class MultimodalLM(CausalLM):
         for medium in prompt.media:
             self.check_reads(model, medium.kind)
         encoding = self._processed(prompt)
-        pictures = [medium for medium in prompt.media if isinstance(medium, Picture)]
-        sounds = [medium for medium in prompt.media if isinstance(medium, Sound)]
+        pictures, sounds = pictures_and_sounds(prompt.media)
         media = self._encoded_pictures(model, pictures, encoding) if pictures else []
         if sounds:
             spectra = [self._spectrum(model, sound) for sound in sounds]
             media += self._encoded_sounds(model, sounds, spectra, encoding)
-            pairs = zip(sounds, spectra, strict=True)
-            notes = [note for sound, spectrum in pairs for note in (*sound.notes, *spectrum.notes(sound))]
-            encoding = replace(encoding, notes=(*prompt.notes, *notes))
+            encoding = replace(encoding, notes=(*encoding.notes, *_notes_on(sounds, spectra)))
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
         media = _with_distinct_names(media)
@@ -131,10 +131,22 @@ class MultimodalLM(CausalLM):
     def _with_placeholders(
         self, model: TaskModel, encoding: Encoding, modality: str, media: Sequence[EncodedMedium]
     ) -> Encoding:
-        """Return a prompt whose tokens for pictures, or sounds, have the characters of their placeholders."""
+        """Return a prompt whose tokens for pictures, or sounds, have the characters of their placeholders in the text.
+
+        Tokens are aligned with the text by what they read like. Placeholders of adjacent pictures all read alike, so
+        the tokens of one may have got the characters of the next.
+        """
         if not media or encoding.offsets is None:
             return encoding
-        return _with_placeholders(encoding, self._placeholder(model, modality), media)
+        placeholder = re.escape(self._placeholder(model, modality))
+        spans = [match.span() for match in re.finditer(placeholder, encoding.text or "")]
+        if len(spans) != len(media):
+            return encoding
+        offsets = list(encoding.offsets)
+        for (start, end), medium in zip(spans, media, strict=True):
+            for index_in_medium, token in enumerate(medium.tokens):
+                offsets[token] = (end if index_in_medium else start, end)
+        return replace(encoding, offsets=tuple(offsets))
 
     def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
         """Return an encoding of a prompt whose pictures and sounds lack some places.
@@ -161,7 +173,7 @@ class MultimodalLM(CausalLM):
         return replace(encoding, extra_inputs=inputs)
 
     def read_completion(
-        self, model: TaskModel, prompt: ReadPrompt, before: Encoding, completion: str, settings: Mapping[str, Any]
+        self, model: TaskModel, prompt: ReadPrompt, before: Encoding, completion: str, settings: GenerateSettings
     ) -> tuple[Encoding, int]:
         """Encode a completion and append it to the encoded prompt with pictures or sounds."""
         if not before.media:
@@ -293,16 +305,12 @@ class MultimodalLM(CausalLM):
     ) -> list[EncodedMedium]:
         """Return the sounds of a prompt, with the times of their tokens and of the parts that reach the model."""
         token_positions = self._token_positions(model, encoding, "audio")
-        if sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
-            raise UnsupportedModelError(NO_TOKENS.format(type(model.module).__name__, "audio"))
-        name, rows = spectra[0].name, sum(spectrum.rows for spectrum in spectra)
-        values = encoding.extra_inputs.get(name)
-        entry = self._entry(model, encoding, name) if values is not None and len(values) == rows else None
-        if entry is not None and entry.output_shape[0] != rows:  # not all sounds enter there, in the prompt's order
-            entry = None
-        media, first_token, parts_before = [], 0, 0
-        for sound, spectrum in zip(sounds, spectra, strict=True):
-            own_tokens = tuple(token_positions[first_token : first_token + spectrum.tokens])
+        counts = [spectrum.tokens for spectrum in spectra]
+        if sum(counts) != len(token_positions):
+            raise UnsupportedModelError(NO_TOKENS.format(model.class_name, "audio"))
+        entry = self._entry_of_sounds(model, encoding, spectra)
+        media, parts_before = [], 0
+        for sound, spectrum, tokens in zip(sounds, spectra, _divided(token_positions, counts), strict=True):
             by_part = by_token = None
             if spectrum.seconds_of_tokens is not None:
                 by_token = moments(sound, spectrum.tokens, spectrum.seconds_of_tokens)
@@ -310,9 +318,15 @@ class MultimodalLM(CausalLM):
                 by_part = spectrum.moments_of_parts(sound, entry)
                 by_part = by_part and by_part._replace(parts=by_part.parts + parts_before)
                 parts_before += spectrum.rows * entry.places
-            media.append(EncodedMedium("sound", sound.name, own_tokens, by_token, by_part, *sound.size_and_details()))
-            first_token += spectrum.tokens
+            media.append(EncodedMedium("sound", sound.name, tokens, by_token, by_part, *sound.size_and_details()))
         return media
+
+    def _entry_of_sounds(self, model: TaskModel, encoding: Encoding, spectra: Sequence[Spectrum]) -> SignalEntry | None:
+        """Return where sounds enter the model; None unless all do, in the order of the prompt."""
+        name, rows = spectra[0].name, sum(spectrum.rows for spectrum in spectra)
+        values = encoding.extra_inputs.get(name)
+        entry = self._entry(model, encoding, name) if values is not None and len(values) == rows else None
+        return entry if entry is not None and entry.output_shape[0] == rows else None
 
     def _encoded_pictures(
         self, model: TaskModel, pictures: Sequence[Picture], encoding: Encoding
@@ -323,23 +337,20 @@ class MultimodalLM(CausalLM):
         alone = np.concatenate([pixels.ravel() for pixels in pixels_by_picture])
         all_pixels = encoding.extra_inputs.get(PIXELS, torch.zeros(0)).float().numpy().ravel()
         pixels_match = 0 < all_pixels.size == alone.size and np.allclose(all_pixels, alone, atol=1e-5)
-        counts = _token_counts(len(token_positions), pixels_by_picture)
-        media, first_token, patches_before = [], 0, 0
+        tokens_by_picture = _divided(token_positions, _token_counts(len(token_positions), pixels_by_picture))
+        media, patches_before = [], 0
         for index, picture in enumerate(pictures):
-            own_pixels, count, size = pixels_by_picture[index], counts[index], picture.image.size
+            tokens, size = tokens_by_picture[index], picture.image.size
             by_part = by_token = None
             entry = self._entry(model, encoding, PIXELS) if pixels_match else None
             if entry is not None and int(np.prod(entry.input_shape)) == all_pixels.size:
-                boxes, grid = self._boxes.measured(entry, size, own_pixels.size / all_pixels.size)
+                boxes, grid = self._boxes.measured(entry, size, pixels_by_picture[index].size / all_pixels.size)
                 by_part = grid_layout(boxes, size)
-                if by_part is not None:
-                    by_part = by_part._replace(parts=by_part.parts + patches_before)
-                by_token = _layout_of_tokens(boxes, grid, count, size)
+                by_part = by_part and by_part._replace(parts=by_part.parts + patches_before)
+                by_token = _layout_of_tokens(boxes, grid, len(tokens), size)
                 patches_before += len(boxes)
             name = picture.name or f"picture {index + 1}"
-            own_tokens = tuple(token_positions[first_token : first_token + count])
-            media.append(EncodedMedium("picture", name, own_tokens, by_token, by_part, *picture.size_and_details()))
-            first_token += count
+            media.append(EncodedMedium("picture", name, tokens, by_token, by_part, *picture.size_and_details()))
         return media
 
     def _token_positions(self, model: TaskModel, encoding: Encoding, modality: str) -> list[int]:
@@ -347,7 +358,7 @@ class MultimodalLM(CausalLM):
         own_token = placeholder_token(self.processor, model.config, modality)
         positions = [place for place, token_id in enumerate(encoding.ids) if token_id == own_token]
         if not positions:
-            raise UnsupportedModelError(NO_TOKENS.format(type(model.module).__name__, modality))
+            raise UnsupportedModelError(NO_TOKENS.format(model.class_name, modality))
         return positions
 
     def _entry(self, model: TaskModel, encoding: Encoding, name: str) -> SignalEntry | None:
@@ -363,16 +374,27 @@ class MultimodalLM(CausalLM):
 class ImageText(MultimodalLM):
     """Vision-language models; some read sounds, too."""
 
-    name: ClassVar[TaskName] = IMAGE_TEXT.name
+    name = IMAGE_TEXT.name
     models = IMAGE_TEXT.models
 
 
 class AudioText(MultimodalLM):
     """Language models that read sounds."""
 
-    media = ("sound",)
-    name: ClassVar[TaskName] = AUDIO_TEXT.name
+    name = AUDIO_TEXT.name
     models = AUDIO_TEXT.models
+
+
+def _notes_on(sounds: Sequence[Sound], spectra: Sequence[Spectrum]) -> list[str]:
+    """Return what a reader should know of how sounds were read."""
+    pairs = zip(sounds, spectra, strict=True)
+    return [note for sound, spectrum in pairs for note in (*sound.notes, *spectrum.notes(sound))]
+
+
+def _divided(positions: Sequence[int], counts: Sequence[int]) -> list[Indices]:
+    """Return the tokens of each picture or sound, by how many each has of those of all."""
+    ends = accumulate(counts)
+    return [tuple(positions[end - count : end]) for count, end in zip(counts, ends, strict=True)]
 
 
 def _with_distinct_names(media: Sequence[EncodedMedium]) -> list[EncodedMedium]:
@@ -381,7 +403,7 @@ def _with_distinct_names(media: Sequence[EncodedMedium]) -> list[EncodedMedium]:
     return [replace(medium, name=name) for medium, name in zip(media, names, strict=True)]
 
 
-def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:
+def _token_counts(total: int, pixels_by_picture: Sequence[Float64Array]) -> list[int]:
     """Return each picture's number of tokens: in proportion to its pixels, or equal if that gives fractions."""
     total_pixels = max(sum(pixels.size for pixels in pixels_by_picture), 1)
     shares = [total * pixels.size / total_pixels for pixels in pixels_by_picture]
@@ -396,11 +418,9 @@ def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
     return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
 
 
-def _align_offsets(
-    text_ids: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
+def _align_offsets(text_ids: Sequence[int], offsets: Spans, ids: Sequence[int]) -> Spans:
     """Return the offsets of tokens, empty for those that a processor inserted among a text's tokens."""
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     for change, start, end, first_id, last_id in SequenceMatcher(None, text_ids, ids, autojunk=False).get_opcodes():
         if change == "equal":
             spans += [(offsets[index][0], offsets[index][1]) for index in range(start, end)]
@@ -410,23 +430,7 @@ def _align_offsets(
     return tuple(spans)
 
 
-def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[EncodedMedium]) -> Encoding:
-    """Return a prompt whose tokens for pictures or sounds have the characters of their own placeholders in the text.
-
-    Tokens are aligned with the text by what they read like. Placeholders of adjacent pictures all read alike, so the
-    tokens of one may have got the characters of the next.
-    """
-    spans = [match.span() for match in re.finditer(re.escape(placeholder), encoding.text or "")]
-    if len(spans) != len(media):
-        return encoding
-    offsets = list(encoding.offsets or ())
-    for (start, end), medium in zip(spans, media, strict=True):
-        for index_in_medium, token in enumerate(medium.tokens):
-            offsets[token] = (end if index_in_medium else start, end)
-    return replace(encoding, offsets=tuple(offsets))
-
-
-def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
+def _layout_of_tokens(boxes: Float64Array, grid: GridShape | None, count: int, size: Size) -> Any:
     """Return the layout of a picture's tokens in it; None unless the patches form one square block for each token."""
     if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
         return None

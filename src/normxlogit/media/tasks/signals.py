@@ -1,9 +1,11 @@
 """Classification of pictures and sounds, with patches and frames as tokens."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,16 +13,17 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ...copies.clone import override_forward
+from ...copies.clone import Forward, override_forward
 from ...copies.memory import reraise_out_of_memory
-from ...copies.run import Pool, Site, private_clone, run, tensor_of
+from ...copies.run import Inputs, Pool, Site, TensorInputs, as_batch, private_clone, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
-from ...inputs.texts import collected, is_table, named_columns
+from ...inputs.texts import collected, named_columns
 from ...model.task_model import TaskModel
 from ...parts.headpiece import Head, Parts
 from ...parts.layer_outputs import LayerOutput
 from ...parts.signal_entry import embedding_of_signal
+from ...results.storage.schema import Fields, Indices, Strings
 from ...results.units.media import Medium
 from ...tasks.base import loaded
 from ...tasks.classification import Classification
@@ -45,7 +48,7 @@ SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
 
 
-Prepared = tuple[Any, dict[str, Any], float | None, tuple[str, ...], dict[str, Any]]
+Prepared = tuple[Any, Fields, float | None, Strings, Fields]
 """An input of the processor, its options, the seconds that the model reads of a sound, notes, and fields of results."""
 
 
@@ -122,7 +125,7 @@ class SignalTask(ReadsSignals, Classification):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, self.processor_of(tokenizer), labels)
-        self._templates: dict[tuple[tuple[int, ...], ...], tuple[Encoding, PatchGrid]] = {}
+        self._templates: dict[tuple[Indices, ...], tuple[Encoding, PatchGrid]] = {}
         self._patches: LayerOutput | None = None
 
     @classmethod
@@ -155,11 +158,11 @@ class SignalTask(ReadsSignals, Classification):
         """
         if self._patches is not None:
             error = (
-                f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its "
+                f"{model.class_name} keeps no state for each patch or frame from its first layer to its "
                 "last, which its head could read"
             )
             return Parts(head_error=error, embedding_output=self._patches, unverified=parts.unverified)
-        width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
+        width = getattr(config_of_signal(model), "hidden_size", None)
         if width is None or parts.headpiece is None:
             return parts
         head = Head(pool, parts.headpiece)
@@ -168,9 +171,7 @@ class SignalTask(ReadsSignals, Classification):
             while not head.tokens(probe).isfinite().all():
                 head = Head(pool, replace(head.piece, repeats=head.piece.repeats + 1))
                 if head.piece.repeats > MAX_REPEATS:
-                    raise HeadMismatchError(
-                        f"the head of {type(model.module).__name__} gives no number for a single token"
-                    )
+                    raise HeadMismatchError(f"the head of {model.class_name} gives no number for a single token")
         return replace(parts, headpiece=head.piece)
 
     def encode(self, model: TaskModel, inputs: Any, *, long_text: str | None = None) -> tuple[list[Encoding], bool]:
@@ -203,7 +204,7 @@ class SignalTask(ReadsSignals, Classification):
         """Prepare a picture or a sound, the one at a place of several, for the processor."""
         raise NotImplementedError
 
-    def _scored(self, model: TaskModel, signal: Signal, fields: dict[str, Any]) -> Medium | None:
+    def _scored(self, model: TaskModel, signal: Signal, fields: Fields) -> Medium | None:
         """Return a picture or a sound of some fields with the places of its tokens; None if they have none."""
         raise NotImplementedError
 
@@ -224,14 +225,12 @@ class SignalTask(ReadsSignals, Classification):
         return replace(self._encoding_of(model, inputs, seconds, fields), notes=notes)
 
     def _times(
-        self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
+        self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
         """Return the seconds of each token, () if it has none."""
         return ()
 
-    def _encoding_of(
-        self, model: TaskModel, inputs: dict[str, Tensor], seconds: float | None, fields: dict[str, Any]
-    ) -> Encoding:
+    def _encoding_of(self, model: TaskModel, inputs: TensorInputs, seconds: float | None, fields: Fields) -> Encoding:
         """Return the encoding of one signal, with names for its patches or frames.
 
         Names and special tokens depend on the shapes of the inputs alone, and are kept for the next signals.
@@ -250,7 +249,7 @@ class SignalTask(ReadsSignals, Classification):
         signal = Signal(shapes, inputs, grid, self._times(model, inputs, grid, len(template), seconds))
         return replace(template, signal=replace(signal, scored=self._scored(model, signal, fields)))
 
-    def _count_and_grid(self, model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
+    def _count_and_grid(self, model: TaskModel, inputs: TensorInputs) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.
 
         Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
@@ -261,23 +260,37 @@ class SignalTask(ReadsSignals, Classification):
         if count is not None and waveform is not None and waveform.ndim == 1:
             length = int(count(torch.tensor(len(waveform))))
             return length, _patch_grid(model, inputs, length)
-        batch = {name: value[None].to(model.device) for name, value in inputs.items()}
-        module, name = private_clone(model.module), type(model.module).__name__
+        batch = as_batch(inputs, model.device)
+        module = private_clone(model.module)
         if self._patches is None:
-            with torch.inference_mode(), _naming_reader(name):
+            with torch.inference_mode(), _naming_reader(type(module).__name__):
                 states = module(**batch, output_hidden_states=True).get("hidden_states")
             if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
                 return states[-1].shape[1], _patch_grid(model, inputs, states[-1].shape[1])
             self._patches = embedding_of_signal(module, batch, model.module.main_input_name)
-        site = Site(self._patches.path, self._patches.call)
-        with torch.inference_mode(), _naming_reader(name):
-            state = tensor_of(run(module, batch, record=[site], stop=site).last(site))
-        if state is None:
-            raise UnsupportedModelError(f"{name} does not read every picture in the same way")
-        shape = [state.shape[axis] for axis in self._patches.axes[1:-1]]
+        shape = _positions_shape(module, batch, self._patches)
         if len(shape) == 1:
             return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
+
+
+def config_of_signal(model: TaskModel) -> Any:
+    """Return the part of a model's config that describes how it reads signals, such as a model's of pictures and texts.
+
+    Args:
+        model: A model of pictures or sounds.
+    """
+    return getattr(model.config, "vision_config", model.config)
+
+
+def _positions_shape(model: nn.Module, inputs: Inputs, patches: LayerOutput) -> list[int]:
+    """Return how many patches a module returns along each of its axes of positions."""
+    site, name = Site(patches.path, patches.call), type(model).__name__
+    with torch.inference_mode(), _naming_reader(name):
+        state = tensor_of(run(model, inputs, record=[site], stop=site).last(site))
+    if state is None:
+        raise UnsupportedModelError(f"{name} does not read every picture in the same way")
+    return [state.shape[axis] for axis in patches.axes[1:-1]]
 
 
 @contextmanager
@@ -299,20 +312,18 @@ def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], 
     """
     name = model.module.main_input_name
     if _are_rows(inputs, name):
-        processed_rows = [_processed(row, model) for row in inputs]
-        return [signal for signals, _ in filter(None, processed_rows) for signal in signals], False
-    columns = inputs
-    if not isinstance(inputs, Mapping):
-        columns = named_columns(inputs) if is_table(inputs) else None
+        processed_rows = filter(None, (_processed(row, model) for row in inputs))
+        return list(chain.from_iterable(map(itemgetter(0), processed_rows))), False
+    columns = named_columns(inputs)
     if columns is None or name not in columns:
         return None
     values, masks = columns[name], columns.get("attention_mask")
     single = _is_single(values, name, model)
     if single:
-        values, masks = [values], None if masks is None else [masks]
-    rows = [_as_tensor(row) for row in values]
-    if masks is not None:
-        rows = [_without_hidden_frames(row, _as_tensor(masks[index]).bool()) for index, row in enumerate(rows)]
+        values, masks = [values], [masks]
+    elif masks is None:
+        masks = [None] * len(values)
+    rows = (_visible_frames(_as_tensor(row), mask) for row, mask in zip(values, masks, strict=False))
     return [{name: row.to(model.module.dtype)} for row in rows], single
 
 
@@ -329,9 +340,12 @@ def _is_single(values: Any, name: str, model: TaskModel) -> bool:
     return bool(np.ndim(next(iter(values), np.zeros([1] * axes_of_one))) < axes_of_one)
 
 
-def _without_hidden_frames(row: Tensor, mask: Tensor) -> Tensor:
-    """Return a row of frames without those that its mask, of one entry for each, hides."""
-    return row[mask] if len(mask) == len(row) and not mask.all() else row
+def _visible_frames(row: Tensor, mask: Any) -> Tensor:
+    """Return a row of frames without those that its mask, if it has one with an entry for each, hides."""
+    if mask is None:
+        return row
+    is_visible = _as_tensor(mask).bool()
+    return row[is_visible] if len(is_visible) == len(row) and not is_visible.all() else row
 
 
 def _as_tensor(values: Any) -> Tensor:
@@ -339,9 +353,9 @@ def _as_tensor(values: Any) -> Tensor:
     return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 
 
-def _patch_grid(model: TaskModel, inputs: Mapping[str, Tensor], count: int) -> PatchGrid:
+def _patch_grid(model: TaskModel, inputs: TensorInputs, count: int) -> PatchGrid:
     """Return the grid of the patches of a signal of `count` tokens."""
-    config: Any = getattr(model.config, "vision_config", model.config)
+    config: Any = config_of_signal(model)
     patch: Any = getattr(config, "patch_size", None)
     values: Tensor = next(iter(inputs.values()))
     if hasattr(config, "frequency_stride") and values.ndim == 2:  # a spectrogram of (time, mel bins)
@@ -357,7 +371,7 @@ def _patch_grid(model: TaskModel, inputs: Mapping[str, Tensor], count: int) -> P
 
 
 def _call_without_tokens(
-    original: Callable[..., Any],
+    original: Forward,
     *,
     input_ids: Any = None,
     attention_mask: Any = None,

@@ -1,15 +1,17 @@
 """The seconds of a sound that each frame of its spectrum covers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
+from ...copies.run import Inputs
 from ...errors import UnsupportedModelError
 from ...inputs.encoding import ScoreSpread
 from ...parts.signal_entry import SignalEntry
+from ...results.storage.schema import Indices, Strings
 from ..inputs.sounds import Sound, moments
 
 OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
@@ -48,7 +50,7 @@ class Spectrum:
         """The second at which the last token ends; None if that cannot be measured."""
         return None if self.frames_of_tokens is None else self.frames_of_tokens * self.seconds_of_frame
 
-    def notes(self, sound: Sound) -> tuple[str, ...]:
+    def notes(self, sound: Sound) -> Strings:
         """Return a note of a sound whose end is not read."""
         if sound.seconds is None or self.seconds >= sound.seconds - self.seconds_of_frame:
             return ()
@@ -60,7 +62,7 @@ class Spectrum:
         Parts of one moment, such as the bands of a spectrum, all get its time. None if no axis of the layer's input is
         that of the frames.
         """
-        part_axes = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
+        part_axes = entry.place_axes
         time_axis = next((axis for axis in part_axes if entry.input_shape[axis] == self.frames), None)
         if time_axis is None:
             return None
@@ -72,7 +74,7 @@ class Spectrum:
         return spread._replace(parts=parts, places=step_of_part[parts], shares=np.ones(len(parts)))
 
 
-def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reader: Any, token: int | None) -> Spectrum:
+def spectrum_of(process: Callable[[Any], Inputs], sound: Sound, reader: Any, token: int | None) -> Spectrum:
     """Return the layout of a processor's output for sounds of the length of one.
 
     The frames that become tokens are either all frames or those that are not masked. It is the count that halves with
@@ -92,20 +94,14 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
     name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
     axis = 1 if values.shape[2] == bins else 2  # of frames: the other one is that of frequencies
     rows, frames = values.shape[0], values.shape[axis]
-    (tokens, counts), (half_tokens, half_counts) = (_counts(of, name, axis, token) for of in (processed, of_half))
-    read, kept, tolerance = min(length / hop, rows * frames), counts[0], MAX_PADDING * rows  # a long sound is cut
+    whole, half = (_counts(of, name, axis, token) for of in (processed, of_half))
+    read, kept, tolerance = min(length / hop, rows * frames), whole.frames[0], MAX_PADDING * rows  # a long sound is cut
     if kept < read - tolerance or read + tolerance < kept < rows * frames:
         raise UnsupportedModelError(
             f"{type(reader).__name__} makes {kept} frames of {length} samples, and not one every {hop} "
             "samples, so the moments of a sound cannot be told"
         )
-    # The tokens belong to those frames whose number halves as theirs does.
-    frames_of_tokens = (
-        count
-        for count, count_of_half in zip(counts, half_counts, strict=True)
-        if abs(tokens * count_of_half / count - half_tokens) <= MAX_ROUNDING
-    )
-    return Spectrum(name, rows, frames, next(frames_of_tokens, None), hop / reader.sampling_rate, tokens)
+    return Spectrum(name, rows, frames, _frames_of_tokens(whole, half), hop / reader.sampling_rate, whole.tokens)
 
 
 def _may_be_spectrum(value: Any) -> bool:
@@ -113,7 +109,22 @@ def _may_be_spectrum(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3
 
 
-def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | None) -> tuple[int, tuple[int, ...]]:
+class _Counts(NamedTuple):
+    """The number of placeholder tokens of a sound, and the numbers of frames that they may belong to."""
+
+    tokens: int
+    frames: Indices
+
+
+def _frames_of_tokens(whole: _Counts, half: _Counts) -> int | None:
+    """Return the number of frames that tokens belong to, which halves as theirs does; None if none does."""
+    for count, count_of_half in zip(whole.frames, half.frames, strict=True):
+        if abs(whole.tokens * count_of_half / count - half.tokens) <= MAX_ROUNDING:
+            return count
+    return None
+
+
+def _counts(processed: Inputs, name: str, axis: int, token: int | None) -> _Counts:
     """Return the number of placeholder tokens of a sound, and the numbers of frames that they may belong to.
 
     These are the frames that the processor's mask keeps, if it returns a mask, and all frames, on an axis of the
@@ -123,4 +134,5 @@ def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | Non
     tensors = [value for key, value in processed.items() if key not in OF_TEXT and isinstance(value, Tensor)]
     masks = [value for value in tensors if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
     kept_frames = [max(int(mask.sum()), 1) for mask in masks[:1]]
-    return int((np.asarray(processed["input_ids"]) == token).sum()), (*kept_frames, shape[0] * shape[1])
+    tokens = int((np.asarray(processed["input_ids"]) == token).sum())
+    return _Counts(tokens, (*kept_frames, shape[0] * shape[1]))

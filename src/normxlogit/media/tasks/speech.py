@@ -1,6 +1,5 @@
 """Speech to text: encoder-decoder models such as Whisper, and CTC models such as Wav2Vec2."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
@@ -9,24 +8,34 @@ import torch
 from torch import Tensor
 
 from ...copies.arithmetic import mean_logit
+from ...copies.run import TensorInputs, as_batch
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
 from ...results import Prediction
-from ...tasks.base import Generates, Task, TaskName, loaded
+from ...tasks.base import Generates, GenerateSettings, loaded
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import AtToken, Outputs
 from ..extension import FRAMES, SPEECH
-from ..inputs.sounds import Sound, feature_extractor_of, sampling_rate_of
-from .classification import AudioClassification
+from ..inputs.sounds import Sound, feature_extractor_of
+from .classification import AudioClassification, ReadsSounds
 from .signals import Signal, signal_of
 
 MASK = "attention_mask"
 """What processors and encoders call the mask of a sound's frames."""
 
 
-class SpeechTask(Generates, Task):
+def speech_task(model: TaskModel) -> Any:
+    """Return the task of a model of speech, a `SpeechTask`, with what those of a kind alone have, such as `emitted`.
+
+    Args:
+        model: A model of speech.
+    """
+    return model.task
+
+
+class SpeechTask(Generates, ReadsSounds):
     """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
 
     per_frame: ClassVar[bool] = False
@@ -43,12 +52,7 @@ class SpeechTask(Generates, Task):
             )
         return tokenizer
 
-    @property
-    def rate(self) -> int | None:
-        """Samples a second that the model reads."""
-        return sampling_rate_of(self.processor)
-
-    def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
+    def explain_written(self, model: Any, inputs: Any, options: Any, settings: GenerateSettings) -> Any:
         """Transcribe sounds, and explain every token by moments of the sound."""
         from ..speech.transcripts import explain_speech
 
@@ -68,7 +72,7 @@ class SpeechTask(Generates, Task):
 class SpeechSeq2Seq(SpeechTask, Seq2Seq):
     """An encoder-decoder model whose source is a sound."""
 
-    name: ClassVar[TaskName] = SPEECH.name
+    name = SPEECH.name
     models = SPEECH.models
 
     def read_signal(self, model: TaskModel, sound: Sound) -> Signal:
@@ -89,9 +93,8 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
-        return {name: value[None].to(device) for name, value in _signal_of(batch.encodings[0]).inputs.items()} | {
-            "decoder_input_ids": inputs["input_ids"]
-        }
+        sound_inputs = as_batch(_signal_of(batch.encodings[0]).inputs, device)
+        return {**sound_inputs, "decoder_input_ids": inputs["input_ids"]}
 
     def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the encoder's states of the sound, or with the sound itself."""
@@ -114,7 +117,7 @@ class AtFrames(AtToken):
 class CTC(SpeechTask, AudioClassification):
     """A model that answers with a token or nothing (the blank) at every frame of a sound."""
 
-    name: ClassVar[TaskName] = FRAMES.name
+    name = FRAMES.name
     models = FRAMES.models
     position = AtFrames()
     outputs = Outputs()  # pyright: ignore[reportAssignmentType]
@@ -169,9 +172,9 @@ def _signal_of(encoding: Encoding) -> Signal:
     return signal
 
 
-def _encoder_inputs(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+def _encoder_inputs(model: TaskModel, inputs: TensorInputs) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the features of a sound, (1, ...), and by its name the mask of its frames, (1, F), if some are padding."""
-    batched = {name: value[None].to(model.device) for name, value in inputs.items()}
+    batched = as_batch(inputs, model.device)
     return next(iter(batched.values())), {name: value for name, value in batched.items() if name == MASK}
 
 

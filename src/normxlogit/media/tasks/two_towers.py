@@ -13,6 +13,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...model.task_model import TaskModel
+from ...results.storage.schema import Strings
 from ...tasks.base import Task, loaded
 from ...tasks.task_outputs import Outputs
 from ..extension import TWO_TOWERS
@@ -102,7 +103,7 @@ class TwoTowers(Task):
             "similarity(picture, ['a photo of a cat', 'a photo of a dog']) explains how it is compared with texts"
         )
 
-    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
+    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> Strings:
         """Return no notes: the model compares by the cosine."""
         return ()
 

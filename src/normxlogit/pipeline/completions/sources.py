@@ -27,16 +27,8 @@ from ...model.task_model import TaskModel
 from ...model.transfer import to_host
 from ...results.attribution import Attribution
 from ...results.targets import OutputQuantity, Prediction, Quantity, Target
-from ...results.units.spans import (
-    NamedSpan,
-    PartSpec,
-    SourceSpec,
-    answer_parts,
-    grouped,
-    part_targets,
-    prompt_sources,
-    units_of,
-)
+from ...results.units.grouping import grouped, part_targets, units_of
+from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.verification import likelihood_text
 from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary

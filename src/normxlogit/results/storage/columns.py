@@ -7,7 +7,6 @@ no column; `load` puts both together.
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +20,20 @@ from ..attribution import Attribution
 from ..base import Record
 from ..targets import prediction_of
 from .files import replacing
-from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
+from .schema import (
+    FORMAT_VERSION,
+    Fields,
+    FloatArray,
+    Index,
+    IndexSpans,
+    Indices,
+    Number,
+    State,
+    Strings,
+    checked_version,
+    field_names,
+    plain,
+)
 from .tables import optional_module
 
 METADATA, NO_ARROW = b"normxlogit", "Parquet and datasets need pyarrow: pip install pyarrow"
@@ -29,9 +41,6 @@ METADATA, NO_ARROW = b"normxlogit", "Parquet and datasets need pyarrow: pip inst
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """Errors that reading a damaged or unrelated file may raise."""
-
-Strings = tuple[str, ...]
-Spans = tuple[tuple[Index, Index], ...]
 
 
 class Column(NamedTuple):
@@ -67,14 +76,14 @@ COMMON = {
     "units": Column(Strings, "units.text"),
     "unit_kinds": Column(Strings, "units.kind"),
     "special": Column(tuple[bool, ...], "units.special"),
-    "spans": Column(Spans, "units.spans"),
+    "spans": Column(IndexSpans, "units.spans"),
     "sequence_ids": Column(tuple[np.int8, ...], "units.sequence"),
     "scores": Column(FloatArray, "scores"),
-    "shape": Column(tuple[Index, ...], lambda a: a.scores.shape),
+    "shape": Column(Indices, lambda a: a.scores.shape),
     "target": Column(Strings, partial(_of_targets, "name")),
     "bias": Column(FloatArray, lambda a: a.bias),
     "sink": Column(FloatArray, lambda a: a.sink),
-    "sinks": Column(tuple[Index, ...], "sinks"),
+    "sinks": Column(Indices, "sinks"),
     "diagnostics": Column(str, lambda a: _json(a.diagnostics)),
     "notes": Column(Strings, "notes"),
     "method": Column(str, "method"),
@@ -84,23 +93,23 @@ COMMON = {
 
 TEXT = {
     "text_pair": Column(str, "text_pair"),
-    "unit_ids": Column(tuple[Index, ...], "units.ids"),
-    "word_spans": Column(Spans, "units.words"),
+    "unit_ids": Column(Indices, "units.ids"),
+    "word_spans": Column(IndexSpans, "units.words"),
     "prediction": Column(str, partial(_of_prediction, "label")),
     "prediction_id": Column(Index, partial(_of_prediction, "id")),
     "value": Column(Number, partial(_of_prediction, "value")),
     "probability": Column(Number, partial(_of_prediction, "probability")),
-    "target_ids": Column(tuple[Index, ...], partial(_of_targets, "id")),
+    "target_ids": Column(Indices, partial(_of_targets, "id")),
     "position": Column(Index, _position),
 }
 
 ANSWER = {
     "completion": Column(str, "completion"),
-    "reasoning": Column(Spans, "reasoning"),
-    "marked_reasoning": Column(Spans, "marked_reasoning"),
+    "reasoning": Column(IndexSpans, "reasoning"),
+    "marked_reasoning": Column(IndexSpans, "marked_reasoning"),
     "unit_names": Column(Strings, "units.name"),
     "shares": Column(FloatArray, lambda a: a.whole().shares if a.targets[0].kind == "part" else None),
-    "target_spans": Column(Spans, partial(_of_targets, "span")),
+    "target_spans": Column(IndexSpans, partial(_of_targets, "span")),
     "settings": Column(str, lambda a: _json(a.settings)),
 }
 """Further columns of texts, and of answers."""
@@ -111,20 +120,20 @@ FIELDS = {name: column.value for name, column in COLUMNS.items() if isinstance(c
 """The field of an attribution in each column from which it is read back."""
 
 
-def column_types(*groups: Mapping[str, Column]) -> dict[str, Any]:
+def column_types(*groups: Mapping[str, Column]) -> Fields:
     """Return the types of some columns, with the number and the name of a row first and its state last."""
     types = {name: column.type for group in groups for name, column in group.items()}
     return {"row": int, "id": str, **types, "result_json": str}
 
 
 @cache
-def saved_types() -> dict[str, Any]:
+def saved_types() -> Fields:
     """Return the types of the columns of a file that `save` writes."""
     of_records = (record.columns for record in registered("results").values())
     return column_types(COLUMNS) | {name: type_ for columns in of_records for name, type_ in columns.items()}
 
 
-def arrow_types(columns: Mapping[str, Any], absent: Iterable[str] = ()) -> dict[str, Any]:
+def arrow_types(columns: State, absent: Iterable[str] = ()) -> Fields:
     """Return the Arrow types of columns."""
     return {name: _arrow_type(type_) for name, type_ in columns.items() if name not in absent}
 
@@ -146,15 +155,13 @@ def _arrow_type(type_: Any) -> Any:
     return pyarrow.list_(_arrow_type(first), -1 if further == [...] else 1 + len(further))
 
 
-def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
+def result_row(result: Record, columns: Collection[str]) -> Fields:
     """Return a result as a row with some columns, without `row` and `id`; its state has what is in none of them."""
     if result.error is not None:
         raise DataError("inputs that were not explained have no columns: save .json, or those whose error is None")
     a = result.scored
     values = {name: column.of(a) for name, column in COLUMNS.items() if name in columns}
-    in_columns = {FIELDS[name] for name in values if name in FIELDS}
-    state: dict[str, Any] = {"kind": a.kind, **_others(a, in_columns)}
-    state["units"] = _others(a.units, in_columns, "units.")
+    state = _state_beside(values.keys(), a)
     if result is not a:  # which holds the attribution
         of_result = _others(result, ())
         state = {"kind": result.kind, **{name: state if value is a else value for name, value in of_result.items()}}
@@ -162,16 +169,22 @@ def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
     return cells | {**result.column_values(), "result_json": _json(state)}
 
 
-def _others(record: Any, names: Collection[str], prefix: str = "") -> dict[str, Any]:
+def _state_beside(columns: Collection[str], a: Attribution) -> Fields:
+    """Return what of an attribution is in none of some columns."""
+    in_columns = {FIELDS[name] for name in columns if name in FIELDS}
+    return {"kind": a.kind, **_others(a, in_columns), "units": _others(a.units, in_columns, "units.")}
+
+
+def _others(record: Any, names: Collection[str], prefix: str = "") -> Fields:
     """Return the fields of a record but some, which are named with a prefix."""
-    return {field.name: getattr(record, field.name) for field in fields(record) if prefix + field.name not in names}
+    return {name: getattr(record, name) for name in field_names(record) if prefix + name not in names}
 
 
 def _json(value: Any) -> str:
     return json.dumps(plain(value), allow_nan=False)
 
 
-def metadata_of(schema: Any) -> Mapping[str, Any]:
+def metadata_of(schema: Any) -> State:
     """Return the values in a file's metadata that all its rows share; {} if there are none."""
     if METADATA not in (schema.metadata or {}):
         return {}
@@ -192,7 +205,7 @@ def result_table(results: Sequence[Record], *, single: bool = False) -> Any:
         raise DataError(f"cannot be written as Parquet: {error}") from None
 
 
-def result_states(table: Any) -> list[dict[str, Any]]:
+def result_states(table: Any) -> list[Fields]:
     """Return the states of the results in a table, as `from_dict` reads them."""
     if "result_json" not in table.column_names:
         raise DataError("these results were written without their texts (attribute --keep-text keeps them), or changed")
@@ -235,7 +248,7 @@ def to_dataset(results: Sequence[Record]) -> Any:
     return datasets.Dataset(datasets.table.InMemoryTable(result_table(results)))
 
 
-def read_parquet(path: str | Path) -> dict[str, Any]:
+def read_parquet(path: str | Path) -> Fields:
     """Return the results in a file, of `write_parquet` or of a corpus, as `Attributions.from_dict` reads them."""
     with open_parquet(lambda: Path(path).open("rb"), path) as file:
         table = file.read()

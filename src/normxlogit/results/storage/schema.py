@@ -21,6 +21,7 @@ FORMAT_VERSION = 1
 """Version of the files that are written; it is increased when an older library would misread a new file."""
 
 FloatArray = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
 
 MOST_INDEX = 2**53
 """JSON readers hold whole numbers below it exactly."""
@@ -33,6 +34,22 @@ Number = Annotated[float, "NaN and infinities included"]
 
 Measured = Annotated[Any, Number | tuple[Number, ...]]
 """A diagnostic of a method: a number, or several such as one for each label."""
+
+IndexSpan = tuple[Index, Index]
+"""The first character or unit of a part, and one past its last."""
+
+IndexSpans = tuple[IndexSpan, ...]
+
+Indices = tuple[Index, ...]
+"""Indices of units, tokens or layers."""
+
+Strings = tuple[str, ...]
+
+State = Mapping[str, Any]
+"""The fields of a record as plain values, as a file has them."""
+
+Fields = dict[str, Any]
+"""The fields of a record or a row, by name."""
 
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON lacks, as strings, spelled as in protobuf's JSON."""
@@ -50,16 +67,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, float):
-        return value if math.isfinite(value) else JSON_NAMES[str(value)]
-    if is_dataclass(value):
-        value = {field.name: getattr(value, field.name) for field in fields(value)}
-    elif as_fields := getattr(value, "_asdict", None):  # of a named tuple
-        value = as_fields()
+        return _plain_float(value)
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        value = {name: getattr(value, name) for name in field_names(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(entry) for entry in value]
+        return list(map(plain, value))
     return value
+
+
+def _plain_float(value: float) -> float | str:
+    """Return a number for strict JSON, which lacks NaN and infinities."""
+    return value if math.isfinite(value) else JSON_NAMES[str(value)]
 
 
 def same(value: Any, other: Any) -> bool:
@@ -76,7 +96,7 @@ def freeze(record: Any) -> None:
             value.flags.writeable = False
 
 
-def checked_version(state: Any) -> Mapping[str, Any]:
+def checked_version(state: Any) -> State:
     """Return a document after checking that this library reads its version."""
     if not isinstance(state, Mapping):
         raise DataError(f"not a result of normxlogit: expected fields with values, got {abbreviated(state)}")
@@ -224,7 +244,7 @@ def _entries(hint: Any, value: Any) -> tuple[Any, ...]:
     return tuple(check(type_)(entry) for type_, entry in zip(entry_types, value, strict=True))
 
 
-def _mapping(hint: Any, value: Any) -> dict[str, Any]:
+def _mapping(hint: Any, value: Any) -> Fields:
     """Convert a mapping from names to values of one type."""
     if not isinstance(value, Mapping):
         raise _refusal("names with values", value)
@@ -244,8 +264,12 @@ CONTAINERS: dict[Any, Callable[[Any, Any], Any]] = {
 def record_check(record: Any) -> Check:
     """Return a check that makes a record of a mapping; entries that are not fields are ignored."""
     hints = get_type_hints(record, include_extras=True)
-    names = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]
-    return partial(_record, record, {name: check(hints[name]) for name in names})
+    return partial(_record, record, {name: check(hints[name]) for name in field_names(record)})
+
+
+def field_names(record: Any) -> Sequence[str]:
+    """Return the names of the fields of a dataclass or a named tuple, or of its class."""
+    return record._fields if hasattr(record, "_fields") else [field.name for field in fields(record)]
 
 
 def _record(record: Any, checks: dict[str, Check], state: Any) -> Any:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
+from ..choosing import units_before
 from ..targets import Prediction, prediction_of
 from ..units.characters import safe
-from ..units.units import UnitScore
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,7 +45,7 @@ def unit_columns(a: "Attribution") -> Columns:
         (target, layer, unit)
         for target in range(len(scores))
         for layer in range(len(layers))
-        for unit in a._read_before(target)
+        for unit in units_before(a, target)
     ]
     of_targets, of_layers, of_units = np.array(rows, int).reshape(-1, 3).T.tolist()
     columns: Columns = {
@@ -66,7 +66,7 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
     """Return what is known of each unit: columns, (U,), by their names."""
     units, count = a.units, len(a.units)
     starts, ends = zip(*(units.spans or [(None, None)] * count), strict=True)
-    described: dict[str, Any] = {
+    described: Row = {
         "position": range(count),
         "unit": units.text,
         "kind": units.kind,
@@ -78,7 +78,7 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
         "special": units.special,
     }
     for medium in a.media:
-        places = medium.places.reshape(-1, len(medium.place_columns)).T.tolist()
+        places = medium.flat_places.T.tolist()
         columns = {
             "medium": [medium.name] * len(medium.part_names),
             **dict(zip(medium.place_columns, places, strict=True)),
@@ -129,13 +129,12 @@ def named_scores(a: "Attribution", purpose: str) -> list[NamedScore]:
     Raises:
         DataError: If there are several labels or layers.
     """
-    summed, words = a._summed(purpose), list[UnitScore]()
+    summed = a._summed(purpose)
     units = summed.top(len(a.units))
     if a.has_words and "token" in a.units.kind:
-        prompt_length = len(a.prompt or "")
-        words = [word for word in summed.words() if word.sequence == 1 or word.end <= prompt_length]
-        units = [unit for unit in units if unit.position >= a.text_units]
-    return [NamedScore(unit.name or unit.text, unit.score) for unit in (*words, *units)]
+        words = [word for word in summed.words() if word.tokens[-1] < a.answer_units.start]
+        units = [*words, *(unit for unit in units if unit.position >= a.text_units)]
+    return [NamedScore(unit.name or unit.text, unit.score) for unit in units]
 
 
 def concat_tables(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
@@ -177,4 +176,6 @@ def optional_module(name: str, otherwise: str) -> Any:
 
 def _cell(value: Any) -> Any:
     """Return a cell: text without control characters, a float32 in its shortest exact form."""
-    return safe(value) if isinstance(value, str) else str(np.float32(value)) if isinstance(value, float) else value
+    if isinstance(value, str):
+        return safe(value)
+    return str(np.float32(value)) if isinstance(value, float) else value

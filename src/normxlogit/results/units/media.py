@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError, InputError
 from ...extending import registered
-from ..storage.schema import FloatArray, Index, freeze, record_check, require
+from ..storage.schema import Fields, Float64Array, FloatArray, Index, Indices, Strings, freeze, record_check, require
 from ..verification import RemovedBy, RemovedUnit
 from .units import UnitKind, Units, UnitScore
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Place = tuple[float, ...]
 """A part of a medium, such as a box of pixels or a span of seconds: the beginnings along its axes, then the ends."""
+
+Regions = dict[str, tuple[int, Place]]
+"""Places that a caller named: in which of the media each is, and where."""
 
 
 class MediaPlace(NamedTuple):
@@ -68,14 +71,14 @@ class Medium:
     removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
     is_over_time: ClassVar[bool] = False
     region_form: ClassVar[str] = "its parts alone"
-    place_columns: ClassVar[tuple[str, ...]] = ()
+    place_columns: ClassVar[Strings] = ()
     for_drawings: ClassVar[Mapping[str, Any]] = {}
 
     kind: str
     name: str
     first: Index
     places: FloatArray
-    tokens: tuple[Index, ...] = ()
+    tokens: Indices = ()
     scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def __post_init__(self) -> None:
@@ -96,7 +99,7 @@ class Medium:
         return False
 
     @classmethod
-    def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
+    def regions(cls, media: Sequence[Any], named: Fields) -> Regions:
         """Return named regions: for each name, the index of the medium and the place in it.
 
         Args:
@@ -121,10 +124,15 @@ class Medium:
     @property
     def part_names(self) -> list[str]:
         """The names of its parts, which say where they are."""
-        return [self.place_name(place) for place in self.places.reshape(-1, self.places.shape[-1]).tolist()]
+        return [self.place_name(place) for place in self.flat_places.tolist()]
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def flat_places(self) -> FloatArray:
+        """The place of each of its parts, (parts, 2 A)."""
+        return self.places.reshape(-1, self.places.shape[-1])
+
+    @property
+    def shape(self) -> Indices:
         """The shape of its parts, such as rows and columns."""
         return self.places.shape[:-1]
 
@@ -145,21 +153,27 @@ class Medium:
         return Units(kind=kinds, text=numbers, special=(False,) * len(numbers), sequence=(0,) * len(numbers))
 
     @property
-    def sizes(self) -> NDArray[np.float64]:
+    def _edges(self) -> tuple[Float64Array, Float64Array]:
+        """Where each of its parts begins and ends along each axis, (..., A) each."""
+        low, high = np.split(self.places.astype(np.float64), 2, -1)
+        return low, high
+
+    @property
+    def sizes(self) -> Float64Array:
         """The size of each of its parts, such as an area: 0 of what fills it up to what a model reads."""
-        low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
+        low, high = self._edges
         return np.asarray((high - low).prod(-1))
 
-    def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
+    def share_inside(self, place: Sequence[float]) -> Float64Array:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
         start, end = np.split(np.array(place, np.float32).astype(np.float64), 2)  # as its own places are rounded
-        low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
+        low, high = self._edges
         inside = np.clip(np.minimum(high, end) - np.maximum(low, start), 0, None)  # (..., A)
         return np.asarray(inside.prod(-1) / np.maximum(self.sizes, 1e-12))
 
     def place_of(self, units: Sequence[int]) -> Place:
         """Return the place around some of its units, such as a box."""
-        places = self.places.reshape(-1, self.places.shape[-1])[[unit - self.first for unit in units]]  # (n, 2 A)
+        places = self.flat_places[[unit - self.first for unit in units]]  # (n, 2 A)
         low, high = np.split(places, 2, -1)  # (n, A) each
         return (*low.min(0).tolist(), *high.max(0).tolist())
 
@@ -224,12 +238,10 @@ def media_places(media: Sequence[Any], sources: Any, *, has_text: bool = True) -
     """
     named = _named_regions(sources, has_text)
     regions = _placed_regions(media, named, has_text) if named else []
-    for region, second in combinations(regions, 2):
-        if region.medium == second.medium and overlap(region.places[0], second.places[0]):
-            raise InputError(f"the sources {region.name!r} and {second.name!r} overlap")
     places = []
     for index, medium in enumerate(media):
         of_medium = [region for region in regions if region.medium == index]
+        _check_apart(of_medium)
         places += of_medium
         if not of_medium:
             places.append(MediaPlace(index, medium.name, "medium", []))
@@ -238,7 +250,14 @@ def media_places(media: Sequence[Any], sources: Any, *, has_text: bool = True) -
     return places
 
 
-def _named_regions(sources: Any, has_text: bool) -> dict[str, Any]:
+def _check_apart(regions: Sequence[MediaPlace]) -> None:
+    """Refuse regions of one medium that overlap."""
+    for region, second in combinations(regions, 2):
+        if overlap(region.places[0], second.places[0]):
+            raise InputError(f"the sources {region.name!r} and {second.name!r} overlap")
+
+
+def _named_regions(sources: Any, has_text: bool) -> Fields:
     """Return what of a caller's named sources are regions; without a text all must be."""
     named = {}
     for name, item in sources.items() if isinstance(sources, Mapping) else ():
@@ -250,11 +269,16 @@ def _named_regions(sources: Any, has_text: bool) -> dict[str, Any]:
     return named
 
 
-def _placed_regions(media: Sequence[Any], named: Mapping[str, Any], has_text: bool) -> list[MediaPlace]:
-    """Return named regions with their media; one that could be of two kinds is of a medium that is there."""
-    regions, unplaced = [], dict(named)
+def _kinds_present_first(media: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Return the kinds of media with their classes, those that the input holds first."""
     present = {medium.kind for medium in media}
-    for kind, class_of_kind in sorted(registered("media").items(), key=lambda item: item[0] not in present):
+    return sorted(registered("media").items(), key=lambda item: item[0] not in present)
+
+
+def _placed_regions(media: Sequence[Any], named: Fields, has_text: bool) -> list[MediaPlace]:
+    """Return named regions with their media; one that could be of two kinds is of a medium that is there."""
+    regions, unplaced = [], {**named}
+    for kind, class_of_kind in _kinds_present_first(media):
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
         of_kind = {name: item for name, item in unplaced.items() if class_of_kind.is_region(item, has_text=has_text)}
         placed = class_of_kind.regions([media[index] for index in indices], of_kind)

@@ -5,18 +5,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import DataError, InputError
-from ..storage.schema import FloatArray
+from ...text.characters import Span
+from ..storage.schema import Float64Array, FloatArray
+from .grouping import units_ending_in
 from .media import overlap
 
 if TYPE_CHECKING:
     from ..attribution import Attribution
 
+PartOfUnit = dict[int, int]
+"""The index of the target that a unit of the answer is, or is a token of, by the index of the unit."""
+
 
 def passed_through(
-    a: "Attribution", spans: str | Sequence[tuple[int, int]] | None = None, weighted: FloatArray | None = None
+    a: "Attribution", spans: str | Sequence[Span] | None = None, weighted: FloatArray | None = None
 ) -> "Attribution":
     """Return a result whose scores of the answer's own parts are passed on; see `Attribution.through`.
 
@@ -56,14 +60,14 @@ def passed_through(
     return replace(a, scores=passed.astype(np.float32), settings=settings, verified=None)
 
 
-def _shares_of_support(scores: NDArray[np.float64], own_unit: int) -> NDArray[np.float64]:
+def _shares_of_support(scores: Float64Array, own_unit: int) -> Float64Array:
     """Return positive scores, (..., U), divided by their sum; a part that rests on nothing rests on its own unit."""
     positive = np.maximum(scores, 0)
     positive[..., own_unit] += positive.sum(-1) == 0
     return np.asarray(positive / positive.sum(-1, keepdims=True))
 
 
-def _parts_passed_on(a: "Attribution", spans: str | Sequence[tuple[int, int]] | None) -> dict[int, int]:
+def _parts_passed_on(a: "Attribution", spans: str | Sequence[Span] | None) -> PartOfUnit:
     """Return the target of each unit whose scores are passed on."""
     part_of_unit = _parts_that_are_units(a)
     if spans is None:
@@ -76,23 +80,27 @@ def _parts_passed_on(a: "Attribution", spans: str | Sequence[tuple[int, int]] | 
     return passed_on
 
 
-def _parts_that_are_units(a: "Attribution") -> dict[int, int]:
-    """Return the index of the target that each unit of the answer is, or is a token of."""
+def _parts_that_are_units(a: "Attribution") -> PartOfUnit:
+    """Return which target each unit of the answer is, or is a token of."""
     if not _explains_own_words(a):
         raise DataError("scores pass through the answer's own words, and another target or a contrast is explained")
     if a.generated and a.prompt_tokens is not None:  # the targets are the generated tokens
         return {unit: part for part, unit in enumerate(a.answer_units)}
-    spans = a.units.spans
-    if a.completion is None or not a.has_target_axis or spans is None:
+    if a.completion is None or not a.has_target_axis or a.units.spans is None:
         raise DataError("scores pass through the parts of an answer: explain_completion(..., parts='sentence')")
-    earlier_words = [unit for unit, kind in enumerate(a.units.kind[: a.text_units]) if kind == "answer"]
-    parts: dict[int, int] = {}
-    for part, target in enumerate(a.targets):
-        start, end = target.span or (-1, -1)
-        # A token may begin with the space before its part.
-        parts |= {unit: part for unit in (*earlier_words, *a.answer_units) if start < spans[unit][1] <= end}
+    parts = _parts_by_spans(a)
     if not parts:
         raise DataError("the answer's words are one unit: explain its parts, or pass scores on before they are grouped")
+    return parts
+
+
+def _parts_by_spans(a: "Attribution") -> PartOfUnit:
+    """Return the index of the target in whose span each unit of the answer ends."""
+    earlier_words = [unit for unit, kind in enumerate(a.units.kind[: a.text_units]) if kind == "answer"]
+    parts: PartOfUnit = {}
+    for part, target in enumerate(a.targets):
+        if target.span is not None:
+            parts |= dict.fromkeys(units_ending_in(a, target.span, [*earlier_words, *a.answer_units]), part)
     return parts
 
 
@@ -103,7 +111,7 @@ def _explains_own_words(a: "Attribution") -> bool:
     return not (has_contrast or is_other)
 
 
-def _spans_passed(a: "Attribution", spans: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _spans_passed(a: "Attribution", spans: str | Sequence[Span]) -> list[Span]:
     """Return spans of characters of the completion as spans of the whole text."""
     shift = len(a.text or "") - len(a.completion or "")
     if isinstance(spans, str):

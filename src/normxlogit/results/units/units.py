@@ -12,8 +12,8 @@ import numpy as np
 from ...errors import InputError
 from ...extending import named_once, registered
 from ...text.boundaries import word_spans
-from ...text.characters import trimmed
-from ..storage.schema import Index, abbreviated, require
+from ...text.characters import Span, trimmed
+from ..storage.schema import Fields, Index, IndexSpans, Indices, Strings, abbreviated, require
 
 UnitKind = str
 """A kind of unit: one of `KINDS`, or that of the parts of a medium, which its class names (`Medium.unit_kind`)."""
@@ -51,19 +51,19 @@ class Units:
     """
 
     kind: tuple[UnitKind, ...]
-    text: tuple[str, ...]
+    text: Strings
     special: tuple[bool, ...]
     sequence: tuple[Index | None, ...]
-    spans: tuple[tuple[Index, Index], ...] | None = None
-    words: tuple[tuple[Index, Index], ...] | None = None
+    spans: IndexSpans | None = None
+    words: IndexSpans | None = None
     ids: tuple[Index | None, ...] = ()
-    name: tuple[str, ...] = ()
+    name: Strings = ()
 
     def __len__(self) -> int:
         return len(self.text)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Strings:
         """The name of each unit; empty strings if no unit has a name other than its text."""
         return self.name or ("",) * len(self)
 
@@ -81,7 +81,7 @@ class Units:
     def __add__(self, other: "Units") -> "Units":
         """Concatenate units; a column that only one of them has is filled for the other."""
         ours, theirs = self.columns, other.columns
-        columns: dict[str, Any] = {}
+        columns: Fields = {}
         for name in ours | theirs:
             nothing = (NOTHING.get(name),)
             columns[name] = ours.get(name, nothing * len(self)) + theirs.get(name, nothing * len(other))
@@ -89,9 +89,7 @@ class Units:
 
     def take(self, indices: Sequence[int]) -> "Units":
         """Return the units at some indices, in their order."""
-        columns: dict[str, Any] = {
-            name: tuple(values[index] for index in indices) for name, values in self.columns.items()
-        }
+        columns: Fields = {name: tuple(values[index] for index in indices) for name, values in self.columns.items()}
         return replace(self, **columns)
 
     def validate(self) -> None:
@@ -125,7 +123,7 @@ class UnitScore(NamedTuple):
     """
 
     text: str
-    tokens: tuple[int, ...]
+    tokens: Indices
     score: Any
     start: int = 0
     end: int = 0
@@ -137,6 +135,12 @@ class UnitScore(NamedTuple):
     def position(self) -> int:
         """The index of its first unit."""
         return self.tokens[0]
+
+
+def with_shares(units: Sequence[UnitScore]) -> list[UnitScore]:
+    """Return units with one score each, with their shares of the sum of positive scores."""
+    total = sum(max(unit.score, 0.0) for unit in units) or 1.0
+    return [unit._replace(share=max(unit.score, 0.0) / total) for unit in units]
 
 
 class WordTokens(NamedTuple):
@@ -154,7 +158,7 @@ class WordTokens(NamedTuple):
 
 
 def word_groups(
-    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
+    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[Span] | None = None
 ) -> list[WordTokens]:
     """Return each word that has tokens; every token is in exactly one word.
 
@@ -167,10 +171,7 @@ def word_groups(
         split: The characters of the word of each token; None to find words in the text.
     """
     if split is not None:
-        tokens_of: dict[tuple[int, int], list[int]] = {}
-        for index, *_ in tokens:
-            tokens_of.setdefault(split[index], []).append(index)
-        return [WordTokens(*span, indices) for span, indices in tokens_of.items()]
+        return _split_words(tokens, split)
     words = word_spans(text, 0, boundary) + word_spans(text, boundary)
     starts, ends = [start for start, _ in words], [end for _, end in words]
     groups: list[WordTokens] = []
@@ -183,13 +184,27 @@ def word_groups(
         reached = slice(bisect_right(ends, start), bisect_left(starts, end))
         word = WordTokens(min([start, *starts[reached]]), max([end, *ends[reached]]), [*waiting, index])
         waiting = []
-        if groups and word.start < groups[-1].end:
-            previous = groups.pop()
-            word = WordTokens(previous.start, max(previous.end, word.end), previous.tokens + word.tokens)
-        groups.append(word)
+        _append_word(groups, word)
     if waiting and groups:
         groups[-1].tokens.extend(waiting)
     return [word._replace(tokens=sorted(word.tokens)) for word in groups]
+
+
+def _append_word(words: list[WordTokens], word: WordTokens) -> None:
+    """Append a word, as one with the last word where a token reaches over both."""
+    if words and word.start < words[-1].end:
+        previous = words.pop()
+        word = WordTokens(previous.start, max(previous.end, word.end), previous.tokens + word.tokens)
+    words.append(word)
+
+
+def _split_words(tokens: list[tuple[int, int, int]], split: Sequence[Span]) -> list[WordTokens]:
+    """Return the words into which a caller has split a text, with the tokens of each."""
+    words: dict[Span, WordTokens] = {}
+    for index, *_ in tokens:
+        span = split[index]
+        words.setdefault(span, WordTokens(*span, [])).tokens.append(index)
+    return list(words.values())
 
 
 def merge_scores(scores: Any, merge: str) -> Any:

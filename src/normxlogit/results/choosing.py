@@ -1,0 +1,108 @@
+"""One of the targets of a result, with the units that were read before it."""
+
+import operator
+from dataclasses import replace
+from typing import TYPE_CHECKING, SupportsIndex
+
+import numpy as np
+
+from ..errors import TargetError, listed
+from ..text.same import matching_names
+from .targets import Prediction
+
+if TYPE_CHECKING:
+    from .attribution import Attribution
+
+
+def of_target(a: "Attribution", target: str | SupportsIndex) -> "Attribution":
+    """Return the result for one target, without the target axis.
+
+    Args:
+        a: The result.
+        target: Its name, or its index, negative from the end.
+
+    Raises:
+        TargetError: If there is no such target, or several have the name.
+    """
+    index = _target_index(a, target)
+    if not a.has_target_axis:
+        return a
+    is_verified = a.verified is not None and a.verified.target == a.targets[index].name
+    result = a._transformed(
+        lambda scores: scores[index],
+        targets=(a.targets[index],),
+        diagnostics={
+            name: value[index] if isinstance(value, tuple) else value for name, value in a.diagnostics.items()
+        },
+        predictions=_predictions_for(a, index),
+        generated=a.generated[index : index + 1],
+        verified=a.verified if is_verified and a.completion is None else None,
+    )
+    is_generated = a.generated and a.prompt_tokens is not None
+    return _with_units(result, units_before(a, index)) if is_generated else result
+
+
+def _target_index(a: "Attribution", target: str | SupportsIndex) -> int:
+    """Return the index of a target that is named, or counted from either end."""
+    names = [named.name for named in a.targets]
+    if isinstance(target, str):
+        matches = matching_names(target, names)
+        if len(matches) > 1:
+            raise TargetError(f"{len(matches)} targets are called {target!r}: choose by index")
+        if not matches:
+            raise TargetError(f"no target {target!r} among {listed(list(map(repr, names)), 10)}")
+        return matches[0]
+    if isinstance(target, bool) or not isinstance(target, SupportsIndex):
+        raise TargetError(f"a target is a name or an index, not {target!r}")
+    try:
+        return range(len(names))[target]
+    except IndexError:
+        raise TargetError(f"no target {operator.index(target)}; there are {len(names)}, counted from 0") from None
+
+
+def _predictions_for(a: "Attribution", index: int) -> tuple[Prediction, ...]:
+    """Return the predictions to show with one target: of one of several regression values its own."""
+    if len(a.predictions) == len(a):
+        return (a.predictions[index],)
+    target = a.targets[index]
+    return tuple(shown for shown in a.predictions if target.kind != "value" or shown.id == target.id)
+
+
+def units_before(a: "Attribution", index: int) -> list[int]:
+    """Return the units that were read before a target: of a generated token those before it, otherwise all.
+
+    Args:
+        a: The result.
+        index: Which target.
+    """
+    if not a.generated or a.prompt_tokens is None:
+        return list(range(len(a.units)))
+    return [*range(a.prompt_tokens + index), *range(a.text_units, len(a.units))]
+
+
+def _with_units(a: "Attribution", read_units: list[int]) -> "Attribution":
+    """Return the result for a generated token with the units that were read before it, and the text up to there."""
+    unread = len(a.units) - len(read_units)
+    text_units = a.text_units - unread
+    sinks = tuple(
+        unit for unit in a.sinks if unit < text_units - 1
+    )  # the position that predicts is never held constant
+    text, spans = None, a.units.spans
+    if a.text is not None and spans is not None:
+        # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
+        text = a.text[: max(spans[text_units][0], *(end for _, end in spans[:text_units]), 0)]
+    return replace(
+        a,
+        scores=np.ascontiguousarray(a.scores[..., read_units]),
+        units=a.units.take(read_units),
+        media=tuple(replace(medium, first=medium.first - unread) for medium in a.media),
+        sink=a.sink if sinks else None,
+        sinks=sinks,
+        targets=tuple(target._replace(span=None) for target in a.targets),
+        text=text,
+        completion=None,
+        reasoning=(),
+        marked_reasoning=(),
+        prompt_tokens=None,
+        generated=(),
+    )
