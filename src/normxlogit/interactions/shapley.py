@@ -76,18 +76,3 @@ def explained_share(values: Floats) -> float:
     products = signs.T @ (signs * values[:, None]) / len(values)  # (M, M)
     pairs = np.triu(products, 1)
     return float((np.square(singles).sum() + np.square(pairs).sum()) / variance)
-
-
-def k_shapley(single: Floats, joint: Floats) -> Floats:
-    """Return the values of units in the k-Shapley interactions (k-SII) of order 2, (M,); joint effects stay.
-
-    From the Shapley value of a unit half of each joint effect that it takes part in is taken off, so that units and
-    pairs add up to the value of the whole input less that of the empty one (Bordt and von Luxburg, 2023, "From Shapley
-    Values to Generalized Additive Models and back", theorem 4, where B_1 = -1/2).
-
-    Args:
-        single: Shapley values, (M,).
-        joint: Shapley interactions, (M, M), zero on the diagonal.
-    """
-    values: Floats = single - joint.sum(1) / 2
-    return values
