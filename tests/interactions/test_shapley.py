@@ -12,7 +12,8 @@ from normxlogit import InputError
 from normxlogit.interactions.explain import plan
 from normxlogit.interactions.masks import all_masks, complementary_masks
 from normxlogit.interactions.regression import PairModel
-from normxlogit.interactions.shapley import exact_effects, k_shapley
+from normxlogit.interactions.result import k_shapley
+from normxlogit.interactions.shapley import exact_effects
 
 
 def interaction_by_the_formula(values, units: int, members: tuple[int, ...]) -> float:

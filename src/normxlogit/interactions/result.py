@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
 from ..results.base import Record
@@ -54,6 +53,21 @@ class Pair(NamedTuple):
             f"{SENTENCES[self.kind].format(first, second)}: "
             f"without {first} {answers[0]}, without {second} {answers[1]}, without both {answers[2]}."
         )
+
+
+def k_shapley(single: FloatArray, joint: FloatArray) -> FloatArray:
+    """Return the values of units in the k-Shapley interactions (k-SII) of order 2, (M,); joint effects stay.
+
+    From the Shapley value of a unit half of each joint effect that it takes part in is taken off, so that units and
+    pairs add up to the value of the whole input less that of the empty one (Bordt and von Luxburg, 2023, "From Shapley
+    Values to Generalized Additive Models and back", theorem 4, where B_1 = -1/2).
+
+    Args:
+        single: Shapley values, (M,).
+        joint: Shapley interactions, (M, M), zero on the diagonal.
+    """
+    values: FloatArray = single - joint.sum(1) / 2
+    return values
 
 
 def kind_of(verified: Verification) -> Kind:
@@ -126,15 +140,9 @@ class Pairs(Record):
         """The explanation by a method."""
         return self.attribution
 
-    def k_shapley(self) -> NDArray[np.float64]:
-        """Return the values of the units in the k-Shapley interactions (k-SII) of order 2, (M,).
-
-        From the Shapley value of a unit half of each joint effect that it takes part in is taken off, so that units
-        and pairs add up to the value of the whole input less that of the empty one (Bordt and von Luxburg, 2023, "From
-        Shapley Values to Generalized Additive Models and back", theorem 4, where B_1 = -1/2).
-        """
-        values: NDArray[np.float64] = self.single.astype(np.float64) - self.joint.astype(np.float64).sum(1) / 2
-        return values
+    def k_shapley(self) -> FloatArray:
+        """Return the values of the units in the k-Shapley interactions (k-SII) of order 2, (M,); see `k_shapley`."""
+        return k_shapley(self.single, self.joint)
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
         """Return the pairs of the largest joint effects, tested or not: both units and the effect."""
