@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ... import Attribution, Attributions
+from ... import Attribution, Attributions, Scores
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.encoding import Encoding, readable_tokens
-from ...methods import FrozenGradient, Request, Scores, check_finite, run_method
+from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.generation import generated_from
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
