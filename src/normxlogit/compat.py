@@ -163,7 +163,7 @@ def taken_as_it_is() -> dict[str, bool]:
 
     From 4.50 to 4.57 the model's own replaces what equals a default, such as greedy decoding.
     """
-    takes_it = "use_model_defaults" in inspect.signature(transformers.GenerationMixin.generate).parameters
+    takes_it = "use_model_defaults" in inspect.signature(getattr(transformers.GenerationMixin, "generate")).parameters  # noqa: B009  # for type checkers
     return {"use_model_defaults": False} if takes_it else {}
 
 

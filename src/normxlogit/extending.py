@@ -181,7 +181,7 @@ def named_once(what: str, entries: Iterable[tuple[str, Any, str]], core: Iterabl
         ExtensionError: If a name is registered twice.
     """
     named: dict[str, Any] = {}
-    homes = dict.fromkeys(core, __package__)
+    homes = dict.fromkeys(core, "normxlogit")
     for name, thing, home in entries:
         if name in homes:
             first, second = (module.partition(":")[0] for module in (homes[name], home))

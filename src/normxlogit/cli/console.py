@@ -157,7 +157,7 @@ def _content(
 
 def _save_figure(result: Any, output: Path) -> None:
     """Write the figure of a result, or of the only one of a collection."""
-    single = result[0] if isinstance(result, Sequence) and len(result) == 1 else result
+    single: Any = result[0] if isinstance(result, Sequence) and len(result) == 1 else result
     if not hasattr(single, "plot"):
         raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
     with replacing(output) as temporary:

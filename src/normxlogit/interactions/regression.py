@@ -70,8 +70,8 @@ class Columns:
         first, second = self.pairs.T  # (P,) each
         by_contributions = signs @ self.contributions  # (N,)
         ones = np.ones(len(present))
-        singles: Floats = np.column_stack([ones, by_contributions, signs])  # (N, 2 + M)
-        return np.concatenate([singles, signs[:, first] * signs[:, second]], 1)
+        singles = [ones[:, None], by_contributions[:, None], signs]
+        return np.concatenate([*singles, signs[:, first] * signs[:, second]], 1)
 
     def variances(self, settings: Settings) -> Floats:
         """Return the prior variance of each column's weight, (2 + M + P,)."""

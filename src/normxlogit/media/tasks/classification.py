@@ -11,7 +11,6 @@ from ...errors import InputError
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Fields, Float64Array, FloatArray
 from ...results.units.media import Medium
-from ...tasks.base import Task
 from ..extension import AUDIO_CLASSIFICATION, IMAGE_CLASSIFICATION
 from ..inputs.items import as_array
 from ..inputs.picture_places import KEPT_SIZES, Size, cell_boxes, equal_cells, sources_of
@@ -90,8 +89,10 @@ class ImageClassification(SignalTask):
         return cell_boxes(sources_of(process, size), (rows, columns), size)
 
 
-class ReadsSounds(Task):
-    """The base of tasks whose inputs are sounds."""
+class ReadsSounds:
+    """What tasks have whose inputs are sounds."""
+
+    processor: Any
 
     @property
     def rate(self) -> int | None:
@@ -99,7 +100,7 @@ class ReadsSounds(Task):
         return sampling_rate_of(self.processor)
 
 
-class AudioClassification(SignalTask, ReadsSounds):
+class AudioClassification(ReadsSounds, SignalTask):
     """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
 
     name = AUDIO_CLASSIFICATION.name

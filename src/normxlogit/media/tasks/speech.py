@@ -13,7 +13,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding, readable_tokens
 from ...model.task_model import TaskModel
 from ...results import Prediction
-from ...tasks.base import Generates, GenerateSettings, loaded
+from ...tasks.base import Generates, GenerateSettings, Task, loaded
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import AtToken, Outputs
@@ -35,7 +35,7 @@ def speech_task(model: TaskModel) -> Any:
     return model.task
 
 
-class SpeechTask(Generates, ReadsSounds):
+class SpeechTask(Generates, ReadsSounds, Task):
     """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
 
     per_frame: ClassVar[bool] = False

@@ -12,6 +12,7 @@ from ...inputs.texts import arrow_value, is_column, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.units.spans import SourceSpec
 from ...tasks.base import generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
@@ -87,7 +88,9 @@ def explain_given(
 
 def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
-    divisions = [prompt.division(chosen.sources) for prompt, chosen in zip(completed, options, strict=True)]
+    divisions: list[SourceSpec | None] = [
+        prompt.division(chosen.sources) for prompt, chosen in zip(completed, options, strict=True)
+    ]
     each = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
         return [explain_answer(model, prompt, chosen, division) for prompt, chosen, division in each]

@@ -215,7 +215,8 @@ def _module_in_files(source: str, kind: str, path: str) -> _Module:
     settings = read_model_json(source, f"{path}/config.json", {})
     if settings is None and kind != "Normalize":
         raise InputError(f"{source}: {path}/config.json is missing; download the model again")
-    return _Module(kind, settings or {}, _dense_layer(settings, source, path) if kind == "Dense" else None)
+    settings = settings or {}
+    return _Module(kind, settings, _dense_layer(settings, source, path) if kind == "Dense" else None)
 
 
 def _steps_of(modules: Sequence[_Module], settings: Settings) -> Steps:
