@@ -98,8 +98,8 @@ def answers_to_text(model: TaskModel, encoding: Encoding, a: Attribution, units:
 def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer], float], Quantity]:
     """Return a function of the explained quantity of an answer, and what that is.
 
-    Of a label it is its log-odds, which of two labels are the difference of their logits, or what a contrast is less
-    likely; of a token its log-probability; of a regression its value.
+    Of a label it is its log-odds, which of two labels are the difference of their logits, or its logit less the
+    contrast's; of a token its log-probability; of a regression its value.
 
     Args:
         model: The model.
@@ -118,11 +118,11 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
     def of_logits(answer: Answer) -> float:
         if answer.logits is None:
             raise ValueError("an answer of a text that is classified has logits")
-        probabilities: Any = outputs.probabilities(answer.logits[None].double())  # (1, C)
-        logarithms = np.log(np.maximum(probabilities[0].numpy(), LEAST_PROBABILITY))  # (C,)
+        logits = answer.logits.double()  # (C,)
         if target.contrast_id is not None:
-            return float(logarithms[target.id] - logarithms[target.contrast_id])
-        return float(log_odds(logarithms[target.id]))
+            return float(logits[target.id] - logits[target.contrast_id])
+        probabilities: Any = outputs.probabilities(logits[None])  # (1, C)
+        return float(log_odds(np.log(max(float(probabilities[0, target.id]), LEAST_PROBABILITY))))
 
     if model.task.position.pooled:
         return of_logits, "log odds" if target.contrast_id is None else "logit less the contrast's"

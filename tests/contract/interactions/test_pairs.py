@@ -85,6 +85,21 @@ def test_effects_of_few_units_are_exact_and_add_up() -> None:
     assert result.k_shapley().sum() + result.joint.sum() / 2 == pytest.approx(whole - empty, rel=1e-4)
 
 
+def test_labels_that_hold_side_by_side_are_compared_by_their_logits() -> None:
+    explainer = tiny.explainer("bert", problem_type="multi_label_classification", num_labels=3)
+    result = explainer.pairs("good movie", target=0, contrast=1)
+    ids, mask = explainer.tokenizer("good movie")["input_ids"], explainer.tokenizer.mask_token_id
+    logits = {
+        (first, second): tiny.logits_of(explainer.model, [ids[0], *row, ids[3]])[:2].double()
+        for first, second in itertools.product((0, 1), repeat=2)
+        for row in [[ids[1] if first else mask, ids[2] if second else mask]]
+    }
+    values = {present: float(row[0] - row[1]) for present, row in logits.items()}
+    first = (values[1, 0] - values[0, 0] + values[1, 1] - values[0, 1]) / 2
+    joint = values[1, 1] - values[1, 0] - values[0, 1] + values[0, 0]
+    assert (result.single[0], result.joint[0, 1]) == pytest.approx((first, joint), rel=1e-4)
+
+
 def test_the_budget_is_kept_and_every_input_is_asked_once() -> None:
     explainer = tiny.explainer("bert")
     explainer(LONG)  # parts are found
