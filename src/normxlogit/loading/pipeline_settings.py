@@ -154,8 +154,8 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
     prefix = settings.pop("prefix", None) or ""
     longest = _taken_length(settings)
     _check_settings(pipeline, {name: value for name, value in settings.items() if name not in forward}, reader)
-    what_is_cut = "longest_prompt" if pipeline.task in GENERATING_TASKS else "max_length"
-    most_tokens: Options = {what_is_cut: longest}
+    name_of_limit = "longest_prompt" if pipeline.task in GENERATING_TASKS else "max_length"
+    most_tokens: Options = {name_of_limit: longest}
     return PipelineSettings(
         question=None if reader is None else reader(pipeline, labels),
         problem=PROBLEMS.get(str(getattr(function, "value", function)).casefold()),

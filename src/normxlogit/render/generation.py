@@ -103,7 +103,8 @@ def _sentences(pieces_by_name: Mapping[str, Pieces]) -> Sentences:
 def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
     if g.text is None or g.offsets is None:
-        (text, *_), groups = tokens_as_text(g)
+        texts, groups = tokens_as_text(g)
+        text = texts[0]
     else:
         text, groups = g.text, [TokenGroup((token,), *span) for token, span in enumerate(g.offsets)]
     placed_pieces = [(group.start, group.end, _token_piece(g, group.tokens[0])) for group in groups]
