@@ -30,7 +30,7 @@ def _header(result: Pairs) -> Header:
     """Return the answer, how far pairs explain it, and what the test of the first pair says."""
     tested = str(result.pairs[0]) if result.pairs else ""
     described = header([result.attribution], tested)
-    facts = [*described.facts, ("effects on", f"{result.quantity} of {visible(result.attribution.target.name)}")]
+    facts = [*described.facts, ("effects on", f"{visible(result.attribution.target.name)}: {result.quantity}")]
     facts.append(("left out", f"{result.unit}s, {result.removed_by}"))
     facts.append(("explained share", explained_text(result)))
     facts.append(("passes", str(result.passes)))
@@ -65,7 +65,7 @@ def _caption(result: Pairs) -> str:
 
 
 def _row(result: Pairs, pair: Pair) -> list[Cell]:
-    names = " + ".join(shortened(visible(result.units[unit]), LONGEST) for unit in pair.units)
+    names = " + ".join(shortened(visible(result.names[unit]), LONGEST) for unit in pair.units)
     removals = (*pair.verified.single, pair.verified.together)
     return [
         cell(names),
@@ -85,7 +85,7 @@ def _singles(result: Pairs) -> Fold:
 
 
 def _unit_cell(result: Pairs, unit: int) -> Cell:
-    return cell(shortened(visible(result.units[unit]), LONGEST))
+    return cell(shortened(visible(result.names[unit]), LONGEST))
 
 
 def _effect_cell(result: Pairs, unit: int) -> Cell:

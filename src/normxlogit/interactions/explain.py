@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from ..inputs.texts import numbered
 from ..leave_out.search import run_searches
 from ..methods.perturbation import Floats
 from .answers import UnitAnswers
@@ -65,8 +66,7 @@ def plan(units: int, budget: int, *, may_be_empty: bool) -> Plan:
         )
     if units < LEAST_UNITS:
         raise InputError(
-            f"the input has {units} units, and no answer without all of them: divide it more finely, such as by "
-            'units="word"'
+            f"the input has {units} units, and no answer without all of them: pairs need {LEAST_UNITS} units then"
         )
     tested = min(MOST_TESTED, (budget // SHARE_OF_TESTS - 1) // PASSES_OF_TEST)
     return Plan(exact=False, masks=budget - 1 - PASSES_OF_TEST * tested, tested=tested)
@@ -122,6 +122,7 @@ def tested_pairs(asked: UnitAnswers, effects: Effects, count: int) -> list[Pair]
     largest = np.argsort(-np.abs(effects.joint[first, second]), kind="stable")[:count]
     pairs = list(zip(first[largest].tolist(), second[largest].tolist(), strict=True))
     removed = asked.removable._replace(singles=2, named=True, all_together=True)
+    parts = [part._replace(text=name) for part, name in zip(parts, numbered(part.text for part in parts), strict=True)]
     removables = [removed._replace(parts=[parts[unit] for unit in pair]) for pair in pairs]
     results = run_searches([asked.attribution] * len(pairs), removables, asked.without)
     tested = []

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from ..inputs.texts import numbered
 from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import FloatArray, Index, Number, require
@@ -136,6 +137,11 @@ class Pairs(Record):
     rejected: Index
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The units, with a number where the text stood before: "good (2)"."""
+        return tuple(numbered(self.units))
+
+    @property
     def scored(self) -> Attribution:
         """The explanation by a method."""
         return self.attribution
@@ -145,11 +151,11 @@ class Pairs(Record):
         return k_shapley(self.single, self.joint)
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
-        """Return the pairs of the largest joint effects, tested or not: both units and the effect."""
+        """Return the pairs of the largest joint effects, tested or not: the names of both units, and the effect."""
         first, second = np.triu_indices(len(self.units), 1)
         effects = self.joint[first, second]  # (P,)
         ranked = np.argsort(-np.abs(effects), kind="stable")[:count].tolist()
-        return [(self.units[first[i]], self.units[second[i]], float(effects[i])) for i in ranked]
+        return [(self.names[first[i]], self.names[second[i]], float(effects[i])) for i in ranked]
 
     def short_text(self) -> str:
         """Return the summary that `repr` shows."""
@@ -179,7 +185,7 @@ class Pairs(Record):
         return ("text", "first", "second", "kind", "joint", "tested", *measured)
 
     def _table_row(self, pair: Pair) -> dict[str, Any]:
-        first, second = (self.units[unit] for unit in pair.units)
+        first, second = (self.names[unit] for unit in pair.units)
         removals = (pair.verified.original, *pair.verified.single, pair.verified.together)
         described = (self.attribution.prompt, first, second, pair.kind, pair.joint, pair.tested)
         values = (*described, *(removal.value for removal in removals))
