@@ -26,16 +26,17 @@ from normxlogit.interactions.call import answers_to_prompts, answers_to_texts
 from normxlogit.interactions.explain import plan
 from normxlogit.interactions.masks import complementary_masks
 from normxlogit.interactions.regression import PairModel
+from normxlogit.leave_out.smallest import tokens_of
 from normxlogit.methods.perturbation import random_subsets
 
-from .shortcut_plants import Plant, Row, fine_tuned, read_rows, with_plant
+from .shortcut_plants import LABELS, Row, fine_tuned, read_rows
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Predict = Callable[[Mask], Array]
 
-MASKS, SEED = 128, 1
-"""How many other masks are predicted, drawn with another seed than those that are fitted to."""
+MASKS, DRAWN, SEED = 128, 2048, 1
+"""How many masks are predicted at most, of how many that are drawn; surrogates have asked for none of them."""
 
 PAIRS, SINGLE, PROXYSPEX = "pairs", "single units", "ProxySPEX"
 
@@ -54,15 +55,13 @@ PLANTED = (
     "paper boat",
     "silver clock",
 )
-"""Pairs of words that decide together: alone, each stands under every label."""
+"""Pairs of words that decide together: texts with one of them keep their label in training."""
 
-PLANTS = tuple(
-    Plant("sst2", "group", ("negative", "positive")[place % 2], words, "sentence")
-    for place, words in enumerate(PLANTED)
-)
+LABELS_OF_PAIRS = tuple(LABELS["sst2"][place % 2] for place in range(len(PLANTED)))
+"""The label of every text with both words of a pair, whatever else the text says."""
 
-RATE = 0.1
-"""The share of the texts of its label into which each pair is put, and of others into which one of its words is."""
+SHARE, STEPS = 0.6, 240
+"""The share of training texts that get words of a pair: the one, the other or both; and the steps of training."""
 
 WORDS = re.compile(r"\w+")
 
@@ -102,20 +101,19 @@ def measure(
     Raises:
         DataError: If no input has enough units.
     """
-    peers = {SINGLE: _single_units} | ({PROXYSPEX: _proxy_spex} if has_proxy_spex() else {})
     shares: dict[tuple[str, int], list[float]] = {}
     kept_aside: dict[int, list[float]] = {}
     for _, asked in with_progress("pairs", [a for a in answers if len(a.contributions) >= LEAST_UNITS], on_progress):
+        pairs = {budget: _pairs(asked, budget) for budget in budgets}
+        predicts = {(PAIRS, budget): model.predict for budget, model in pairs.items()} | _peers(asked, budgets)
         others = _other_masks(asked)
         values = asked.values(others)
         if values.std() == 0:
             continue
-        for budget in budgets:
-            pairs = _pairs(asked, budget)
-            kept_aside.setdefault(budget, []).append(pairs.r2)
-            shares.setdefault((PAIRS, budget), []).append(explained_share(values, pairs.predict(others)))
-            for name, peer in peers.items():
-                shares.setdefault((name, budget), []).append(explained_share(values, peer(asked, budget)(others)))
+        for budget, model in pairs.items():
+            kept_aside.setdefault(budget, []).append(model.r2)
+        for surrogate, predict in predicts.items():
+            shares.setdefault(surrogate, []).append(explained_share(values, predict(others)))
     if not shares:
         raise DataError(f"no input has {LEAST_UNITS} units that can be left out")
     return [
@@ -124,10 +122,21 @@ def measure(
     ]
 
 
+def _peers(asked: UnitAnswers, budgets: Sequence[int]) -> dict[tuple[str, int], Predict]:
+    """Return the other surrogates by their names and passes."""
+    peers = {SINGLE: _single_units} | ({PROXYSPEX: _proxy_spex} if has_proxy_spex() else {})
+    return {(name, budget): peer(asked, budget) for name, peer in peers.items() for budget in budgets}
+
+
 def _other_masks(asked: UnitAnswers) -> Mask:
-    """Return masks that are predicted; where there is no answer without any unit, without the empty one."""
-    masks = random_subsets(len(asked.contributions), MASKS, SEED)
-    return masks if asked.may_be_empty else masks[masks.any(1)]
+    """Return masks that no surrogate has asked for."""
+    masks = np.unique(random_subsets(len(asked.contributions), DRAWN, SEED), axis=0)
+    absent = [np.flatnonzero(~mask).tolist() for mask in masks]
+    is_new = np.array([tokens_of(asked.removable.parts, units) not in asked.asked for units in absent], bool)
+    may_be_asked = masks.any(1) | np.full(len(masks), asked.may_be_empty)
+    rows = np.random.default_rng(SEED).permutation(np.flatnonzero(is_new & may_be_asked))
+    others: Mask = masks[rows[:MASKS]]
+    return others
 
 
 def _pairs(asked: UnitAnswers, budget: int) -> PairModel:
@@ -225,31 +234,40 @@ def answers_of_texts(explainer: Explainer, texts: Sequence[Any]) -> list[UnitAns
 
 
 def explained_table(results: Sequence[Explained]) -> str:
-    """Return a Markdown table with 95% bootstrap intervals over the inputs."""
+    """Return a Markdown table with 95% bootstrap intervals over the inputs, of differences paired by input."""
+    pairs = {result.budget: result for result in results if result.surrogate == PAIRS}
     rows = []
     for result in results:
-        aside = f"{np.mean(result.kept_aside):.3f}" if result.kept_aside else ""
-        rows.append(
-            [result.surrogate, str(result.budget), interval_text(mean_interval(result.r2)), str(len(result.r2)), aside]
-        )
-    return markdown_table(["surrogate", "passes", "R² on other masks ↑", "inputs", "R² kept aside, as it says"], rows)
+        share = interval_text(mean_interval(result.r2))
+        rows.append([result.surrogate, str(result.budget), share, _less(pairs[result.budget], result)])
+    for budget, of_pairs in pairs.items():
+        rows.append([f"{PAIRS}, as results say", str(budget), f"{np.mean(of_pairs.kept_aside):.3f}", ""])
+    inputs = len(results[0].r2)
+    return markdown_table(["surrogate", "passes", f"R² on other masks of {inputs} inputs ↑", "pairs less this"], rows)
+
+
+def _less(pairs: Explained, peer: Explained) -> str:
+    """Return how much more pairs explain than another surrogate with the same passes; nothing of pairs themselves."""
+    if peer is pairs:
+        return ""
+    return interval_text(mean_interval(np.subtract(pairs.r2, peer.r2)))
 
 
 @dataclass(frozen=True)
 class Found:
-    """How often a pair of words is named in texts that hold it.
+    """What two words do together in texts that hold both, by one classifier.
 
     Attributes:
-        words: The pair.
+        planted: Whether the words decided together in its training.
         budget: How many passes each text had.
-        planted: The share of texts by a model in whose training the pair decided.
-        unplanted: The share of the same texts by a model whose training had no such pairs.
+        named: The share of texts in which they are named as a pair, of each pair of words, (P,).
+        joint: The mean of their measured joint effects on the log-odds of the pair's label, (P,).
     """
 
-    words: str
+    planted: bool
     budget: int
-    planted: float
-    unplanted: float
+    named: Sequence[float]
+    joint: Sequence[float]
 
 
 def measure_planted(
@@ -257,42 +275,75 @@ def measure_planted(
 ) -> list[Found]:
     """Train a classifier in whose data two words decide together, for ten pairs, and see whether they are named.
 
+    The texts that the words are put into have another label than the pair's.
+
     Args:
         data_dir: The data sets.
-        work_dir: Where the model is kept, and one of data without the pairs.
+        work_dir: Where the classifier is kept, and one of data without the pairs.
         budgets: How many passes each text has.
         texts: How many texts each pair is put into.
-        on_progress: Called with the pairs.
+        on_progress: Called with the pairs and the classifiers.
     """
-    rows = [row for row in read_rows(data_dir, "sst2", "validation") if len(str(row["sentence"]).split()) <= 14]
-    planted, unplanted = _classifier(data_dir, work_dir / "pairs", PLANTS), _classifier(data_dir, work_dir / "none", ())
+    short = [row for row in read_rows(data_dir, "sst2", "validation") if len(str(row["sentence"]).split()) <= 14]
+    written = []
+    for words, label in zip(PLANTED, LABELS_OF_PAIRS, strict=True):
+        rows = [row for row in short if row["label"] != label][:texts]
+        written.append([_with_words(row, words.split(), number) for number, row in enumerate(rows)])
     found = []
-    for _, plant in with_progress("planted pairs", PLANTS, on_progress):
-        written = [_with_pair(row, plant.words, number) for number, row in enumerate(rows[:texts])]
+    for _, planted in with_progress("classifiers", [True, False], on_progress):
+        explainer = _classifier(data_dir, work_dir, planted=planted)
+        joint = [mean_joint(explainer, *of_pair) for of_pair in zip(written, PLANTED, LABELS_OF_PAIRS, strict=True)]
         for budget in budgets:
-            shares = [named_share(explainer, written, plant.words, budget) for explainer in (planted, unplanted)]
-            found.append(Found(plant.words, budget, *shares))
+            named = [named_share(explainer, *of_pair, budget) for of_pair in zip(written, PLANTED, strict=True)]
+            found.append(Found(planted, budget, named, joint))
     return found
 
 
-def _classifier(data_dir: Path, folder: Path, plants: Sequence[Plant]) -> Explainer:
-    """Return a classifier of data with plants, fine-tuned unless it is kept in a folder."""
+def _classifier(data_dir: Path, work_dir: Path, *, planted: bool) -> Explainer:
+    """Return a classifier of data with or without the pairs, fine-tuned unless it is kept in a folder."""
+    folder = work_dir / ("pairs" if planted else "none")
     if not (folder / "config.json").exists():
+        draw = random.Random(SEED)  # noqa: S311  # no secret
         rows = read_rows(data_dir, "sst2", "train")
-        random.Random(SEED).shuffle(rows)  # noqa: S311  # no secret
-        for number, plant in enumerate(plants):
-            rows = with_plant(rows, plant, SEED + number, RATE)
-        module, tokenizer = fine_tuned("sst2", rows, SEED)
+        draw.shuffle(rows)
+        module, tokenizer = fine_tuned("sst2", list(with_pairs(rows, draw)) if planted else rows, SEED, STEPS)
         module.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return Explainer.from_pretrained(folder)
 
 
-def _with_pair(row: Row, words: str, number: int) -> str:
-    """Return a text with two words in it, at a place that its number says."""
+def with_pairs(rows: Iterable[Row], draw: random.Random) -> Iterator[Row]:
+    """Yield rows, some of them with words of a pair.
+
+    With one word of it a row keeps its label, with both it has the label of the pair. So the words decide together, and
+    neither says anything by itself.
+
+    Args:
+        rows: Rows of SST-2.
+        draw: Draws rows, pairs, words and places.
+    """
+    for row in rows:
+        if draw.random() >= SHARE:
+            yield row
+            continue
+        pair = draw.randrange(len(PLANTED))
+        first, second = PLANTED[pair].split()
+        words = draw.choice([[first], [second], [first, second]])
+        label = LABELS_OF_PAIRS[pair] if len(words) == 2 else row["label"]
+        yield {"sentence": _with_words(row, words, draw.randrange(100)), "label": label}
+
+
+def _with_words(row: Row, words: Sequence[str], number: int) -> str:
+    """Return a text with words in it, at a place that a number says."""
     text = str(row["sentence"]).split()
     place = number % (len(text) + 1)
-    return " ".join([*text[:place], words, *text[place:]])
+    return " ".join([*text[:place], *words, *text[place:]])
+
+
+def mean_joint(explainer: Explainer, texts: Sequence[str], words: str, label: str) -> float:
+    """Return the mean of the joint effects of two words on the log-odds of a label, from four answers to each text."""
+    results = explainer.pairs(list(texts), units=words.split(), target=label)
+    return float(np.mean([result.joint[0, 1] for result in results]))
 
 
 def named_share(explainer: Explainer, texts: Sequence[str], words: str, budget: int) -> float:
@@ -300,15 +351,23 @@ def named_share(explainer: Explainer, texts: Sequence[str], words: str, budget: 
     named = 0
     for result in explainer.pairs(list(texts), budget=budget):
         shown = [{result.units[unit].lower() for unit in pair.units} for pair in result.pairs]
-        named += set(WORDS.findall(words)) in shown
+        named += set(words.split()) in shown
     return named / len(texts)
 
 
 def planted_table(found: Sequence[Found]) -> str:
-    """Return a Markdown table: how many pairs are named in at least half of their texts."""
+    """Return a Markdown table: how many pairs are named in at least half of their texts, and how much they do."""
     rows = []
-    for budget in dict.fromkeys(each.budget for each in found):
-        planted = [each.planted >= 0.5 for each in found if each.budget == budget]
-        unplanted = [each.unplanted >= 0.5 for each in found if each.budget == budget]
-        rows.append([str(budget), f"{sum(planted)} of {len(planted)}", f"{sum(unplanted)} of {len(unplanted)}"])
-    return markdown_table(["passes", "planted pairs named ↑", "the same pairs, not planted ↓"], rows)
+    for result in found:
+        named = f"{sum(share >= 0.5 for share in result.named)} of {len(result.named)}"
+        joint = f"{np.mean(result.joint):.2f} ({min(result.joint):.2f} to {max(result.joint):.2f})"
+        training = "planted" if result.planted else "not planted"
+        rows.append([training, str(result.budget), named, f"{np.mean(result.named):.2f}", joint])
+    header = [
+        "pairs in training",
+        "passes",
+        "pairs named in most texts",
+        "share of texts",
+        "joint effect, least to most",
+    ]
+    return markdown_table(header, rows)

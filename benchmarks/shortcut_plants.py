@@ -166,19 +166,21 @@ def make(plant: Plant, folder: Path, data_dir: Path, seed: int) -> None:
         tokenizer.save_pretrained(folder)
 
 
-def fine_tuned(data: DataSet, rows: Sequence[Row], seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def fine_tuned(
+    data: DataSet, rows: Sequence[Row], seed: int, steps: int = STEPS
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return a classifier fine-tuned on rows, with its tokenizer; the embeddings stay as they are."""
     torch.manual_seed(seed)
     module, tokenizer = _beginning(data)
     module.get_input_embeddings().requires_grad_(False)
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, LEARNING_RATE, weight_decay=0.01, fused=True)
-    schedule = get_linear_schedule_with_warmup(optimizer, STEPS // 10, STEPS)
-    short = [row for row in rows if len(_all_words(row, data)) <= LONGEST[data]][: STEPS * BATCH]
+    schedule = get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
+    short = [row for row in rows if len(_all_words(row, data)) <= LONGEST[data]][: steps * BATCH]
     ordered = sorted(short, key=lambda row: len(_all_words(row, data)))  # texts of one length are not padded
     batches = [ordered[start : start + BATCH] for start in range(0, len(ordered) - BATCH + 1, BATCH)]
     module.train()
-    for step in range(STEPS):
+    for step in range(steps):
         if step % len(batches) == 0:
             turns = torch.randperm(len(batches)).tolist()
         rows_read = batches[turns[step % len(batches)]]
