@@ -216,16 +216,6 @@ def test_an_answer_that_is_a_span_is_refused() -> None:
         explainer.pairs(("is it good", TEXT))
 
 
-def test_effects_on_a_label_less_a_contrast_are_differences_of_logits() -> None:
-    explainer = tiny.explainer("bert", num_labels=3, problem_type="multi_label_classification")
-    result = explainer.pairs(TEXT, target=1, contrast=0)
-    ids = explainer.tokenizer(TEXT)["input_ids"]
-    masked = [ids[0], *[explainer.tokenizer.mask_token_id] * (len(ids) - 2), ids[-1]]
-    whole, empty = (tiny.logits_of(explainer.model, tokens).double() for tokens in (ids, masked))
-    difference = float(whole[1] - whole[0] - (empty[1] - empty[0]))
-    assert result.single.sum() == pytest.approx(difference, rel=1e-4, abs=1e-6)
-
-
 def test_words_that_stand_twice_are_told_apart(sentiment) -> None:
     result = sentiment.pairs("not bad , not bad at all", budget=128)
     assert result.units[:2] == result.units[3:5] == ("not", "bad")
