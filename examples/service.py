@@ -78,7 +78,7 @@ async def explain(question: Question):
     except asyncio.TimeoutError:
         raise HTTPException(504, f"not explained within {SECONDS:g} seconds") from None
     except NormXLogitError as error:
-        raise HTTPException(422, str(error)) from None
+        raise HTTPException(422, str(error).replace("input 0", "the text")) from None  # which failed alone
     words = [{"text": word.text, "score": float(word.score)} for word in result.words()]
     prediction = result.prediction
     return {"label": prediction.label, "probability": prediction.probability, "words": words, "notes": result.notes}

@@ -80,6 +80,7 @@ def test_what_cannot_be_explained_is_one_line_and_the_service_goes_on():
     assert [answer.status_code for answer in oversized] == [413, 411]
     for answer in (*refused, *oversized):
         detail = answer.json()["detail"]
+        assert "input 0" not in detail, "the caller sent a text, and no list of inputs"
         assert "\n" not in detail
         assert len(detail) < 200, "the text is not sent back"
     assert good.json()["notes"] == list(service["explainer"](long_text).notes) != []

@@ -81,6 +81,12 @@ else:
 constant = Explainer(module, task="series-classification")
 np.testing.assert_allclose(constant(np.ones(7)).scores.sum() + constant(np.ones(7)).bias,
     module(torch.ones(1, 7, 1))[0].max().item(), atol=1e-4)
+try:
+    explainer(np.ones(65))
+except InputError as error:
+    assert "cannot read series of shape (1, 65, 1)" in str(error), error
+else:
+    raise AssertionError("the module has 64 places")
 
 # A module that reads another order of axes is adapted, and the copy compared with it.
 turned = ChannelsFirst().eval()

@@ -80,7 +80,7 @@ def test_after_a_lack_of_memory_batches_grow_again():
     explainer = explainer_of(device)
     expected = explainer(TEXTS)
     device.full = lambda _: True
-    refused(InputError, "not enough memory to explain a single text of 3 tokens", lambda: explainer("bad"))
+    refused(InputError, "not enough memory to explain a single input of 3 tokens", lambda: explainer("bad"))
     device.full = lambda _: False
     device.rows.clear()
     explainer(TEXTS)

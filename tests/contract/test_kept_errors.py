@@ -69,7 +69,8 @@ def test_texts_of_any_container_and_pairs(explainer):
 
 
 def test_what_is_wrong_with_all_is_raised(explainer):
-    refused(InputError, "input 0", lambda: explainer(["", ""], on_error="keep"), lambda: explainer("", on_error="keep"))
+    refused(InputError, "input 0", lambda: explainer(["", ""], on_error="keep"))
+    refused(InputError, "the input is empty", lambda: explainer("", on_error="keep"), lambda: explainer(""))
     refused(TargetError, "no label 'x'", lambda: explainer(GOOD, target="x", on_error="keep"))
     refused(TargetError, "3 targets for 4", lambda: explainer(GOOD, targets=[0, 0, 0], on_error="keep"))
     refused(InputError, "on_error must be", lambda: explainer(GOOD, on_error="skip"))

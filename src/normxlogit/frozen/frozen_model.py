@@ -88,7 +88,8 @@ class FrozenModel:
             UnsupportedModelError: If the model has no such places, or its frozen network does not give its answer.
             InputError: If the inputs do not fit the model.
         """
-        with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
+        main_input = self.model.copy.main_input
+        with input_errors(self.module, batch.inputs, main_input), without_autocast(batch.inputs):
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
     def _is_long(self, batch: Batch) -> bool:

@@ -62,9 +62,9 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     """
     inputs = arrow_value(text_column(inputs))
     if isinstance(inputs, str | tuple | bytes):
-        return [_checked_text(inputs, 0)], True
+        return [_checked_text(inputs, "the input")], True
     _check_container(inputs)
-    return [_checked_text(item, index) for index, item in enumerate(inputs)], False
+    return [_checked_text(item, f"input {index}") for index, item in enumerate(inputs)], False
 
 
 def split_texts(inputs: Any) -> Any:
@@ -316,23 +316,22 @@ def _check_container(inputs: Any) -> None:
         )
 
 
-def _checked_text(item: Any, index: int) -> Text:
-    """Return an item as a text or a pair of texts."""
+def _checked_text(item: Any, name: str) -> Text:
+    """Return an item, which errors call by a name, as a text or a pair of texts."""
     item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
     is_pair = isinstance(item, tuple)
     parts = list(map(_plain_text, item if is_pair else [item]))
     if len(parts) != 1 + is_pair or not all(isinstance(part, str) for part in parts):
         raise InputError(
-            f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}"
-            f"{_advice_on(item)}"
+            f"{name} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{_advice_on(item)}"
         )
     characters = "".join(parts)
     try:
         characters.encode()
     except UnicodeEncodeError:
-        raise InputError(f"input {index} holds half a character (a lone surrogate): it was decoded wrongly") from None
+        raise InputError(f"{name} holds half a character (a lone surrogate): it was decoded wrongly") from None
     if not characters.strip():
-        raise InputError(f"input {index} is empty; there is no token to explain")
+        raise InputError(f"{name} is empty; there is no token to explain")
     return (parts[0], parts[1]) if is_pair else parts[0]
 
 

@@ -141,7 +141,7 @@ def _take_fewer_tokens(model: TaskModel, lengths: list[int], tokens_before: int)
     fewer_tokens = max(min(model.batch_tokens, tokens) // 2, longest)
     if fewer_tokens >= model.batch_tokens:
         model.batch_tokens = tokens_before
-        raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
+        raise InputError(f"there is not enough memory to explain a single input of {longest} tokens")
     model.batch_tokens, model.batches_fitted = fewer_tokens, 0
 
 

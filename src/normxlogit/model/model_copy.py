@@ -103,7 +103,8 @@ class ModelCopy:
         """
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
-        with input_errors(self.module, inputs, gradients=torch.is_grad_enabled()), pool.lease() as copy:
+        gradients = torch.is_grad_enabled()
+        with input_errors(self.module, inputs, self.main_input, gradients=gradients), pool.lease() as copy:
             return run(copy, inputs, record=record, replace=replace, stop=stop)
 
     @cached_property
@@ -157,12 +158,15 @@ class ProvedLengths:
 
 
 @contextmanager
-def input_errors(model: nn.Module, inputs: Inputs, *, gradients: bool = False, doing: str = "read") -> Iterator[None]:
+def input_errors(
+    model: nn.Module, inputs: Inputs, main_input: str = IDS, *, gradients: bool = False, doing: str = "read"
+) -> Iterator[None]:
     """Turn an error of the model's own code into an `InputError` that names the input.
 
     Args:
         model: The model, for its name.
         inputs: The arguments of its forward.
+        main_input: The name of the one that holds what is explained.
         gradients: Whether gradients are on: then the error is left as it is, and so is one for too little memory.
         doing: What the model cannot do, for the message.
 
@@ -177,8 +181,10 @@ def input_errors(model: nn.Module, inputs: Inputs, *, gradients: bool = False, d
         if out_of_memory(error) or gradients:
             raise
         described, hint = "its input", ""
-        if "input_ids" in inputs:
-            texts, tokens = inputs["input_ids"].shape
+        if main_input != IDS:
+            described = f"{main_input} of shape {tuple(inputs[main_input].shape)}"
+        elif IDS in inputs:
+            texts, tokens = inputs[IDS].shape
             described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
             hint = TOO_LONG if tokens > 16 else ""
         reason = f"{type(error).__name__}: {reason_of(error)}{hint}"

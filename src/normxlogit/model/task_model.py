@@ -214,7 +214,7 @@ class TaskModel:
         main_input = MainInput(copy.main_input, self.filler, tuple(batch.inputs[copy.main_input].shape[2:]))
         find = partial(find_parts, copy.pool, main_input=main_input, further=tuple(self.extra_inputs))
         sample = sample_of(batch, self.task)
-        with input_errors(copy.module, batch.inputs), without_autocast(sample):
+        with input_errors(copy.module, batch.inputs, copy.main_input), without_autocast(sample):
             if copy.is_adapted:
                 first_inputs = first_alone(batch)
                 caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
@@ -231,7 +231,7 @@ class TaskModel:
         copy = self.copy
         if copy.proved_alone or copy.first_text is None:
             return
-        with copy.lock, full_float32(), input_errors(copy.module, copy.first_text.inputs):
+        with copy.lock, full_float32(), input_errors(copy.module, copy.first_text.inputs, copy.main_input):
             copy.first_text = prove_alone(copy.pool, copy.first_text)
             copy.proved_alone = True
 

@@ -136,7 +136,7 @@ def test_right_answers_say_of_how_many_they_are(judged):
 
 def test_rows_are_divided_by_the_values_of_a_column(judged):
     folder, predicted, rows = judged
-    summary = summarize(folder, gold="gold", by=["language", "stars", "written", "length"])
+    summary = summarize(folder, gold="gold", by=["language", "length", "stars", "written"])
     by_column = {column: [s for s in summary.slices if s.column == column] for column in ("language", "stars")}
     counts = Counter(row["language"] for row in rows)
     names = [(each.value, each.rows) for each in by_column["language"]]
@@ -151,7 +151,9 @@ def test_rows_are_divided_by_the_values_of_a_column(judged):
     assert [each.rows for each in by_column["stars"]] == [10] * 4
     written = [each.value for each in summary.slices if each.column == "written"]
     assert written == ["2020-01-01", "2021-01-01", "2022-01-01"]
-    assert [(each.value, each.rows) for each in summary.slices if each.column == "length"] == [("6", 40)]
+    lengths = [each for each in summary.slices if each.column == "length"]
+    assert [(each.value, each.unit, each.rows) for each in lengths] == [("6", "words", 40)]
+    assert {each.unit for each in summary.slices if each.column != "length"} == {""}
     assert summarize(folder, by="language").slices[0].accuracy is None
     refused(DataError, "no column 'nope' in the results", partial(summarize, folder, by="nope"))
     refused(InputError, "by='marks'", partial(summarize, folder, by="marks"))

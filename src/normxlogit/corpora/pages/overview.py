@@ -206,6 +206,6 @@ def _slice_card(column: str, slices: Sequence[Slice]) -> Card:
         right = [share_text(each.accuracy)] if is_judged else []
         counts = [part_of(each.labels.get(label, 0), each.rows) for label in labels]
         rows.append([each.value, f"{each.rows:,}", *right, *counts])
-    name = one_line(column)
-    columns = [name, "rows", *(["right"] if is_judged else []), *(f'"{label}"' for label in labels)]
-    return Card([table(columns, rows, stacked=True)], f'Answers by "{name}"', result=False)
+    name, counted = one_line(column), f" in {slices[0].unit}" if slices[0].unit else ""
+    columns = [name + counted, "rows", *(["right"] if is_judged else []), *(f'"{label}"' for label in labels)]
+    return Card([table(columns, rows, stacked=True)], f'Answers by "{name}"{counted}', result=False)

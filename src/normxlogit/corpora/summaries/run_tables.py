@@ -178,7 +178,9 @@ class RunTables:
         if arrow.types.is_floating(self.kinds[name]):
             value = value.cast(arrow.float64())  # DuckDB does not read half precision
         with self._naming_damage():
-            self._connection.register("kept", self._dataset().to_table({"row": field("row"), "kept_value": value}))
+            values = self._dataset().to_table({"row": field("row"), "kept_value": value})
+        self._connection.register("kept_column", values)
+        self.ask("CREATE OR REPLACE TEMP VIEW kept AS FROM kept_column")  # which may be of lengths until then
 
     def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
         """Return the ids of some rows, those of one id with their numbers, and their texts if the run kept them."""

@@ -52,14 +52,15 @@ def _slices_of(run: RunTables, column: str, *, compared: bool) -> list[Slice]:
         """  # noqa: S608  # constants
     )
     names = {place: name for place, name, *_ in rows}
-    return [_slice(column, name, [row[2:] for row in rows if row[0] == place]) for place, name in names.items()]
+    unit = "" if column in run.kinds else run.unit
+    return [_slice(column, name, unit, [row[2:] for row in rows if row[0] == place]) for place, name in names.items()]
 
 
-def _slice(column: str, name: str, predictions: Sequence[tuple[Any, ...]]) -> Slice:
+def _slice(column: str, name: str, unit: str, predictions: Sequence[tuple[Any, ...]]) -> Slice:
     """Return a slice from how often each label was predicted in it, with right labels, and rightly."""
     labels = {label: count for label, count, *_ in predictions}
     judged, right = (sum(counts) for counts in zip(*(row[2:] for row in predictions), strict=True))
-    return Slice(column, name, sum(labels.values()), labels, share(right, judged) if judged else None)
+    return Slice(column, name, sum(labels.values()), labels, share(right, judged) if judged else None, unit)
 
 
 def _register_values(run: RunTables, column: str) -> None:

@@ -128,6 +128,7 @@ class Slice:
     rows: int
     labels: dict[str, int]  # how often each label was predicted, the most frequent first
     accuracy: Share | None  # the share of right answers; None without a gold column
+    unit: str = ""  # what lengths are counted in, such as "words"; empty of kept columns
 
 
 @dataclass(frozen=True)
