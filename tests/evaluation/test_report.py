@@ -58,7 +58,7 @@ def test_the_table_has_the_distance_to_the_best_on_the_same_texts():
 def test_tables_are_written_as_latex_too(tmp_path):
     columns = ["method", "95% interval ↑", "95% interval ↑"]  # two of one name, as a frontier has them
     rows = [["my_method:steps=20", "**0.1**", ""], ["N/A: {x} & $1", "<u>0.2</u>", "\\end#"]]
-    tables = "\n".join([markdown_table(columns, rows), "A sentence.\n", markdown_table(["a", "b"], [["1", "2"]])])
+    tables = "\n".join([markdown_table(columns, rows), "A sentence.\n", markdown_table(["a", "b"], [["1", "> 6"]])])
     report({"texts": 2}, tables, tmp_path, "mine")
     first, second = (tmp_path / "mine.tex").read_text().split("\n\n")
     lines = first.splitlines()
@@ -69,7 +69,7 @@ def test_tables_are_written_as_latex_too(tmp_path):
     ]
     assert r"my\_method:steps=20 & \textbf{0.1} &  \\" in lines
     assert r"N/A: \{x\} \& \$1 & \underline{0.2} & \textbackslash end\# \\" in lines
-    assert r"1 & 2 \\" in second.splitlines()
+    assert r"1 & $>$ 6 \\" in second.splitlines()
     assert "sentence" not in first + second
 
 

@@ -12,6 +12,7 @@ MARKS = {
     "<u>(.+?)</u>": r"\\underline{\1}",
     "↑": r"$\\uparrow$",
     "↓": r"$\\downarrow$",
+    "[<>]": r"$\g<0>$",  # in text LaTeX's own font has other characters in their places
 }
 """What Markdown has in a cell after LaTeX's own characters are escaped, and how LaTeX writes it."""
 
