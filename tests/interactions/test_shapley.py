@@ -119,5 +119,5 @@ def test_a_plan_is_within_its_budget(budget) -> None:
 
 
 def test_few_units_whose_empty_input_has_no_answer_are_not_guessed() -> None:
-    with pytest.raises(InputError, match="more finely"):
+    with pytest.raises(InputError, match="need 4 units"):
         plan(3, 64, may_be_empty=False)
