@@ -19,7 +19,15 @@ try:  # since transformers 5.0, where a fast tokenizer has the name without an a
 except ImportError:
     from transformers.models.bert.tokenization_bert import BertTokenizer as PythonBertTokenizer
 
-__all__ = ["KEEPS_FUNCTION", "LACKING", "TOLD_APART", "PythonBertTokenizer", "image_processor", "needs"]
+__all__ = [
+    "GREEDY_OR_OPEN",
+    "KEEPS_FUNCTION",
+    "LACKING",
+    "TOLD_APART",
+    "PythonBertTokenizer",
+    "image_processor",
+    "needs",
+]
 
 
 def image_processor(name: str, **settings: Any) -> Any:
@@ -48,6 +56,7 @@ def _counts_prompts() -> bool:
     return model.generate(torch.tensor([[5, 6]]), do_sample=False, pad_token_id=0).shape[1] <= 4
 
 
+GREEDY_OR_OPEN = "configurations in which do_sample=False is not the same as nothing"
 KEEPS_FUNCTION = "pipelines of sounds that keep the function that they were made with"
 TOLD_APART = "a PaliGemma that is told which tokens are of the prompt"
 
@@ -73,6 +82,7 @@ ABILITIES = {
     "lengths of the model's configuration that count the prompt": _counts_prompts(),
     "hidden states of two towers": _returns_states_with_vectors(),
     TOLD_APART: hasattr(modeling_paligemma, "create_causal_mask_mapping"),
+    GREEDY_OR_OPEN: transformers.GenerationConfig().do_sample is None,
     KEEPS_FUNCTION: _keep_the_function_of_sounds(),
     "Gemma 3n": hasattr(transformers, "Gemma3nTextConfig"),
     "Gemma 4": hasattr(transformers, "Gemma4TextConfig"),

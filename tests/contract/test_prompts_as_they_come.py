@@ -11,6 +11,7 @@ import transformers
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import tiny
+from tests.abilities import GREEDY_OR_OPEN, needs
 from tests.contract.compare import present, refused, total
 from tests.contract.test_containers import CONTAINERS
 
@@ -167,8 +168,15 @@ def test_settings_of_the_model_that_a_configuration_of_the_call_leaves_open() ->
     assert [list(result.token_ids) for result in results] == list(map(written, texts))
     assert all("greedily" in result.notes[0] for result in results)
     assert explainer.generate(texts[0], generation_config=config, do_sample=False).notes == ()
-    config.do_sample = False
-    assert explainer.generate(texts[0], generation_config=config).notes == ()
+
+
+@needs(GREEDY_OR_OPEN)
+def test_a_configuration_that_says_greedily_needs_no_note() -> None:
+    model = tiny.model("gpt2", "CausalLM")
+    model.generation_config.do_sample = True
+    config = transformers.GenerationConfig(max_new_tokens=5, do_sample=False, pad_token_id=0)
+    written = Explainer(model, tiny.tokenizer_for("gpt2")).generate("bad", generation_config=config)
+    assert written.notes == ()
 
 
 class Excluding(torch.nn.Linear):

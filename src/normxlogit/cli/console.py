@@ -89,11 +89,12 @@ def write(text: str) -> None:
         raise DataError(f"cannot write to standard output: {error.strerror}") from None
 
 
-def lines_of(*tables: "Table") -> str:
-    """Return rich's tables as lines for a terminal of this width."""
+def lines_of(*tables: "Table", narrowest: int = 0) -> str:
+    """Return rich's tables as lines for a terminal of this width, or of `narrowest` columns if it has fewer."""
     from rich.console import Console
 
-    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False, markup=False)
+    columns = max(narrowest, shutil.get_terminal_size((80, 24)).columns)
+    console = Console(width=min(WIDEST, columns), highlight=False, markup=False)
     with console.capture() as capture:
         console.print(*tables)
     # Rich pads lines with blanks.

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .doctor import Installation, Outcome
     from .self_test import SelfTest
 
+NARROWEST = 80
+"""Columns in which no requirement or command is cut, as people copy them."""
+
 
 def of_installation(installation: "Installation") -> str:
     """Return what is installed, and what to install for what is missing."""
@@ -29,12 +32,12 @@ def _required(installation: "Installation") -> str:
     """Return the table of packages without which nothing works, and why some of them cannot be imported."""
     from .installation import install_command
 
-    table = _table("package", "installed", "required", "")
+    table = _table("package", "installed", "required")
     for package in installation.required:
-        command = "" if package.fits else install_command(package)
-        table.add_row(package.name, package.installed or "no", package.specifier, command)
+        table.add_row(package.name, package.installed or "no", package.specifier)
+    commands = "".join(f"{install_command(package)}\n" for package in installation.required if not package.fits)
     errors = "".join(f"{name} cannot be imported: {error}\n" for name, error in installation.import_errors.items())
-    return lines_of(table) + errors
+    return lines_of(table, narrowest=NARROWEST) + commands + errors
 
 
 def _abilities(installation: "Installation") -> str:
@@ -47,8 +50,8 @@ def _abilities(installation: "Installation") -> str:
     for extra, packages in installation.extras.items():
         missing = [f"{package.name}{package.specifier}" for package in packages if not package.fits]
         command = f"pip install 'normxlogit[{extra}]'" if missing else ""
-        table.add_row(ABILITIES[extra], ", ".join(missing) or "nothing", command)
-    return lines_of(table)
+        table.add_row(ABILITIES[extra], "\n".join(missing) or "nothing", command)
+    return lines_of(table, narrowest=NARROWEST)
 
 
 def _measured(test: "SelfTest") -> str:
@@ -72,6 +75,6 @@ def _table(*headings: str) -> "Table":
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold", no_wrap=not heading)  # commands, which are copied, have no heading
+    for number, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", no_wrap=number > 0)  # requirements and commands are copied
     return table
