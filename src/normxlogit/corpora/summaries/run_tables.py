@@ -179,7 +179,7 @@ class RunTables:
             value = value.cast(arrow.float64())  # DuckDB does not read half precision
         with self._naming_damage():
             values = self._dataset().to_table({"row": field("row"), "kept_value": value})
-        self._connection.register("kept_column", values)
+            self._connection.register("kept_column", values)
         self.ask("CREATE OR REPLACE TEMP VIEW kept AS FROM kept_column")  # which may be of lengths until then
 
     def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
