@@ -53,7 +53,7 @@ class SeriesClassification(ReadsSignals, Classification):
 
     def encode(self, model: Any, inputs: Any, **options: Any) -> tuple[list[Encoding], bool]:
         """Encode one series or several."""
-        single = np.ndim(inputs[0]) == 0
+        single = len(inputs) > 0 and np.ndim(inputs[0]) == 0
         return [encoded(series) for series in ([inputs] if single else inputs)], single
 
     def medium_of(self, encoding: Encoding) -> SeriesScores:
