@@ -31,7 +31,8 @@ def interrupt(family, kind, call, earlier=lambda explainer: None):
     counted = build()[1]
     with AtLine() as lines:
         call(counted)
-    for moment in moments(lines.seen, 5):
+    least = int(0.97 * lines.seen)  # the same call may run some lines fewer, such as those of what is collected
+    for moment in moments(least, 5):
         model, explainer = build()
         with nothing_left_behind(model, tokenizer):
             with pytest.raises(KeyboardInterrupt), AtLine(moment):
