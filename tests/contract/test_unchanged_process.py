@@ -23,7 +23,7 @@ from tests.factories import make_attribution
 from tests.tiny import explainer
 
 from .compare import METHODS, every_method, present, refused
-from .untouched import random_states, switches
+from .untouched import WAITING, random_states, switches, waiting_threads
 
 FIRST = """
 import os, signal, sys
@@ -66,10 +66,6 @@ def test_a_new_process_is_left_as_it_was_by_the_first_calls_and_gives_the_same_n
     for method, line in zip(methods, lines, strict=True):
         scores = [float(score) for score in line.split()]
         np.testing.assert_allclose(scores, e(tiny.TEXTS[2], method=method).scores, rtol=1e-4, atol=1e-6)
-
-
-WAITING = "normxlogit progress"
-"""The thread that waits whether a call takes long, and ends a second after the last call."""
 
 
 def surroundings():
@@ -119,7 +115,7 @@ def test_calls_leave_the_process_as_it_was(tmp_path, capfd):
 
 def test_a_moment_after_the_last_call_no_thread_waits():
     explainer("bert")(tiny.TEXTS)
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == WAITING]
+    (thread,) = waiting_threads()
     thread.join(10)
     assert not thread.is_alive()
 

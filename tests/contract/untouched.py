@@ -2,10 +2,19 @@
 
 import contextlib
 import random
+import threading
 from collections.abc import Iterator
 
 import numpy as np
 import torch
+
+WAITING = "normxlogit progress"
+"""The thread that waits whether a call takes long, and ends a second after the last call."""
+
+
+def waiting_threads():
+    """Return the threads that wait whether a call takes long: there is one, or none."""
+    return [thread for thread in threading.enumerate() if thread.name == WAITING]
 
 
 def fingerprint(model):
