@@ -1,7 +1,7 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,7 +12,7 @@ from ..errors import DataError, InputError, reason_of
 from ..long_runs.cells import text_of
 from ..long_runs.gold.meaning import GoldLabels, meaning_of
 from ..long_runs.gold.values import entries_of
-from ..long_runs.tables import RowSource, source_in_memory, source_of_file
+from ..long_runs.tables import RowSource, rows_and_problems, rows_of, source_in_memory, source_of_file
 from ..results.storage.tables import optional_module
 
 SAMPLE = "reviews"
@@ -116,7 +116,7 @@ def load_examples(
     table, source_name = _open_source(source, name, task, split, data_dir)
     text_columns = _text_columns(table, columns, task, source_name)
     _check_columns((*text_columns, label_column), table.names(), source_name)
-    rows = islice(_rows(table, list(dict.fromkeys([*text_columns, label_column]))), limit)
+    rows = islice(rows_and_problems(table, list(dict.fromkeys([*text_columns, label_column]))), limit)
     labels_of_task = () if task is None else task.labels
     meaning = meaning_of(gold_labels, table.class_names().get(label_column, labels_of_task))
     examples = Examples()
@@ -195,12 +195,7 @@ def _open_source(
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings."""
     source = _source_of_file(path)
-    rows = []
-    for number, (problem, row) in enumerate(_rows(source, source.names())):
-        if problem is not None:
-            raise DataError(f"{path}, row {number}: {problem}")
-        rows.append(row)
-    return rows
+    return list(rows_of(source, source.names()))
 
 
 def parsed_rows(
@@ -221,13 +216,6 @@ def parsed_rows(
 def _source_of_file(path: Path) -> RowSource:
     """Return the source of a file of the `FORMATS`; one of another suffix is read as JSONL."""
     return source_of_file(lambda: path.open("rb"), str(path), FORMATS.get(path.suffix, "jsonl"))
-
-
-def _rows(source: RowSource, columns: Sequence[str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield some columns of each row, after the reason why it cannot be read, None for one that can."""
-    for block in source.blocks(columns):
-        for problem, *row in zip(block.problems, *map(block.cells, columns), strict=True):
-            yield problem, dict(zip(columns, row, strict=True))
 
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:

@@ -410,13 +410,22 @@ def rows_of(source: RowSource, columns: Sequence[str]) -> Iterator[dict[str, Any
     Raises:
         DataError: If a row cannot be read.
     """
-    number = 0
+    for number, (problem, row) in enumerate(rows_and_problems(source, columns)):
+        if problem is not None:
+            raise DataError(f"{', '.join(source.parts)}, row {number}: {problem}")
+        yield row
+
+
+def rows_and_problems(source: RowSource, columns: Sequence[str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Yield some columns of each row, after the reason why it cannot be read, None for one that can.
+
+    Args:
+        source: The rows.
+        columns: The names of the columns.
+    """
     for block in source.blocks(columns):
         for problem, *row in zip(block.problems, *map(block.cells, columns), strict=True):
-            if problem is not None:
-                raise DataError(f"{', '.join(source.parts)}, row {number}: {problem}")
-            yield dict(zip(columns, row, strict=True))
-            number += 1
+            yield problem, dict(zip(columns, row, strict=True))
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:
