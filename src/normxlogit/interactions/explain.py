@@ -11,7 +11,7 @@ from ..methods.perturbation import Floats
 from .answers import UnitAnswers
 from .masks import MOST_EXACT, all_masks, complementary_masks
 from .regression import PairModel
-from .result import Pair, Pairs, kind_of
+from .result import Pair, Pairs, kind_of, largest_pairs
 from .shapley import Effects, exact_effects
 
 LEAST_BUDGET, MOST_BUDGET = 20, 1024
@@ -117,12 +117,10 @@ def tested_pairs(asked: UnitAnswers, effects: Effects, count: int) -> list[Pair]
     Returns:
         The pairs, that of the largest joint effect first.
     """
-    units, parts = len(asked.removable.parts), asked.removable.parts
-    first, second = np.triu_indices(units, 1)
-    largest = np.argsort(-np.abs(effects.joint[first, second]), kind="stable")[:count]
-    pairs = list(zip(first[largest].tolist(), second[largest].tolist(), strict=True))
+    pairs = largest_pairs(effects.joint, count)
     removed = asked.removable._replace(singles=2, named=True, all_together=True)
-    parts = [part._replace(text=name) for part, name in zip(parts, numbered(part.text for part in parts), strict=True)]
+    names = numbered(part.text for part in asked.removable.parts)
+    parts = [part._replace(text=name) for part, name in zip(asked.removable.parts, names, strict=True)]
     removables = [removed._replace(parts=[parts[unit] for unit in pair]) for pair in pairs]
     results = run_searches([asked.attribution] * len(pairs), removables, asked.without)
     tested = []

@@ -9,7 +9,7 @@ import numpy as np
 from ..inputs.texts import numbered
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..results.storage.schema import FloatArray, Index, Number, require
+from ..results.storage.schema import Float64Array, FloatArray, Index, Number, require
 from ..results.storage.tables import Columns
 from ..results.targets import Quantity
 from ..results.units.characters import shortened, visible
@@ -54,6 +54,18 @@ class Pair(NamedTuple):
             f"{SENTENCES[self.kind].format(first, second)}: "
             f"without {first} {answers[0]}, without {second} {answers[1]}, without both {answers[2]}."
         )
+
+
+def largest_pairs(joint: FloatArray | Float64Array, count: int) -> list[tuple[int, int]]:
+    """Return the places of the units of the largest joint effects, the largest first.
+
+    Args:
+        joint: The joint effect of each two of M units, (M, M), symmetric.
+        count: How many pairs are returned at most.
+    """
+    first, second = np.triu_indices(len(joint), 1)
+    ranked = np.argsort(-np.abs(joint[first, second]), kind="stable")[:count]
+    return list(zip(first[ranked].tolist(), second[ranked].tolist(), strict=True))
 
 
 def k_shapley(single: FloatArray, joint: FloatArray) -> FloatArray:
@@ -152,10 +164,8 @@ class Pairs(Record):
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
         """Return the pairs of the largest joint effects, tested or not: the names of both units, and the effect."""
-        first, second = np.triu_indices(len(self.units), 1)
-        effects = self.joint[first, second]  # (P,)
-        ranked = np.argsort(-np.abs(effects), kind="stable")[:count].tolist()
-        return [(self.names[first[i]], self.names[second[i]], float(effects[i])) for i in ranked]
+        names, pairs = self.names, largest_pairs(self.joint, count)
+        return [(names[first], names[second], float(self.joint[first, second])) for first, second in pairs]
 
     def short_text(self) -> str:
         """Return the summary that `repr` shows."""
