@@ -42,13 +42,13 @@ def conversation_prompt(
     conversation = _readable(model, conversation)
     prompt, starts = render(model, conversation)
     messages = conversation.messages
-    spans = dict(enumerate(_message_spans(messages, starts)))
-    placed = {index: spans.pop(index) for index in starts}
-    lost = {span.name: messages[index].text for index, span in spans.items() if messages[index].part is None}
+    spans = _message_spans(messages, starts)
+    placed = {index: spans[index] for index in starts}
+    unread = [index for index, message in enumerate(messages) if index not in starts and message.part is None]
     question, asked = _question_of(messages, starts)
     sources = _source_spans(messages, placed)
     said = {name: span for name, span in sources.items() if span not in asked}
-    notes = dict.fromkeys([*conversation.notes, *prompt.notes, *map(LOST.format, lost)])
+    notes = dict.fromkeys([*conversation.notes, *prompt.notes, *(LOST.format(spans[index].name) for index in unread)])
     prompt = replace(prompt, notes=tuple(notes))
     if has_chat_template(model.reader):
         contents = (Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
@@ -61,7 +61,7 @@ def conversation_prompt(
         messages=tuple(placed.values()),
         answer=answer,
         reasoning=reasoning,
-        unread="\n".join(lost.values()),
+        unread="\n".join(messages[index].text for index in unread),
     )
 
 
@@ -75,7 +75,7 @@ def _up_to_answer(conversation: Conversation, turn: int | None, answer: str | No
 
 
 def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> list[MessageSpan]:
-    """Return the messages with their names and where they stand in a prompt; those that it lacks at its beginning."""
+    """Return the messages with their names and where they stand in a prompt; one that it lacks: at its beginning."""
     names = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
     spans = []
     for index, (message, name) in enumerate(zip(messages, names, strict=True)):

@@ -55,12 +55,13 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
             mapping.
         DataError: If a file cannot be read.
     """
-    items = _named(documents)
-    pictures = [item for item in items if _is_picture(item[1])]
-    others = [item for item in items if not _is_picture(item[1])]
-    texts = list[tuple[str, str]]()
-    for number, (name, document) in enumerate(others, start=1):
-        texts += _texts_by_name(name, document, number)
+    pictures, texts, number = list[tuple[str, Any]](), list[tuple[str, str]](), 0
+    for name, document in _named(documents):
+        if _is_picture(document):
+            pictures.append((name, document))
+        else:
+            number += 1
+            texts += _texts_by_name(name, document, number)
     by_name = {name: text for name, text in _told_apart(texts) if text}
     if not by_name and not pictures:
         raise InputError("there is no document with a text")
