@@ -13,7 +13,7 @@ from .result import LONGEST, Pair, Pairs
 MOST_LISTED = 30
 """Most units in the table of single effects."""
 
-NO_PAIR = "No two units act together: the tested pairs have no joint effect that is large among the answers."
+NO_PAIR = "No tested pair is shown: joint effects are small among the answers, or measured with the other sign."
 
 
 def pairs_blocks(result: Pairs, **_: Any) -> list[Block]:
