@@ -234,7 +234,7 @@ class Folder:
         """Yield the number, the id and the reason of each row without a result, in their order."""
         for index in sorted(index for index, shard in written.items() if shard.errors):
             with self._reading(self._file(ERRORS, index)) as file:
-                table = file.read(columns=["row", "id", "reason"])
+                table = file.read(["row", "id", "reason"], use_threads=False)
             for row, name, reason in zip(*(column.to_pylist() for column in table.columns), strict=True):
                 yield int(row), str(name), str(reason)
 
@@ -252,7 +252,7 @@ class Folder:
         """Read a file of the folder to its end."""
         with self._reading(path) as file:
             for i in range(file.num_row_groups):
-                file.read_row_group(i).validate(full=True)
+                file.read_row_group(i, use_threads=False).validate(full=True)
 
     def _reading(self, path: str) -> AbstractContextManager[Any]:
         """Open a Parquet file of the folder; errors become a `DataError` that names it."""

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import lzma
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any, Literal
 
 from ..errors import DataError, reason_of
 from ..inputs.texts import UTF16, collected, encoding_of, is_column
+from ..results.storage.columns import parquet_file
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -36,6 +38,12 @@ DELIMITERS = (",", ";", "\t", "|")
 
 SAMPLE = 1 << 16
 """Most characters of the line with the names by which the delimiter of a table is told."""
+
+ARROW_FILE = b"ARROW1"
+"""With what an Arrow file begins and ends."""
+
+START_OF_STREAM = 8
+"""Bytes of an Arrow file before the stream of its rows."""
 
 MAPPINGS = 'its rows as mappings such as {"text": "..."}'
 
@@ -154,11 +162,11 @@ def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
 
 
 def _parquet(file: Any) -> RowSource:
-    reader = arrow_module().parquet.ParquetFile(file, page_checksum_verification=True)
+    reader = parquet_file(file)
 
     def batches(columns: list[str]) -> Iterator[tuple[Any, float]]:
         total, rows_read = max(reader.metadata.num_rows, 1), 0
-        for batch in reader.iter_batches(batch_size=BLOCK, columns=columns):
+        for batch in reader.iter_batches(batch_size=BLOCK, columns=columns, use_threads=False):
             rows_read += batch.num_rows
             yield batch, rows_read / total
 
@@ -166,16 +174,22 @@ def _parquet(file: Any) -> RowSource:
 
 
 def _arrow(file: Any, size: int) -> RowSource:
-    """Return the source of an Arrow file, or of a stream of `size` bytes."""
+    """Return the source of an Arrow stream of `size` bytes, as `datasets` writes it, or of an Arrow file.
+
+    A file has a stream between its marks and is read as one: its parts are read by Arrow's threads, see `parquet_file`.
+    """
     arrow = arrow_module()
-    is_file = file.read(6) == b"ARROW1"  # otherwise a stream, as `datasets` writes it
-    file.seek(0)
-    reader = arrow.ipc.open_file(file) if is_file else arrow.ipc.open_stream(file)
+    is_file = file.read(len(ARROW_FILE)) == ARROW_FILE
+    if is_file:
+        file.seek(-len(ARROW_FILE), os.SEEK_END)
+        if file.read() != ARROW_FILE:
+            raise ValueError("it has no end")
+    file.seek(START_OF_STREAM if is_file else 0)
+    reader = arrow.ipc.open_stream(file)
 
     def batches(_: list[str]) -> Iterator[tuple[Any, float]]:
-        count = reader.num_record_batches if is_file else 0
-        for number, batch in enumerate(map(reader.get_batch, range(count)) if is_file else reader, 1):
-            yield batch, number / count if is_file else file.tell() / max(size, 1)
+        for batch in reader:
+            yield batch, file.tell() / max(size, 1)
 
     return _source_of_batches(reader.schema, batches)
 

@@ -251,7 +251,7 @@ def to_dataset(results: Sequence[Record]) -> Any:
 def read_parquet(path: str | Path) -> Fields:
     """Return the results in a file, of `write_parquet` or of a corpus, as `Attributions.from_dict` reads them."""
     with open_parquet(lambda: Path(path).open("rb"), path) as file:
-        table = file.read()
+        table = file.read(use_threads=False)
         table.validate(full=True)
         states = result_states(table)
         if metadata_of(table.schema).get("single") and len(states) == 1:
@@ -261,14 +261,26 @@ def read_parquet(path: str | Path) -> Fields:
 
 @contextmanager
 def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
-    """Open a Parquet file for reading, with checksums verified and errors as `DataError`."""
-    parquet = optional_module("pyarrow.parquet", NO_ARROW)
+    """Open a Parquet file for reading, see `parquet_file`, with errors as `DataError`."""
     arrow_errors = optional_module("pyarrow", NO_ARROW).ArrowException
     try:
         with open_file() as file:
-            yield parquet.ParquetFile(file, page_checksum_verification=True)
+            yield parquet_file(file)
     except (*UNREADABLE, arrow_errors) as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
         problem = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason_of(error)})"
         raise DataError(f"{name}: {problem}" + (f"; {advice}" if advice else "")) from None
+
+
+def parquet_file(file: Any) -> Any:
+    """Return pyarrow's reader of an open Parquet file, which verifies checksums.
+
+    Read it with `use_threads=False`: Arrow's own threads may hold what they read of a Python file when the interpreter
+    ends, and it aborts then (apache/arrow issue 34314).
+
+    Args:
+        file: A file that is open for reading bytes.
+    """
+    parquet = optional_module("pyarrow.parquet", NO_ARROW)
+    return parquet.ParquetFile(file, page_checksum_verification=True, pre_buffer=False)
