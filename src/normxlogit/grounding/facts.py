@@ -16,7 +16,7 @@ from ..results.storage.schema import Index
 from ..text.boundaries import word_spans
 from ..text.characters import UNSPACED, Span
 from ..text.same import comparable
-from .negation import is_negated
+from .negation import are_opposed, negations_in
 from .written_forms import NUMBER_PATTERN, folded, forms_in, number_values, parts_of_date, with_same
 
 WordKind = Literal["number", "name", "word"]
@@ -62,14 +62,14 @@ class ComparedText:
 
     Attributes:
         form: The text in the form in which texts are compared.
-        is_negated: Whether it says "not".
+        negations: The words by which it says "not".
         stems: The first letters of its longer words.
         forms: Its words and the values of its numbers, with all forms that stand for the same.
     """
 
     def __init__(self, text: str) -> None:
         self.form = comparable(text)
-        self.is_negated = is_negated(self.form.text)
+        self.negations = negations_in(self.form.text)
         self._words = set(map(folded, [*_LETTERS.findall(text), *_LETTERS.findall(self.form.text)]))
         self.stems = {word[:STEM] for word in self._words if len(word) >= STEM}
         self.forms = with_same(self._words | forms_in(text))
@@ -123,8 +123,8 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
         standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
         words.append(StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind)))
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
-    negated = is_negated(comparable(sentence).text)
-    opposed = tuple(place for place, source in enumerate(sources) if source.is_negated != negated)
+    negations = negations_in(comparable(sentence).text)
+    opposed = tuple(place for place, source in enumerate(sources) if are_opposed(negations, source.negations))
     return Facts(quoted, tuple(words), nearest_source(words, len(sources)), opposed)
 
 

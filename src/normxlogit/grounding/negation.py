@@ -1,39 +1,64 @@
-"""Whether a text says "not": a sentence that says it is not supported by a source that does not, nor the other way."""
+"""Whether one of two texts says "not" and the other does not: then neither supports the other."""
 
 import regex
 
+from ..text.characters import UNSPACED
 from ..text.same import comparable
 
-WORDS = """
-no not never none nobody nothing nowhere neither nor without cannot
+LANGUAGES = """
+no not never none nobody nothing nowhere neither nor without cannot n't
 nicht kein keine keinen keinem keiner keines nie niemals ohne weder
-ne pas jamais aucun aucune sans ni
-nunca jamás sin ningún ninguno ninguna nada nadie
-non mai senza nessun nessuno nessuna né
-não sem nenhum nenhuma nem
-niet geen nooit zonder noch
-inte ingen inget inga aldrig utan ikke aldri
+pas jamais aucun aucune sans rien
+no nunca jamás sin ningún ninguno ninguna nada nadie
+no non senza nessun nessuno nessuna
+não nunca sem nem nenhum nenhuma
+niet geen nooit zonder
+inte ingen inget inga aldrig utan
+ikke ingen intet aldri aldrig uten uden
 nie bez nigdy żaden żadna
 не нет ни без никогда ні
 değil yok
 لا ليس لم لن غير بدون
 לא אין בלי
-नहीं मत बिना
+नहीं बिना
+不 没 沒 無 无 未
+ない ません
+않 없 아니
 """
-"""Words by which sentences are negated, in some languages that are written with spaces."""
+"""Words by which sentences are negated, a language on each line.
 
-PARTS = ("n't", "n'", "不", "没", "沒", "無", "无", "未", "ない", "ません", "않", "없", "아니")
-"""The same where they are a part of a word, or of a text without spaces."""
+Left out are words that are ordinary in another of these languages, where their own has a "not" beside them: Italian
+"mai" (German May) and "né" (French born), French "ne" (Italian of it), Dutch "noch" (German still).
+"""
 
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
-_NEGATIONS = frozenset(comparable(WORDS).text.split())
+_PART = regex.compile(rf"[{UNSPACED}\p{{Hangul}}']")
+"""What tells a part of a word, or of a text without spaces, from a whole word."""
+
+_LANGUAGES = [frozenset(comparable(word).text for word in line.split()) for line in LANGUAGES.strip().splitlines()]
+_NEGATIONS = frozenset[str]().union(*_LANGUAGES)
+_PARTS = frozenset(filter(_PART.search, _NEGATIONS))
 
 
-def is_negated(form: str) -> bool:
-    """Return whether a text has a word or a part of one that negates.
+def negations_in(form: str) -> frozenset[str]:
+    """Return the words, and parts of words, by which a text is negated.
 
     Args:
-        form: A sentence in the form in which texts are compared.
+        form: A text in the form in which texts are compared.
     """
-    has_part = any(part in form for part in PARTS)
-    return has_part or not _NEGATIONS.isdisjoint(_WORD.findall(form))
+    parts = {part for part in _PARTS if part in form}
+    return _NEGATIONS.intersection(_WORD.findall(form)) | parts
+
+
+def are_opposed(negations: frozenset[str], other_negations: frozenset[str]) -> bool:
+    """Return whether one of two texts says "not" where the other does not.
+
+    Words that both have do not count. Of the others, two say the same if they are of one language: "never" and "not".
+
+    Args:
+        negations: The negations in one text, see `negations_in`.
+        other_negations: Those in the other one.
+    """
+    own, others = negations - other_negations, other_negations - negations
+    say_the_same = any(own & language and others & language for language in _LANGUAGES)
+    return bool(own or others) and not say_the_same

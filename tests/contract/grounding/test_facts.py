@@ -112,6 +112,56 @@ def test_a_sentence_is_shown_beside_its_nearest_source_with_the_words_that_diffe
     assert type(cited).from_dict(cited.to_dict()) == cited
 
 
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("Dogs are not allowed in the park.", "Dogs are allowed in the park."),
+        ("Dogs may enter without a leash.", "Dogs may not enter without a leash."),
+        ("They aren’t open on Sundays.", "They are open on Sundays."),
+        ("It’s not bad to lie.", "It’s a sin to lie."),
+        ("Im Mai ist das Bad nicht geöffnet.", "Im Mai ist das Bad geöffnet."),
+        ("Das Bad ist nicht geöffnet.", "Im Mai ist das Bad geöffnet."),
+        ("Hier ist kein Eingang.", "Hier ist noch ein Eingang."),
+        ("Les chiens ne sont pas admis.", "Les chiens sont admis."),
+        ("La entrada es sin coste.", "La entrada es con coste."),
+        ("I cani non sono ammessi.", "I cani sono ammessi."),
+        ("Os cães não podem entrar.", "Os cães podem entrar."),
+        ("Hunden får inte komma in.", "Hunden får komma in."),
+        ("Собакам не разрешается входить.", "Собакам разрешается входить."),
+        ("Köpekler içeri giremez değil.", "Köpekler içeri girer."),
+        ("الكلاب غير مسموح بها.", "الكلاب مسموح بها."),
+        ("公园里不允许带狗。", "公园里允许带狗。"),
+        ("犬は入れません。", "犬は入れます。"),
+        ("개는 들어올 수 없습니다.", "개는 들어올 수 있습니다."),
+    ],
+)
+def test_a_sentence_and_its_negation_are_opposed(explainer, source, sentence):
+    for one, other in ((source, sentence), (sentence, source)):
+        (facts,) = explainer.cite("When?", [one], answer=other, verify=0).facts
+        assert facts.opposed == (0,), (one, other)
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("Das Bad ist ab dem 5. Mai geöffnet.", "Im Mai ist das Bad geöffnet."),
+        ("Das Bad öffnet am 5.5.", "Im Mai öffnet das Bad."),
+        ("Das Bad ist offen.", "Das Bad ist noch offen."),
+        ("Victor Hugo naquit en 1802.", "Victor Hugo est né en 1802."),
+        ("Il museo possiede cinquanta quadri.", "Il museo ne possiede un'altra cinquantina."),
+        ("The dogs must never come in.", "Dogs may not come in."),
+        ("Los perros nunca entran.", "Los perros no entran nada."),
+        ("Nunca abre.", "No abre."),
+        ("A sin is told of.", "Of a sin they tell."),
+        ("They are noted in Nova.", "Known and noted in Nova."),
+    ],
+)
+def test_words_that_are_no_negation_oppose_nothing(explainer, source, sentence):
+    for one, other in ((source, sentence), (sentence, source)):
+        (facts,) = explainer.cite("When?", [one], answer=other, verify=0).facts
+        assert facts.opposed == (), (one, other)
+
+
 def test_results_of_tools_are_read_as_their_values(explainer):
     result = (
         '{"status": "confirmed", "note": "caf\\u00e9 \\"Zum Anker\\"", "total": 1200.0, "when": "2026-05-09T09:30:00"}'
