@@ -73,9 +73,9 @@ def test_what_is_no_list_of_messages_is_refused(messages):
 
 def test_parts_of_messages_have_a_type_and_those_of_other_types_stay():
     call = {"type": "tool_use", "name": "search"}
-    (message,), parts = typed_messages([{"role": "user", "content": ["a", {"text": "b"}, call]}], None)
+    (message,), parts = typed_messages([{"role": "user", "content": ["a", {"text": "b"}, call]}], None, None)
     assert message["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, call]
     assert parts == ()
     for unread in ({"name": "search"}, 3, {"type": "video"}):
         with pytest.raises(InputError, match="message 0 holds a"):
-            typed_messages([{"role": "user", "content": [unread]}], None)
+            typed_messages([{"role": "user", "content": [unread]}], None, None)

@@ -105,8 +105,13 @@ def test_a_patch_counts_only_what_lies_in_its_box(name):
     assert top - 1 <= y <= bottom + 1
 
 
-UNTYPED = [{"role": "user", "content": [{"image": vlm.picture()}, {"text": QUESTION}]}]
-ASKED = {"role": "user", "content": QUESTION}
+BESIDE = [{"type": "image"}, {"type": "text", "text": QUESTION}]
+OTHER_PLACES = [
+    [{"role": "user", "content": QUESTION, "images": [vlm.picture()]}],
+    [{"role": "user", "content": [{"image": vlm.picture()}, {"text": QUESTION}]}],
+    {"messages": [{"role": "user", "content": BESIDE}], "images": [vlm.picture()]},
+    {"messages": [{"role": "user", "content": QUESTION}], "images": [vlm.picture()]},
+]
 
 
 def test_a_picture_is_read_under_the_usual_keys_and_wherever_a_prompt_has_it(tmp_path):
@@ -116,8 +121,8 @@ def test_a_picture_is_read_under_the_usual_keys_and_wherever_a_prompt_has_it(tmp
     data = f"data:image/png;base64,{encoded}"
     parts = [vlm.picture(), *({"type": "image", "url": url} for url in (str(path), data))]
     parts += [{"type": "image", "base64": encoded}, {"type": "image", "image": f"file://{path}"}]
-    prompts = [[{"role": "user", "content": [part, QUESTION]}] for part in parts] + [UNTYPED]
-    table = pd.DataFrame({"prompt": [UNTYPED]})
+    prompts = [[{"role": "user", "content": [part, QUESTION]}] for part in parts] + OTHER_PLACES
+    table = pd.DataFrame({"prompt": [[{"role": "user", "content": BESIDE}]], "images": [[vlm.picture()]]})
     model, processor = made("llava")
     piped = Explainer(SimpleNamespace(model=model, processor=processor, tokenizer=processor.tokenizer))
     expected = explainer("llava").generate(asked("llava"), max_new_tokens=1)
@@ -129,9 +134,7 @@ def test_a_picture_is_read_under_the_usual_keys_and_wherever_a_prompt_has_it(tmp
 @pytest.mark.parametrize(
     ("prompt", "reason"),
     [
-        ({"messages": [ASKED], "images": [vlm.picture()]}, "got messages, images; a picture or a sound stands in a"),
-        (pd.DataFrame({"prompt": [[ASKED]], "images": [[vlm.picture()]]}), "a picture or a sound stands in a message"),
-        ([{**ASKED, "images": [vlm.picture()]}], "pictures stand in the contents of messages"),
+        ({"messages": [{"role": "user", "content": BESIDE}], "images": [vlm.picture()] * 2}, "places for 1 pictures"),
         ([{"role": "user", "content": [{"inline": 1}]}], "a dict without a type among its parts"),
         ([{"role": "user", "content": [QUESTION, 7]}], "holds a int without a type among its parts"),
         ([{"role": "user", "content": [{"type": "video", "video": "a.mp4"}, QUESTION]}], "'video'"),

@@ -15,6 +15,7 @@ from .message_parts import (
     hint_for,
     is_message,
     message_of,
+    part_readers,
     text_of_part,
     texts_of,
     typed_messages,
@@ -25,7 +26,7 @@ Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates expect them.
 
 A content is a text, or a list of parts: {"type": "text", "text": ...}, {"type": "image", "image": ...} and
-{"type": "audio", "audio": ...}. A mapping holds messages with what stands beside them, see `CHAT_KEYS`."""
+{"type": "audio", "audio": ...}. A mapping holds messages with what stands beside them, see `chat_keys`."""
 
 
 TEMPLATE_ERRORS = (TemplateError, TypeError, KeyError, ValueError)
@@ -36,8 +37,10 @@ class ChatTemplateError(InputError):
     """The tokenizer has no chat template."""
 
 
-CHAT_KEYS = ("messages", "tools", "documents", "chat_template_kwargs")
-"""The keys of messages with what is beside them, as data sets of conversations name them."""
+def chat_keys() -> tuple[str, ...]:
+    """Return the keys of messages with what is beside them, as data sets of conversations name them."""
+    keys = (key for reader in part_readers() for key in reader.beside)
+    return ("messages", *keys, "tools", "documents", "chat_template_kwargs")
 
 
 @dataclass(frozen=True)
@@ -127,25 +130,19 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 
 def _prompt(item: Any) -> Any:
     """Return a prompt; of a row of a data set its only text. What is none is refused where it is read."""
-    if not isinstance(item, Mapping) or set(CHAT_KEYS) & item.keys():
+    if not isinstance(item, Mapping) or set(chat_keys()) & item.keys():
         return item
-    _check_no_media(item)
+    if hint := hint_for(item):
+        raise InputError(f"a row with {', '.join(map(str, item))} was given as a prompt{hint}")
     return text_column(item)
 
 
-def _check_no_media(names: Iterable[Any]) -> None:
-    """Refuse pictures and sounds in keys of their own, beside a text or messages."""
-    if hint := hint_for(names):
-        raise InputError(f"a prompt with {', '.join(map(str, names))} was given{hint}")
-
-
 def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
-    """Return the chats in a table, with what of `CHAT_KEYS` is beside them; None if it has none, or is not a table."""
+    """Return the chats in a table, with what of `chat_keys` is beside them; None if it has none, or is not a table."""
     columns = named_columns(table)
     if columns is None:
         return None
-    _check_no_media(columns)
-    columns_of_keys = {key: columns[key] for key in CHAT_KEYS if key in columns}
+    columns_of_keys = {key: columns[key] for key in chat_keys() if key in columns}
     if "messages" not in columns:
         columns_of_chats = list(filter(_begins_with_chat, columns.values()))
         if len(columns_of_chats) != 1:
@@ -178,7 +175,7 @@ def read_prompt(
         return ReadPrompt(prompt, None)
     prompt = _as_chat(prompt)
     own_options = _options_of_prompt(prompt)
-    messages, media = typed_messages(_checked_messages(prompt), tokenizer)
+    messages, media = typed_messages(_checked_messages(prompt), prompt, tokenizer)
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     options: dict[str, Any] = {}
@@ -331,9 +328,9 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
     """Return the options of the chat template that a prompt has beside its messages."""
     if not isinstance(prompt, Mapping):
         return {}
-    unknown = [str(key) for key in prompt if key not in CHAT_KEYS]
+    unknown = [str(key) for key in prompt if key not in chat_keys()]
     if "messages" not in prompt or unknown:
-        expected, keys = ", ".join(CHAT_KEYS[1:]), ", ".join(map(str, prompt))
+        expected, keys = ", ".join(chat_keys()[1:]), ", ".join(map(str, prompt))
         raise InputError(f"a prompt as a mapping has messages and beside them {expected}; got {keys}{hint_for(prompt)}")
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}

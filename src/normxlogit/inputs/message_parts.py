@@ -58,14 +58,16 @@ class PartReader:
     Attributes:
         type_of: Returns the type that chat templates know a part by, such as "image"; None for a part of another's.
         read: Returns messages with its parts as chat templates take them, and these parts as they were read. It is
-            called with the messages, and the tokenizer or processor.
+            called with the messages, the mapping that holds them (None without one), and the tokenizer or processor.
+        beside: Keys of what may stand beside messages for it.
         keys: Keys of a row of a data set, or of a mapping without messages, that hold such a part.
         hint: How such a part stands in a message, for errors.
         of_file: Returns the part that a file is, by its path; None of other files.
     """
 
     type_of: Callable[[Any], str | None]
-    read: Callable[[list[Message], Any], tuple[list[Message], tuple[ReadPart, ...]]]
+    read: Callable[[list[Message], Any, Any], tuple[list[Message], tuple[ReadPart, ...]]]
+    beside: tuple[str, ...]
     keys: tuple[str, ...]
     hint: str
     of_file: Callable[[str], Message | None] = lambda path: None
@@ -95,11 +97,11 @@ def hint_for(keys: Any = None) -> str:
     return "".join(f"; {hint}" for hint in hints)
 
 
-def typed_messages(messages: Sequence[Message], reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
+def typed_messages(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
     """Return messages whose parts have the types of chat templates, and those of their parts that are not texts."""
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():
-        typed, new_parts = part_reader.read(typed, reader)
+        typed, new_parts = part_reader.read(typed, prompt, reader)
         parts += new_parts
     for index, message in enumerate(typed):
         if isinstance(content := message.get("content"), list | tuple):

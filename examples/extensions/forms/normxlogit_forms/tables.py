@@ -23,7 +23,9 @@ def text_of(part: Any) -> Any:
     return {"type": "text", "text": "\n".join(" | ".join(map(str, row)) for row in rows)}
 
 
-def read(messages: list[dict[str, Any]], tokenizer: Any) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
+def read(
+    messages: list[dict[str, Any]], prompt: Any, tokenizer: Any
+) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
     """Return messages whose tables are texts; there is no part that is not a text."""
     return [
         message | {"content": [text_of(part) for part in message["content"]]}
@@ -44,6 +46,7 @@ def of_file(path: str) -> dict[str, Any] | None:
 READER = PartReader(
     type_of,
     read,
+    beside=(),
     keys=("table",),
     hint='a table stands in a message as {"table": rows}',
     of_file=of_file,

@@ -95,8 +95,8 @@ def read_conversation(value: Any) -> Conversation:
     """Return a conversation.
 
     Args:
-        value: A list of messages; a mapping that has them under "messages", and "tools" beside them; or the path of a
-            file of JSON with either.
+        value: A list of messages; a mapping that has them under "messages", and "tools" and "images" beside them; or
+            the path of a file of JSON with either.
 
     Raises:
         InputError: If it is not one conversation.

@@ -1,11 +1,12 @@
 """Pictures and sounds among the parts of messages, in the formats of common clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
 from ...inputs.message_parts import PartReader, ReadPart
+from ...inputs.texts import plain_cell
 from .items import MEDIA_TYPES, SUFFIXES, is_opened_picture, medium_type
 from .pictures import holds_picture, names_picture, read_picture
 from .sounds import read_sound, sampling_rate_of
@@ -14,34 +15,47 @@ Message = dict[str, Any]
 """A message of a chat: a role and a content."""
 
 
-def read_parts(messages: Sequence[Message], reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
+def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
     """Return messages with their pictures and sounds as chat templates take them, and these.
 
     Args:
-        messages: With a role and a content: a text, a picture, or parts of these and of sounds.
+        messages: With a role and a content: a text, a picture, or parts of these and of sounds; pictures under "images"
+            stand before it, as Ollama has them.
+        prompt: The mapping that holds the messages, with "images" beside them as data sets have them: those of the
+            parts {"type": "image"} in their order; without such parts they stand before the first message of the user.
         reader: The processor; its sampling rate is that of sounds.
     """
+    typed = [_with_typed_parts(message) for message in messages]
+    unplaced_images = iter(_images_for_places(typed, prompt))
     media: list[ReadPart] = []
-    typed: list[Message] = []
-    for message in messages:
-        if message.get("images"):
-            raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
-        content = message.get("content")
-        parts = [content] if is_opened_picture(content) else content
-        if isinstance(parts, list | tuple):
-            message = {**message, "content": [_read_part(_typed_part(part), reader, media) for part in parts]}
-        typed.append(message)
+    for message in typed:
+        if isinstance(message.get("content"), list):
+            message["content"] = [_read_part(part, unplaced_images, reader, media) for part in message["content"]]
     return typed, tuple(media)
 
 
-def _read_part(part: Any, reader: Any, media: list[ReadPart]) -> Any:
+def _images_for_places(messages: list[Message], prompt: Any) -> Sequence[Any]:
+    """Return the images beside messages that belong to places in them; without places, put them in a message."""
+    images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
+    if not isinstance(images, list | tuple) or not images:
+        return ()
+    place_count = sum(_place_count(message.get("content")) for message in messages)
+    if not place_count:
+        first = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
+        messages[first] = _with_typed_parts({**messages[first], "images": images})
+        return ()
+    if place_count != len(images):
+        raise InputError(f"the messages have places for {place_count} pictures, and {len(images)} are beside them")
+    return images
+
+
+def _read_part(part: Any, unplaced_images: Iterator[Any], reader: Any, media: list[ReadPart]) -> Any:
     """Return a part of a message as chat templates take it; a picture or a sound is appended to the media."""
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind == "image":
-        picture = read_picture(part)
+    if _is_picture(part):
+        picture = read_picture(part if holds_picture(part) else next(unplaced_images, part))
         media.append(picture)
         return {"type": "image", "image": picture.image}
-    if kind == "audio":
+    if isinstance(part, Mapping) and part.get("type") == "audio":
         sound = read_sound(part, sampling_rate_of(reader), sum(medium.kind == "sound" for medium in media))
         media.append(sound)
         return {"type": "audio", "audio": sound.samples}
@@ -58,6 +72,7 @@ def part_of_file(path: str) -> dict[str, Any] | None:
 READER = PartReader(
     type_of=medium_type,
     read=read_parts,
+    beside=("images",),
     keys=("images", *MEDIA_TYPES),
     hint="a picture or a sound stands in a message: [{'role': 'user', 'content': [{'type': 'image', 'image': picture}, "
     "{'type': 'text', 'text': question}]}], of a sound {'type': 'audio', 'audio': sound}",
@@ -95,6 +110,21 @@ def pictures_and_sounds(media: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return by_kind["picture"], by_kind["sound"]
 
 
+def _with_typed_parts(message: Message) -> Message:
+    """Return a message with a picture as its content, or pictures beside it, as parts, and its media with types."""
+    content, images = message.get("content"), message.get("images")
+    images = images if isinstance(images, list | tuple) else ()
+    parts: Any = content
+    if not isinstance(content, list | tuple):
+        is_picture = is_opened_picture(content)
+        if not is_picture and not images:
+            return message
+        parts = [content] if is_picture or content else []
+    pictures = [{"type": "image", "image": image} for image in images]
+    rest = {key: value for key, value in message.items() if key != "images"}
+    return {**rest, "content": [*pictures, *map(_typed_part, parts)]}
+
+
 def _typed_part(part: Any) -> Any:
     """Return a picture or a sound with its type; any other part unchanged."""
     if is_opened_picture(part):
@@ -107,3 +137,12 @@ def _typed_part(part: Any) -> Any:
     return {**part, "type": "image"} if untyped and holds_picture(part) else part
 
 
+def _place_count(content: Any) -> int:
+    """Return how many typed parts of a content are places for pictures beside the messages."""
+    parts = content if isinstance(content, list) else ()
+    return sum(_is_picture(part) and not holds_picture(part) for part in parts)
+
+
+def _is_picture(part: Any) -> bool:
+    """Return whether a typed part is a picture."""
+    return isinstance(part, Mapping) and part.get("type") == "image"
