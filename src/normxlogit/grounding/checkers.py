@@ -14,7 +14,6 @@ from ..errors import InputError
 from ..inputs.chat import has_chat_template
 from ..tasks.base import Generates
 from ..tasks.targets import ALL
-from ..text.characters import Span
 from ..text.same import comparable
 from .checking import Check
 from .verdicts import Opinion
@@ -56,14 +55,6 @@ class Pair(NamedTuple):
     question: str
     source: str
     sentence: str
-
-
-class _Written(NamedTuple):
-    """What a checker reads of a pair: one text, or two."""
-
-    text: Any  # a text, or a tuple of two
-    source: Span  # where the source is in it; of two texts in the first one
-    sentence: Span  # where the sentence is; of two texts in the second one
 
 
 class Checker:
@@ -117,7 +108,7 @@ class Checker:
         return bool(task.outputs.labels) and not task.position.pooled and self.position is None
 
     def compare(self, pairs: Sequence[Sequence[Pair]]) -> list[Check]:
-        """Compare each sentence with its sources, and explain the comparison that decides.
+        """Compare each sentence with its sources, and return the comparison that decides, with the words that decide.
 
         That is the one with the highest probability among those that entail or contradict, if any do.
 
@@ -127,14 +118,9 @@ class Checker:
         Returns:
             A check of each sentence, whose source is the place of the pair.
         """
-        written = [[self._write(pair) for pair in group] for group in pairs]
-        predictions = iter(self._predict([each.text for group in written for each in group]))
-        checks = []
-        for group in written:
-            candidates = [next(predictions)._replace(source=place) for place in range(len(group))]
-            decisive = max(candidates, key=Check.weight, default=Check())
-            checks.append(self._explained(decisive, group[decisive.source]) if group else decisive)
-        return checks
+        checks = iter(self._checked([pair for group in pairs for pair in group]))
+        of_sentences = [[next(checks)._replace(source=place) for place in range(len(group))] for group in pairs]
+        return [max(candidates, key=Check.weight, default=Check()) for candidates in of_sentences]
 
     def mark(self, question: str, source: str, sentences: Sequence[str]) -> list[Check]:
         """Mark the words of an answer that the sources do not support.
@@ -148,65 +134,48 @@ class Checker:
             A check of each sentence, with its marked words and the surest one's probability.
         """
         answer = " ".join(sentences)
-        prompt = source if self.template is None else self._filled(Pair(question, source, ""))[0]
-        checks_of_words = self._checks_of_words(self.explainer((prompt, answer), position=ALL, method="random"), answer)
-        checks, start = [], 0
-        for sentence in sentences:
-            end = start + len(sentence)
-            checks.append(_check_of_words([check for place, check in checks_of_words if start <= place < end]))
-            start = end + 1
-        return checks
+        prompt = source if self.template is None else _filled(self.template, Pair(question, source, ""))
+        marked = self.explainer((prompt, answer), position=ALL, method="random")
+        word_of_token = {token: word for word in marked.words(sequence=1) for token in word.tokens}
+        last_characters = np.cumsum([len(sentence) + 1 for sentence in sentences])
+        checks: list[list[Check]] = [[] for _ in sentences]
+        for target, prediction in zip(marked.targets, marked.predictions, strict=True):
+            if (word := word_of_token.get(target.position or 0)) is not None:
+                sentence = np.searchsorted(last_characters, word.start, side="right")
+                checks[sentence].append(self._check(prediction)._replace(words=(answer[word.start : word.end],)))
+        return list(map(_check_of_words, checks))
 
-    def _write(self, pair: Pair) -> _Written:
-        """Return what the model reads of a pair."""
-        if self.template is None:
-            return _Written((pair.source, pair.sentence), (0, len(pair.source)), (0, len(pair.sentence)))
-        text, spans = self._filled(pair)
-        return _Written(text, spans["source"], spans["sentence"])
-
-    def _filled(self, pair: Pair) -> tuple[str, dict[str, Span]]:
-        """Return the template with a pair in it, and where each of its fields is."""
-        text, spans = "", {"source": (0, 0), "sentence": (0, 0)}
-        for literal, field, _, _ in Formatter().parse(self.template or ""):
-            text += literal
-            if field is not None:
-                value = str(getattr(pair, field))
-                spans[field] = len(text), len(text) + len(value)
-                text += value
-        return text, spans
-
-    def _predict(self, texts: Sequence[Any]) -> list[Check]:
-        """Return the label of each text, from one forward pass."""
-        if not texts:
+    def _checked(self, pairs: Sequence[Pair]) -> list[Check]:
+        """Return what the model predicts of each pair, with the words of both texts that speak most for it."""
+        if not pairs:
             return []
+        texts = [self._text_of(pair) for pair in pairs]
         if self._generates:
-            return self._predict_written_labels(texts)
-        results = self.explainer(texts, method="random", **self._options())
-        return [self._check(result.prediction) for result in results]
+            of_labels = [self._checked_label(label, pairs, texts) for label in self.labels]
+            return [_likeliest(checks) for checks in zip(*of_labels, strict=True)]
+        results = zip(self.explainer(texts, position=self.position), pairs, texts, strict=True)
+        return [self._with_words(self._check(a.prediction), a, pair, text) for a, pair, text in results]
+
+    def _checked_label(self, label: str, pairs: Sequence[Pair], texts: Sequence[str]) -> list[Check]:
+        """Return how likely the first token of a label is after each text, and the words that speak for this one."""
+        first, others = self._first_token(label), [name for name in self.labels if name != label]
+        contrast = self._first_token(others[0]) if others else None
+        completions, prompts = [[first]] * len(texts), self._prompts(texts)
+        results = self.explainer.explain_completion(prompts, completions, target=first, contrast=contrast)
+        checks = []
+        for a, pair, text in zip(results, pairs, texts, strict=True):
+            check = Check(label=label, probability=a.generated[0].probability or 0.0, opinion=self.labels[label])
+            checks.append(self._with_words(check, a[0], pair, text))
+        return checks
 
     def _check(self, prediction: "Prediction") -> Check:
         """Return what a prediction says."""
         opinion = self.labels.get(prediction.label, "")
         return Check(label=prediction.label, probability=float(prediction.probability or 0.0), opinion=opinion)
 
-    def _options(self) -> dict[str, Any]:
-        return {} if self.position is None else {"position": self.position}
-
-    def _predict_written_labels(self, texts: Sequence[str]) -> list[Check]:
-        """Return the label of each text whose first token is the likeliest to be written, among the labels."""
-        chances = np.array([self._chances(texts, label) for label in self.labels])  # (L, n)
-        labels, totals = list(self.labels), np.maximum(chances.sum(0), TINY)
-        predicted = [
-            (labels[place], float(chance))
-            for place, chance in zip(chances.argmax(0), chances.max(0) / totals, strict=True)
-        ]
-        return [Check(label=label, probability=chance, opinion=self.labels[label]) for label, chance in predicted]
-
-    def _chances(self, texts: Sequence[str], label: str) -> list[float]:
-        """Return the probability that the first token of a label follows each text."""
-        completions = [[self._first_token(label)]] * len(texts)
-        results = self.explainer.explain_completion(self._prompts(texts), completions, method="random")
-        return [float(result.generated[0].probability or 0.0) for result in results]
+    def _text_of(self, pair: Pair) -> Any:
+        """Return what the model reads of a pair: one text, or two."""
+        return (pair.source, pair.sentence) if self.template is None else _filled(self.template, pair)
 
     def _prompts(self, texts: Sequence[str]) -> list[Any]:
         """Return texts as the model is asked: as messages of a user, if it has a chat template."""
@@ -218,27 +187,41 @@ class Checker:
         ids: list[int] = self.explainer.tokenizer(label, add_special_tokens=False)["input_ids"]
         return ids[0]
 
-    def _explained(self, check: Check, written: _Written) -> Check:
-        """Return a comparison with the words of both texts that speak most for what it predicts."""
-        if not self._generates:
-            explained = self.explainer(written.text, target=check.label, **self._options())
+    def _with_words(self, check: Check, explained: "Attribution", pair: Pair, text: Any) -> Check:
+        """Return a check with the words of the source, and those of the sentence, that speak most for it."""
+        if self.template is None:
+            source_words, words = explained.words(sequence=0), explained.words(sequence=1)
         else:
-            others = [label for label in self.labels if label != check.label]
-            first, contrast = self._first_token(check.label), self._first_token(others[0])
-            (prompt,) = self._prompts([written.text])
-            explained = self.explainer.explain_completion(prompt, [first], target=first, contrast=contrast)[0]
-        source_words, words = _deciding_words(explained, written)
-        return check._replace(source_words=source_words, words=words)
+            start = (explained.text or "").find(text)  # a chat template writes more around it
+            source_words = _words_in(explained, start + _start(self.template, "{source}", pair), pair.source)
+            words = _words_in(explained, start + _start(self.template, "{sentence}", pair), pair.sentence)
+        return check._replace(source_words=_strongest(source_words), words=_strongest(words))
 
-    def _checks_of_words(self, marked: "Attribution", answer: str) -> list[tuple[int, Check]]:
-        """Return the first character of each word of the answer, and what its label says of it."""
-        words = marked.words(sequence=1)
-        checks = []
-        for target, prediction in zip(marked.targets, marked.predictions, strict=True):
-            word = next((word for word in words if target.position in word.tokens), None)
-            if word is not None:
-                checks.append((word.start, self._check(prediction)._replace(words=(answer[word.start : word.end],))))
-        return checks
+
+def _filled(template: str, pair: Pair) -> str:
+    return template.format(**pair._asdict())
+
+
+def _start(template: str, field: str, pair: Pair) -> int:
+    """Return where a field begins in a template with a pair in it; its end if it has no such field."""
+    return len(_filled(template.partition(field)[0], pair))
+
+
+def _words_in(explained: "Attribution", start: int, part: str) -> list["UnitScore"]:
+    """Return the words of a part of a text, which begins with a character."""
+    return [word for word in explained.words(sequence=0) if start <= word.start < start + len(part)]
+
+
+def _strongest(words: Sequence["UnitScore"]) -> tuple[str, ...]:
+    ranked = sorted(words, key=lambda word: -float(word.score))
+    return tuple(word.text for word in ranked[:WORDS] if word.score > 0)
+
+
+def _likeliest(checks: Sequence[Check]) -> Check:
+    """Return the check of the likeliest label, with its share of the probability of all labels."""
+    likeliest = max(checks, key=lambda check: check.probability)
+    total = max(sum(check.probability for check in checks), TINY)
+    return likeliest._replace(probability=likeliest.probability / total)
 
 
 def _check_of_words(words: Sequence[Check]) -> Check:
@@ -282,24 +265,6 @@ def _check_template(template: str) -> None:
         raise InputError(f"template= is not a format string: {error}") from None
     if not fields <= FIELDS or "source" not in fields:
         raise InputError("template= holds {source} and {sentence}, and may hold {question}, and no other field")
-
-
-def _deciding_words(explained: "Attribution", written: _Written) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the words of the source, and those of the sentence, that speak most for what is explained."""
-    is_pair = isinstance(written.text, tuple)
-    shift = 0 if is_pair else (explained.text or "").find(written.text)  # a chat template writes more around it
-    source_words, words = explained.words(sequence=0), explained.words(sequence=int(is_pair))
-    return _strongest(_inside(source_words, written.source, shift)), _strongest(_inside(words, written.sentence, shift))
-
-
-def _inside(words: Sequence["UnitScore"], span: Span, shift: int) -> list["UnitScore"]:
-    start, end = span
-    return [word for word in words if shift + start <= word.start < shift + end]
-
-
-def _strongest(words: Sequence["UnitScore"]) -> tuple[str, ...]:
-    ranked = sorted(words, key=lambda word: -float(word.score))
-    return tuple(word.text for word in ranked[:WORDS] if word.score > 0)
 
 
 def checker_of(checker: Any) -> Checker:
