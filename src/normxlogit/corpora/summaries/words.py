@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...long_runs.intervals import quantile
 from ...results.layers import last_visible
-from ...results.storage.tables import optional_module
 from .run_tables import LISTED_WORD, RunTables
 from .units import Unit
 
@@ -112,9 +112,8 @@ def _row_ranges(run: RunTables) -> Iterator[tuple[int, int]]:
 
 def _add_quantiles(run: RunTables) -> None:
     """Make the table `quantiles`: how many standard errors a 95% interval is wide on each side, by number of texts."""
-    student = optional_module("scipy.stats", "summaries need SciPy: pip install 'normxlogit[scale]'").t
     counts = [count for (count,) in run.ask("SELECT DISTINCT texts FROM unit_means WHERE texts > 1")]
-    quantiles = student.ppf(0.975, np.array(counts, np.float64) - 1).tolist()
+    quantiles = quantile(np.array(counts, np.float64)).tolist()
     run.ask(
         "CREATE TEMP TABLE quantiles AS SELECT unnest(?::BIGINT[]) AS texts, unnest(?::DOUBLE[]) AS quantile",
         counts,

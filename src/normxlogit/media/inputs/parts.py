@@ -105,5 +105,3 @@ def _typed_part(part: Any) -> Any:
         return {**part, "type": medium}
     untyped = part.get("type") is None and not isinstance(part.get("text"), str)
     return {**part, "type": "image"} if untyped and holds_picture(part) else part
-
-
