@@ -19,8 +19,8 @@ NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 """Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
 
 
-def layer_and_special(run: RunTables) -> tuple[int, float]:
-    """Return the last layer with visible scores outside special tokens, and the share that is on these."""
+def visible_layer(run: RunTables) -> int:
+    """Return the last layer with visible scores outside special tokens."""
     sums = run.ask(
         """
         WITH block AS (
@@ -37,8 +37,7 @@ def layer_and_special(run: RunTables) -> tuple[int, float]:
         """
     )
     outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each
-    layer = last_visible(outside_special, total)
-    return layer, float(1 - outside_special[layer] / total[layer]) if total[layer] else 0.0
+    return last_visible(outside_special, total)
 
 
 def sum_up_units(run: RunTables, layer: int) -> None:
