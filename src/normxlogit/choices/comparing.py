@@ -1,7 +1,7 @@
 """Tasks that compare the logits of several pairs of texts, such as multiple choice: which pair is chosen, and why."""
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -92,7 +92,7 @@ class Comparing(Task):
         index = _chosen(names, values, options.target, options.contrast)
         options_of_pair = replace(options, target=self.output, contrast=self.subtracted, token_predictions=False)
         (result,) = attribute_pass(model, runs[index], options_of_pair)
-        prediction, *_ = self._answer(names, values, int(values.argmax()))
+        prediction: Any = self._answer(names, values, int(values.argmax())).prediction
         target = result.target._replace(kind="label", name=names[index], id=index, position=None)
         result = replace(result, predictions=(prediction,), targets=(target,))
         if options.verify is None:
@@ -102,8 +102,8 @@ class Comparing(Task):
         (verified,) = run_searches([result], [removable_for_task(model, result, options.verify)], answers)
         return verified
 
-    def _answer(self, names: Sequence[str], values: Tensor, index: int) -> tuple[Prediction, float, Hashable]:
-        """Return the answer among all pairs, the probability of one of them, and what tells answers apart.
+    def _answer(self, names: Sequence[str], values: Tensor, index: int) -> Answer:
+        """Return the answer among all pairs, with the probability of one of them.
 
         Where pairs do not exclude each other, the answer is that of the one: whether its probability reaches a half.
         """
@@ -111,7 +111,7 @@ class Comparing(Task):
         best = index if self.independent else int(values.argmax())
         prediction = Prediction(names[best], best, float(values[best]), float(probabilities[best]))
         probability = float(probabilities[index])
-        return prediction, probability, probability >= 0.5 if self.independent else best
+        return Answer(prediction, probability, probability >= 0.5 if self.independent else best)
 
     def _answers_without(
         self, model: TaskModel, names: Sequence[str], encodings: Sequence[Encoding], index: int, progress: Progress
@@ -131,7 +131,7 @@ class Comparing(Task):
             keys = [_removals_of_pairs(spans, index, tokens) for _, tokens in removals]
             table(chain.from_iterable(keys))
             logits = [torch.stack(table(keys_of_set)) for keys_of_set in keys]  # (C, outputs) each
-            return [Answer(*self._answer(names, self.values(of_set), index)) for of_set in logits]
+            return [self._answer(names, self.values(of_set), index) for of_set in logits]
 
         return answers
 

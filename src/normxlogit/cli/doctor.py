@@ -5,7 +5,7 @@ import platform
 import traceback
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -70,7 +70,7 @@ def doctor(
     if output_format == "terminal":
         write(doctor_text.of_self_test(outcome))
     else:
-        write(json_text(_report(installation, outcome)))
+        write(json_text({**asdict(installation), "self_test": {**asdict(outcome), "passed": outcome.passed}}))
     if not outcome.passed:
         raise typer.Exit(1)
 
@@ -123,22 +123,3 @@ def _outcome_of_self_test(import_errors: dict[str, str]) -> Outcome:
             return Outcome(run_self_test())
     except Exception as error:  # whatever goes wrong is what the report is for
         return Outcome(error=f"{type(error).__name__}: {reason_of(error)}", details=traceback.format_exc())
-
-
-def _report(installation: Installation, outcome: Outcome) -> dict[str, Any]:
-    """Return everything as JSON."""
-    measured = outcome.measured
-    return {
-        **installation.system,
-        "packages": [package._asdict() for package in installation.required],
-        "extras": {
-            extra: [package._asdict() for package in packages] for extra, packages in installation.extras.items()
-        },
-        "import_errors": installation.import_errors,
-        "self_test": {
-            "passed": outcome.passed,
-            "error": outcome.error or None,
-            "details": outcome.details or None,
-            "measured": None if measured is None else asdict(measured),
-        },
-    }

@@ -145,12 +145,6 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
         _check_no_files(texts)
     if not texts:
         raise InputError("no text: give it as an argument, or one on each line of a --file or of standard input")
-    if not all(map(str.strip, texts)):
-        raise InputError("a text is empty: give at least one character other than white space")
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script") from None
     return texts
 
 

@@ -1,7 +1,7 @@
 """What is installed of the packages that the library requires, from its own metadata; torch is not imported."""
 
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import NamedTuple
 
 from packaging.requirements import Requirement
 
@@ -24,7 +24,8 @@ FOUNDATIONS = ("numpy", "torch", "tokenizers", "safetensors", "transformers")
 """Packages whose import fails where they do not fit the machine or one another, those first that others import."""
 
 
-class Package(NamedTuple):
+@dataclass(frozen=True)
+class Package:
     """A package that the library requires, or one of its extras.
 
     Attributes:

@@ -25,6 +25,7 @@ from ..leave_out.removal import TextRemoval, masks
 from ..leave_out.text_answers import TextAnswers
 from ..long_runs.gold.model_labels import ModelLabels
 from ..long_runs.gold.reading import read_gold
+from ..long_runs.intervals import student_interval
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -32,7 +33,7 @@ from ..results.storage.schema import Number
 from .datasets import Example, GlueTask
 from .options import Protocol
 from .runs import OnProgress, Refused, ResultCache
-from .statistics import Array, Interval, mean_interval, student_interval
+from .statistics import Array, Interval, mean_interval
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
 """Shares of the tokens that are perturbed; figures are means over these levels."""

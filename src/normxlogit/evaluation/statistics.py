@@ -56,18 +56,6 @@ def bootstrap_interval(
     return value, float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
-def student_interval(values: Sequence[float] | Array) -> Interval:
-    """Return the mean of values, (N,), with its 95% interval by Student's t: of a single value NaN to NaN."""
-    from scipy.stats import t
-
-    sample = np.asarray(values, np.float64)  # (N,)
-    mean, count = float(sample.mean()), len(sample)
-    if count < 2:
-        return mean, float("nan"), float("nan")
-    half_width = float(t.ppf(0.975, count - 1) * sample.std(ddof=1) / count**0.5)
-    return mean, mean - half_width, mean + half_width
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values corrected for their number, in their order (Holm, 1979).
 

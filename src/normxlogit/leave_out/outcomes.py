@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding
-from ..model.batch_attempts import batch_attempts, read_together
+from ..model.batch_attempts import batch_attempts
 from ..model.task_model import TaskModel
 from ..results.targets import Prediction
 
@@ -83,13 +83,12 @@ def in_batches(
         for start in range(0, len(removals), INPUTS_AT_ONCE):
             removals_in_memory = removals[start : start + INPUTS_AT_ONCE]
             inputs = [without(removal) for removal in removals_in_memory]
-            for places in read_together(inputs):
-                for attempt in batch_attempts(model, [inputs[place] for place in places]):
-                    measured: list[tuple[Key, Outcome]] = []  # stays empty if the batch is too large, and is halved
-                    with attempt as members, torch.inference_mode():
-                        batch = [removals_in_memory[places[member]] for member in members]
-                        outcomes = measure([inputs[places[member]] for member in members], batch)
-                        measured += zip(batch, outcomes, strict=True)
-                    yield from measured  # outside inference mode, which would reach the caller
+            for attempt in batch_attempts(model, inputs):
+                measured: list[tuple[Key, Outcome]] = []  # stays empty if the batch is too large, and is halved
+                with attempt as places, torch.inference_mode():
+                    batch = [removals_in_memory[place] for place in places]
+                    outcomes = measure([inputs[place] for place in places], batch)
+                    measured += zip(batch, outcomes, strict=True)
+                yield from measured  # outside inference mode, which would reach the caller
 
     return ask

@@ -43,7 +43,7 @@ class BatchAttempt:
 
 
 def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_factor: int = 1) -> Iterator[BatchAttempt]:
-    """Yield batches of encodings, each to be used in a `with` block, see `forward_passes`.
+    """Yield batches of encodings by their indices, each to be used in a `with` block; signals of one shape together.
 
     When memory runs out, smaller ones follow, and the model keeps the smaller `batch_tokens`, unless not even a single
     text fits. Texts that the model cannot read together are read one by one, and so are prompts with media.
@@ -57,15 +57,15 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
         InputError: If memory runs out with a single text.
     """
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
-    may_pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
     tokens_before = model.batch_tokens
-    remaining = list(range(len(encodings)))  # indices of the texts that no block has read
-    while remaining:
-        budget = 0 if never_batch else model.batch_tokens // memory_factor
-        groups = batches([encodings[index] for index in remaining], budget, pad=may_pad)
-        queue = deque([remaining[place] for place in group] for group in groups)
-        remaining = yield from _attempts(model, queue, lengths, tokens_before)
+    for remaining in _read_together(encodings):  # indices of the texts that no block has read
+        may_pad = not never_batch and _may_pad(model, [encodings[index] for index in remaining])
+        while remaining:
+            budget = 0 if never_batch else model.batch_tokens // memory_factor
+            groups = batches([encodings[index] for index in remaining], budget, pad=may_pad)
+            queue = deque([remaining[place] for place in group] for group in groups)
+            remaining = yield from _attempts(model, queue, lengths, tokens_before)
 
 
 def _attempts(
@@ -117,7 +117,7 @@ def results_in_batches(
     return [results[index] for index in range(len(encodings))]
 
 
-def read_together(encodings: Sequence[Encoding]) -> list[list[int]]:
+def _read_together(encodings: Sequence[Encoding]) -> list[list[int]]:
     """Return the indices of encodings that may share a batch: texts, which are padded, or signals of one shape."""
     groups: dict[Hashable, list[int]] = {}
     for index, encoding in enumerate(encodings):

@@ -56,7 +56,10 @@ def explained_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -
         try:
             yield from _of_several(explain(chunk))
         except NormXLogitError as error:
-            raise _with_place(error, start, len(chunk)) from None
+            if not start:
+                raise
+            end = start + len(chunk) - 1
+            raise type(error)(f"inputs {start} to {end} of the stream, counted from {start}: {error}") from None
         start += len(chunk)
 
 
@@ -79,10 +82,3 @@ def _of_several(results: Any) -> Iterable[Attribution]:
     if not isinstance(results, Attributions):
         raise InputError("the items of the stream are parts of one input; each must be an input, such as a text")
     return results
-
-
-def _with_place(error: NormXLogitError, start: int, count: int) -> NormXLogitError:
-    """Return an error of a later chunk with the numbers of its inputs in the stream."""
-    if not start:
-        return error
-    return type(error)(f"inputs {start} to {start + count - 1} of the stream, counted from {start}: {error}")

@@ -20,7 +20,7 @@ from ..leave_out.text_answers import TextAnswers
 from ..methods import Method, Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.registry import ANSWER_METHODS, alternatives
-from ..model.batch_attempts import batch_attempts, forward_passes, read_together
+from ..model.batch_attempts import forward_passes, results_in_batches
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host
@@ -168,19 +168,19 @@ def _verified(
 def _score_batches(
     model: TaskModel, encodings: Sequence[Encoding], indices: list[int], options: Options
 ) -> dict[int, Attribution]:
-    """Score the encodings at these indices; signals of one shape are read together, and texts are padded."""
-    results: dict[int, Attribution] = {}
+    """Score the encodings at these indices."""
     with progress_bar(len(indices), options.progress) as advance:
-        for places_in_indices in read_together([encodings[index] for index in indices]):
-            group = [indices[place] for place in places_in_indices]
-            for attempt in batch_attempts(model, [encodings[index] for index in group], options.method.memory):
-                with attempt as places:
-                    batch_indices = [group[place] for place in places]
-                    batch = model.batch([encodings[index] for index in batch_indices], batch_indices)
-                    run = options.method.forward(model, batch, options.layers)
-                    results.update(zip(batch_indices, attribute_pass(model, run, options), strict=True))
-                    advance(len(places))
-    return results
+
+        def score(places: list[int]) -> list[Attribution]:
+            batch_indices = [indices[place] for place in places]
+            batch = model.batch([encodings[index] for index in batch_indices], batch_indices)
+            run = options.method.forward(model, batch, options.layers)
+            results = attribute_pass(model, run, options)
+            advance(len(places))
+            return results
+
+        scored = results_in_batches(model, [encodings[index] for index in indices], score, options.method.memory)
+    return dict(zip(indices, scored, strict=True))
 
 
 def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
@@ -190,7 +190,7 @@ def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> 
     positions = model.task.position.every(encoding)
     results = score_encodings(model, [replace(encoding, position=position) for position in positions], options)
     first = results[0]
-    words = _words_of_tokens(first)
+    words = {token: word.text for word in first.words() for token in word.tokens} if first.has_words else {}
     targets = []
     for position, result in zip(positions, results, strict=True):
         name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
@@ -204,11 +204,6 @@ def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> 
         predictions=tuple(result.predictions[0] for result in results),
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def _words_of_tokens(a: Attribution) -> dict[int, str]:
-    """Return the word that each token is of; empty where words cannot be told."""
-    return {token: word.text for word in a.words() for token in word.tokens} if a.has_words else {}
 
 
 class _OnHost(NamedTuple):

@@ -161,26 +161,17 @@ class Job(ABC):
 
         Raises:
             DataError: If it is not clear which column is meant.
-            InputError: If a column is not given by its name.
         """
         required = {role: usual for role, usual in self.roles(media=media).items() if usual}
         columns_by_setting: dict[str, Any] = {}
         for role, usual in required.items():
-            column = self._named_column(role) or _usual_column(usual, names)
+            column = getattr(self, f"{role}_column") or _usual_column(usual, names)
             if column is None and len(required) == 1 and not media:
                 column = _only(names) or _only(columns_of_text())
             if column is None:
                 raise _unclear_column(role, names, media=media)
             columns_by_setting[f"{role}_column"] = column
         return replace(self, **columns_by_setting)  # type: ignore[type-var]
-
-    def _named_column(self, role: str) -> str | None:
-        """Return the column that the caller names for a role."""
-        setting = f"{role}_column"
-        column = getattr(self, setting)
-        if not isinstance(column, str | None):
-            raise InputError(f"{setting}= is the name of a column, not {column!r}")
-        return column
 
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""

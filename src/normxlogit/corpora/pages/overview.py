@@ -53,9 +53,8 @@ def predicted_sentence(summary: Summary) -> str:
     counted = []
     for label, count in list(summary.labels.items())[:NAMED]:
         counted.append(f'"{label}" for {count:,} ({percent(count / rows)})')
-    more = len(summary.labels) - len(counted)
-    if more:
-        counted.append(f"{more:,} other label{'s' if more > 1 else ''} for the rest")
+    if len(summary.labels) > len(counted):
+        counted.append("other labels for the rest")
     return f"Of {rows:,} {inputs} the model answers {_listed(counted)}."
 
 

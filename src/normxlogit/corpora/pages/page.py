@@ -12,14 +12,8 @@ from ..summaries.summary import Summary
 from ..summaries.units import WrongAnswer
 from .citation_cards import citation_cards
 from .overview import overview_card, predictions_card, right_answers_card, slice_cards
-from .tables import FITTING, LONG_TEXT, table, text_cell
+from .tables import BEGINNING, FITTING, LONG_TEXT, table, text_cell
 from .word_cards import anchors, label_cards, reason_cards
-
-NOTABLE = 0.01
-"""A note is shown from this share of scores on special tokens on."""
-
-BEGINNING = 120
-"""How many characters of a folded text are shown."""
 
 
 def summary_page(summary: Summary | CitationSummary) -> str:
@@ -110,6 +104,4 @@ def _limit_notes(summary: Summary) -> list[str]:
     if summary.rare:
         left_out = f"{summary.rare:,} {units} that stand in fewer than {summary.min_texts} texts"
         notes.append(f"{left_out} under a label are in no list")
-    if summary.special >= NOTABLE:
-        notes.append(f"{summary.special:.1%} of the scores are on special tokens, which are in no list of {units}")
     return notes

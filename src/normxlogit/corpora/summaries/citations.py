@@ -4,11 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...long_runs.intervals import wilson_interval
 from ...results.storage.schema import Number
 from .run_tables import RunSummary, RunTables
-
-NORMAL = 1.959964
-"""The quantile of the normal distribution for a two-sided interval of 95%."""
 
 
 class UnsupportedAnswer(NamedTuple):
@@ -83,21 +81,7 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
         partial=counts.get("partly", 0),
         unsupported=counts.get("not in the sources", 0),
         undecided=counts.get("cannot tell", 0) + counts.get("not tested", 0),
+        # The sentences of one answer are not independent.
         interval=wilson_interval(supported / sentences, answers) if sentences else (math.nan, math.nan),
         worst=[UnsupportedAnswer(*row) for row in worst],
     )
-
-
-def wilson_interval(rate: float, count: int) -> tuple[float, float]:
-    """Return the 95% interval of a rate (Wilson, 1927).
-
-    Args:
-        rate: The rate.
-        count: How many independent observations it is of: answers, as the sentences of one are not independent.
-    """
-    shrunk = 1 + NORMAL**2 / count
-    center = (rate + NORMAL**2 / (2 * count)) / shrunk
-    half_width = NORMAL / shrunk * math.sqrt(rate * (1 - rate) / count + NORMAL**2 / (4 * count**2))
-    low = 0.0 if rate == 0 else center - half_width
-    high = 1.0 if rate == 1 else center + half_width
-    return low, high

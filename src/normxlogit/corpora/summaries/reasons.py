@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from typing import NamedTuple
 
+from ...long_runs.intervals import NORMAL
 from ...model.task_model import TaskModel
 from .changed_texts import (
     Change,
@@ -17,7 +18,7 @@ from .changed_texts import (
     whole_texts,
 )
 from .run_tables import LISTED_WORD, RunTables
-from .units import Reason, Share, Z, share_of
+from .units import Reason, Share, share_of
 
 SAMPLE = 400
 """Most texts of each prediction, drawn at random, into which something is put."""
@@ -157,7 +158,7 @@ def _phrases(run: RunTables, where: str, layer: int, top: int, min_texts: int, c
         texts AS (SELECT size, name, count(*) AS n FROM phrases GROUP BY ALL HAVING n >= ?),
         counted AS (
             SELECT prediction, size, name, n, count(*) / n AS answered, avg(share) AS mean,
-                   mean - {Z} * coalesce(stddev_samp(share), 1) / sqrt(count(*)) AS surest,
+                   mean - {NORMAL} * coalesce(stddev_samp(share), 1) / sqrt(count(*)) AS surest,
                    (answered - usual) / sqrt(usual * (1 - usual) / n) AS deviation,
                    list_slice(list(row ORDER BY hash(row), row), 1, ?) AS rows
             FROM phrases JOIN texts USING (size, name) JOIN labels USING (prediction)

@@ -14,7 +14,7 @@ from .right_answers import compare_with_gold
 from .run_tables import RunSummary, RunTables
 from .slices import slices_by
 from .units import LabelAnswers, Reason, RowNote, Share, Slice, Unit, WrongAnswer
-from .words import EXAMPLES, layer_and_special, rare_units, sum_up_units, surest_units
+from .words import EXAMPLES, rare_units, sum_up_units, surest_units, visible_layer
 
 if TYPE_CHECKING:
     from ...explainer import Explainer
@@ -46,7 +46,6 @@ class Summary(RunSummary):
         untrue: With `verify`, units that by their scores would be in these lists, and whose removal changes the logit
             by less than a tenth of their score, or not surely.
         tested: Whether the units were left out to see what the model answers without them.
-        special: Share of the magnitude of all scores that is on special tokens, which are in no list.
         accuracy: Share of right answers, None without a gold column.
         right: The same share with how many answers it is of, and its 95% interval.
         matrix: The answers by right label: how many texts of each label get which prediction; empty without a gold
@@ -73,7 +72,6 @@ class Summary(RunSummary):
     against: list[Unit]
     untrue: list[Unit]
     tested: bool
-    special: float
     texts: dict[str, str]
     text_notes: dict[str, list[str]]
     accuracy: float | None = None
@@ -131,7 +129,7 @@ def summarize(
             return summarize_citations(run, top)
         run.make_distinct_texts()
         run.make_spellings()
-        layer, special = layer_and_special(run)
+        layer = visible_layer(run)
         sum_up_units(run, layer)
         of_gold = {} if gold is None else compare_with_gold(run, gold, gold_labels, layer, top)
         if explainer is None or count is None:
@@ -151,7 +149,6 @@ def summarize(
             rare=rare_units(run, min_texts),
             labels=dict(run.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1")),
             slices=slices_by(run, columns, compared=gold is not None),
-            special=special,
         )
 
 

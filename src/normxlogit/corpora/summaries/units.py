@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
+
+from ...long_runs.intervals import wilson_interval
 
 if TYPE_CHECKING:
     from ...results.attribution import Attribution
-
-Z = 1.96
-"""Standard errors of a 95% interval of many values."""
 
 DECISIVE = 2 / 3
 """Words decide by themselves if the lower end of the share of texts whose answer they turn is at least this."""
@@ -88,11 +86,7 @@ def share(part: int, texts: int) -> Share:
         part: How many have it.
         texts: Of how many.
     """
-    value = part / texts
-    middle = value + Z**2 / (2 * texts)
-    half_width = Z * sqrt(value * (1 - value) / texts + Z**2 / (4 * texts**2))
-    low, high = ((middle + side * half_width) / (1 + Z**2 / texts) for side in (-1, 1))
-    return Share(part, texts, max(0.0, low), min(1.0, high))
+    return Share(part, texts, *wilson_interval(part / texts, texts))
 
 
 class LabelAnswers(NamedTuple):

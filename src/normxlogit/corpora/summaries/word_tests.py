@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from ...long_runs.intervals import student_interval
 from ...model.task_model import TaskModel
-from ...results.storage.tables import optional_module
 from ...tasks.targets import index_of
 from .changed_texts import Change, Parts, Phrase, logits_of, parts_of_rows, texts_without, whole_texts
 from .run_tables import LISTED_WORD, RunTables
@@ -93,14 +91,11 @@ def _falls(
 
 def _fall(falls: Sequence[float], score: float, *, signed: bool, divided: bool) -> Fall:
     """Return the mean of falls with its 95% interval by Student's t, and whether it is what the mean score says."""
-    student = optional_module("scipy.stats", "summaries need SciPy: pip install 'normxlogit[scale]'").t
-    values: npt.NDArray[np.float64] = np.array(falls, np.float64)  # (N,)
-    mean = float(values.mean())
-    half_width = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5)
-    sign = float(np.sign(score if signed else mean))
-    is_sure = sign * mean - half_width > 0
-    is_large = not divided or sign * mean >= LEAST_EFFECT * abs(score)
-    return Fall(mean, mean - half_width, mean + half_width, len(values), is_sure and is_large)
+    mean, low, high = student_interval(falls)
+    is_positive = (score if signed else mean) > 0
+    is_sure = low > 0 if is_positive else high < 0
+    is_large = not divided or (mean if is_positive else -mean) >= LEAST_EFFECT * abs(score)
+    return Fall(mean, low, high, len(falls), is_sure and is_large)
 
 
 def _scores_divide_the_logit(run: RunTables) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...long_runs.intervals import quantile
 from ...results.layers import last_visible
-from ...results.storage.tables import optional_module
 from .run_tables import LISTED_WORD, RunTables
 from .units import Unit
 
@@ -19,8 +19,8 @@ NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 """Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
 
 
-def layer_and_special(run: RunTables) -> tuple[int, float]:
-    """Return the last layer with visible scores outside special tokens, and the share that is on these."""
+def visible_layer(run: RunTables) -> int:
+    """Return the last layer with visible scores outside special tokens."""
     sums = run.ask(
         """
         WITH block AS (
@@ -37,8 +37,7 @@ def layer_and_special(run: RunTables) -> tuple[int, float]:
         """
     )
     outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each
-    layer = last_visible(outside_special, total)
-    return layer, float(1 - outside_special[layer] / total[layer]) if total[layer] else 0.0
+    return last_visible(outside_special, total)
 
 
 def sum_up_units(run: RunTables, layer: int) -> None:
@@ -112,9 +111,8 @@ def _row_ranges(run: RunTables) -> Iterator[tuple[int, int]]:
 
 def _add_quantiles(run: RunTables) -> None:
     """Make the table `quantiles`: how many standard errors a 95% interval is wide on each side, by number of texts."""
-    student = optional_module("scipy.stats", "summaries need SciPy: pip install 'normxlogit[scale]'").t
     counts = [count for (count,) in run.ask("SELECT DISTINCT texts FROM unit_means WHERE texts > 1")]
-    quantiles = student.ppf(0.975, np.array(counts, np.float64) - 1).tolist()
+    quantiles = quantile(np.array(counts, np.float64)).tolist()
     run.ask(
         "CREATE TEMP TABLE quantiles AS SELECT unnest(?::BIGINT[]) AS texts, unnest(?::DOUBLE[]) AS quantile",
         counts,

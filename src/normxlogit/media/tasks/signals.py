@@ -211,17 +211,7 @@ class SignalTask(ReadsSignals, Classification):
     def _encode_item(self, model: TaskModel, item: Any, place: int) -> Encoding:
         """Return the encoding of a picture or a sound."""
         value, options, seconds, notes, fields = self._prepare_item(model, item, place)
-        with _naming_reader("the model's processor"):
-            processed = self.processor(value, return_tensors="pt", **options)
-        name = model.module.main_input_name
-        if name not in processed:
-            raise InputError(f"the processor gives no {name}; pass the model's image processor or feature extractor")
-        if "spatial_shapes" in processed:
-            raise UnsupportedModelError(f"the model reads patches with their places, and not {name} alone")
-        inputs = {name: processed[name][0].to(model.module.dtype)}
-        mask = processed.get("attention_mask")
-        if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
-            inputs[MASK_INPUT] = mask[0]
+        inputs = processed_inputs(model, self.processor, value, MASK_INPUT, **options)
         return replace(self._encoding_of(model, inputs, seconds, fields), notes=notes)
 
     def _times(
@@ -272,6 +262,34 @@ class SignalTask(ReadsSignals, Classification):
         if len(shape) == 1:
             return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
+
+
+def processed_inputs(model: TaskModel, processor: Any, value: Any, mask_name: str, **options: Any) -> dict[str, Tensor]:
+    """Return what a processor makes of a picture or a sound, without the batch axis.
+
+    Args:
+        model: The model.
+        processor: Its image processor or feature extractor.
+        value: The picture or the samples.
+        mask_name: The name of the mask of frames, which comes last, where some are padding.
+        **options: Further arguments of the processor.
+
+    Raises:
+        InputError: If the processor cannot read it, or makes no input of this model.
+        UnsupportedModelError: If the model reads more than this input.
+    """
+    with _naming_reader("the model's processor"):
+        processed = processor(value, return_tensors="pt", **options)
+    name = model.module.main_input_name
+    if name not in processed:
+        raise InputError(f"the processor gives no {name}; pass the model's image processor or feature extractor")
+    if "spatial_shapes" in processed:
+        raise UnsupportedModelError(f"the model reads patches with their places, and not {name} alone")
+    inputs = {name: processed[name][0].to(model.module.dtype)}
+    mask = processed.get("attention_mask")
+    if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
+        inputs[mask_name] = mask[0]
+    return inputs
 
 
 def config_of_signal(model: TaskModel) -> Any:

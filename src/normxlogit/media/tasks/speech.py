@@ -20,7 +20,7 @@ from ...tasks.task_outputs import AtToken, Outputs
 from ..extension import FRAMES, SPEECH
 from ..inputs.sounds import Sound, feature_extractor_of
 from .classification import AudioClassification, ReadsSounds
-from .signals import Signal, signal_of
+from .signals import Signal, processed_inputs, signal_of
 
 MASK = "attention_mask"
 """What processors and encoders call the mask of a sound's frames."""
@@ -77,12 +77,13 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
 
     def read_signal(self, model: TaskModel, sound: Sound) -> Signal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
-        inputs = _extract_features(self.processor, model, sound)
+        extractor = feature_extractor_of(self.processor)
+        inputs = processed_inputs(model, extractor, sound.samples, MASK, sampling_rate=sound.rate)
         source, masks = _encoder_inputs(model, inputs)
         output = encoder_output(model, source, **masks)
         count, states_mask = output[0].shape[1], getattr(output, MASK, None)
         padding = 0 if states_mask is None else count - int(states_mask.sum())
-        chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
+        chunk = getattr(extractor, "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
         if seconds is not None and masks:  # behind the sound frames are padding
             seconds *= masks[MASK].numel() / int(masks[MASK].sum())
@@ -176,16 +177,3 @@ def _encoder_inputs(model: TaskModel, inputs: TensorInputs) -> tuple[Tensor, dic
     """Return the features of a sound, (1, ...), and by its name the mask of its frames, (1, F), if some are padding."""
     batched = as_batch(inputs, model.device)
     return next(iter(batched.values())), {name: value for name, value in batched.items() if name == MASK}
-
-
-def _extract_features(processor: Any, model: TaskModel, sound: Sound) -> dict[str, Tensor]:
-    """Return the features of a sound, without the batch axis, and behind them their mask where some are padding."""
-    name = model.module.main_input_name
-    try:
-        processed = feature_extractor_of(processor)(sound.samples, sampling_rate=sound.rate, return_tensors="pt")
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{sound.name} cannot be read: {error}") from None
-    if name not in processed:
-        raise InputError(f"the processor gives no {name}; pass the model's own, AutoProcessor's")
-    features, mask = processed[name][0].to(model.module.dtype), processed.get(MASK)
-    return {name: features} if mask is None or mask.all() else {name: features, MASK: mask[0]}

@@ -19,7 +19,7 @@ from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.decoded_tokens import with_decoded_text
 from ...inputs.encoding import Encoding
-from ...methods import FrozenGradient, Method, Occlusion, Request
+from ...methods import FrozenGradient, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
 from ...model.forward_pass import ForwardPass
@@ -83,7 +83,11 @@ def explain_sources(
     if isinstance(options.method, Perturbation):
         if sources is not None:
             return _ablate_sources(model, completed, options, source_pieces, part_pieces)
-        _check_words_alone(options.method, completed)
+        if media:
+            raise MethodError(
+                f"{options.method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with "
+                "sources= it leaves out these too, and frozen-gradient scores all of their parts"
+            )
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # a second one if memory runs out
         with attempt:
@@ -93,15 +97,6 @@ def explain_sources(
         return _sum_over_tokens(model, completed, options, sources, parts)
     passes = {"forward_passes": 1.0, "backward_passes": float(len(by_token.targets))}
     return replace(by_token if sources is None else grouped(by_token, sources), diagnostics=passes)
-
-
-def _check_words_alone(method: Method, completed: Completed) -> None:
-    """Refuse a prompt with media for a method that leaves tokens out."""
-    if completed.encoding.media:
-        raise MethodError(
-            f"{method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with sources= it leaves "
-            "out these too, and frozen-gradient scores all of their parts"
-        )
 
 
 def _sum_over_tokens(

@@ -228,16 +228,16 @@ def _steps_of(modules: Sequence[_Module], settings: Settings) -> Steps:
     """
     for module in modules:
         _check_settings(module.kind, module.settings)
-    prompts = settings.get("prompts")
+    prompts = _named_prompts(settings.get("prompts"))
     return Steps(
         modes=_pooling_modes(modules[1].settings),
         dense=tuple(module.layer for module in modules if module.layer is not None),
         normalize=modules[-1].kind == "Normalize",
         max_length=settings.get("max_seq_length"),
         lower=bool(settings.get("do_lower_case", False)),
-        prompt=_default_prompt(prompts, settings.get("default_prompt_name")),
+        prompt=prompts.get(str(settings.get("default_prompt_name")), ""),
         width=settings.get("truncate_dim"),
-        prompts=_named_prompts(prompts),
+        prompts=prompts,
         similarity=str(settings.get("similarity_fn_name") or COSINE),
     )
 
@@ -345,11 +345,6 @@ def _check_settings(kind: str, config: Settings) -> None:
     called = of_texts.get("method", "forward"), of_texts.get("method_output_name", "last_hidden_state")
     if called != ("forward", "last_hidden_state"):
         raise UnsupportedModelError(f"the model embeds texts by {' and its '.join(map(str, called))}, not by its trunk")
-
-
-def _default_prompt(prompts: Any, name: Any) -> str:
-    """Return the prompt of a name, "" if there is none."""
-    return str(prompts[name]) if isinstance(prompts, Mapping) and name in prompts else ""
 
 
 def _named_prompts(prompts: Any) -> dict[str, str]:
