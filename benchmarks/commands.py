@@ -27,6 +27,8 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import (
     chain_reader,
+    evidence_hops,
+    evidence_real,
     long_answers,
     long_conversations,
     long_prompts,
@@ -50,6 +52,8 @@ from . import traces as synthetic_traces
 from . import windows as windowed_conversations
 from .comparisons import contrasts, named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
+from .evidence_rankings import MEASURES
+from .hotpot import load_questions as load_hotpot
 from .models import agreement_table, measure_agreement
 from .qnli import qnli_questions
 from .ratios import Row, as_state, as_table
@@ -642,6 +646,44 @@ def labels_of_others(
                 real_grounding.measure(explainer, cases, verdicts, real_grounding.judge_case, step)
         report = real_grounding.report(measured, data)
     write(report)
+
+
+@app.command("evidence-real")
+def evidence_of_others(
+    data: Annotated[Path | None, typer.Option(help="Folder with hotpotqa.jsonl, to measure.")] = None,
+    model: Annotated[str | None, typer.Option(help="Folder of a causal language model, to measure.")] = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    dtype: DType = None,
+    questions: Annotated[int | None, typer.Option(min=1, help="How many; all if none.")] = None,
+    methods: Annotated[str, typer.Option(help=f"What is measured: {', '.join(MEASURES)}.")] = " ".join(MEASURES),
+    answers: Annotated[
+        Literal["given", "written"],
+        typer.Option(help="The answers of the data, or those that the model writes, where they are right."),
+    ] = "given",
+    measured: Annotated[
+        Path, typer.Option(help="JSON lines of what was measured; by default of SmolLM2-135M.")
+    ] = evidence_real.MEASURED,
+    threads: Threads = None,
+) -> None:
+    """Measure how well methods find the two of ten paragraphs that the answers to HotpotQA's questions rest on."""
+    names = methods.split()
+    if unknown := set(names) - MEASURES.keys():
+        raise InputError(f"nothing called {sorted(unknown)} is measured; there are {', '.join(MEASURES)}")
+    if model is not None and data is None:
+        raise InputError("--model measures the questions of --data")
+    with quiet():
+        _use(threads)
+        if model is not None and data is not None:
+            explainer = _load(model, gguf_file, dtype=dtype)
+            asked = evidence_real.in_random_order(load_hotpot(data), questions)
+            with progress(1) as step:
+                evidence_real.measure(
+                    explainer, asked, names, measured, is_written=answers == "written", on_progress=step
+                )
+        report = evidence_real.report(measured)
+        of_given = evidence_real.by_question(evidence_real.load_measured(measured), "given")
+        hops = evidence_hops.table(of_given)
+    write(f"{report}\nTwo hops, answers given\n\n{hops}" if hops else report)
 
 
 app.command()(pointing)

@@ -1,0 +1,210 @@
+"""How methods rank the paragraphs of a question of HotpotQA for its answer, each as one or several rows.
+
+A row has the scores of a method, or what the answer loses without subsets of the paragraphs, from which several methods
+are computed: leave-one-out, ARC-JSD, ContextCite and the subsets that LDS is measured on.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from normxlogit.methods.perturbation import random_subsets
+
+from .document_removals import PromptPieces, measured_losses, one_left_out, token_nats
+from .hotpot import Array, Prompt, shared_words
+
+Booleans = npt.NDArray[np.bool_]
+
+WINDOW, TITLE = 5, 1
+"""Neighbouring tokens of a paragraph whose gains are summed, and its first tokens that are not scored."""
+
+Row = dict[str, Any]
+"""Fields of `evidence_real.Measured`."""
+
+SUBSETS = 32
+"""Random subsets of the paragraphs: those of LDS, and a half of those that ContextCite is fitted to."""
+
+
+def _cited(prompt: Prompt) -> list[Row]:
+    """Return the rankings of `cite`: by its evidence, and by the sums over the answer's tokens."""
+    cited = prompt.cite()
+    backward = cited.attribution.diagnostics.get("backward_passes", 0.0)
+    rankings = {"default": (cited.evidence, 2 + 2 * backward), "sums": (cited.attribution, 3.0)}
+    return [
+        {"method": name, "scores": a.scores[:, cited.sources].sum(0).tolist(), "passes": passes}
+        for name, (a, passes) in rankings.items()
+    ]
+
+
+def _of_paper(prompt: Prompt) -> list[Row]:
+    """Return the ranking of the method `normxlogit`."""
+    cited = prompt.cite(method="normxlogit")
+    scores = cited.attribution.scores[:, cited.sources].sum(0).tolist()
+    return [{"method": "normxlogit", "scores": scores, "passes": 1.0}]
+
+
+def _of_words(prompt: Prompt) -> list[Row]:
+    """Return the ranking by rare words that paragraphs share with question and answer."""
+    scores = shared_words(prompt.question, f"{prompt.question.question} {prompt.answer}")
+    return [{"method": "shared rare words", "units": range(len(scores)), "scores": scores, "passes": 0.0}]
+
+
+def _of_gradient(prompt: Prompt) -> list[Row]:
+    """Return the ranking by plain gradient times input embedding."""
+    model: Any = prompt.explainer.model
+    ids = torch.tensor([prompt.completed.encoding.ids], device=model.device)  # (1, T)
+    count = len(prompt.completed.generated_ids)
+    embeddings = model.get_input_embeddings()(ids).detach().requires_grad_()  # (1, T, H)
+    with torch.enable_grad():
+        logits = model(inputs_embeds=embeddings, use_cache=False, logits_to_keep=count + 1).logits[0, :-1]  # (G, V)
+        nats = logits.float().log_softmax(-1).gather(1, ids[0, -count:, None]).sum()
+        (gradient,) = torch.autograd.grad(nats, embeddings)
+    scores = (gradient * embeddings).sum(-1)[0].detach().double().cpu().numpy()  # (T,)
+    return [{"method": "gradient x input", "scores": prompt.per_sentence(scores), "passes": 3.0}]
+
+
+def _of_rollout(prompt: Prompt) -> list[Row]:
+    """Return the ranking by attention rollout (Abnar and Zuidema, 2020) from the tokens that predict the answer."""
+    model: Any = prompt.explainer.model
+    ids = torch.tensor([prompt.completed.encoding.ids[:-1]], device=model.device)
+    count, attention = len(prompt.completed.generated_ids), model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        with torch.inference_mode():
+            attentions = model(ids, output_attentions=True, use_cache=False, logits_to_keep=1).attentions
+        flow = rollout([heads[0] for heads in attentions], count)
+    finally:
+        model.set_attn_implementation(attention)
+    return [{"method": "attention rollout", "scores": prompt.per_sentence(flow), "passes": 1.0}]
+
+
+def rollout(attentions: Sequence[Tensor], count: int) -> Array:
+    """Return the attention rollout of the last tokens, summed over them, (T,).
+
+    Args:
+        attentions: The attention probabilities of each layer, (heads, T, T).
+        count: How many tokens.
+    """
+    length = attentions[0].shape[-1]
+    flow = torch.zeros(length)
+    flow[-count:] = 1.0
+    for heads in reversed(attentions):
+        flow = (flow + flow @ heads.float().mean(0)) / 2
+    rolled: Array = flow.double().numpy()
+    return rolled
+
+
+def _left_out(prompt: Prompt) -> list[Row]:
+    return [_removals(prompt, "one left out", one_left_out(len(prompt.titles)))]
+
+
+def _random(prompt: Prompt) -> list[Row]:
+    """Return random removals: those of LDS, and the first half of those of ContextCite."""
+    drawn = drawn_subsets(prompt)
+    names = ("random", "context-cite 1")
+    rows = _removals(prompt, "", np.concatenate([drawn[name] for name in names]))
+    halves = slice(0, SUBSETS), slice(SUBSETS, None)
+    return [
+        rows | {"method": name, "passes": float(SUBSETS), **{key: rows[key][half] for key in ("present", "scores")}}
+        for name, half in zip(names, halves, strict=True)
+    ]
+
+
+def _more_random(prompt: Prompt) -> list[Row]:
+    return [_removals(prompt, "context-cite 2", drawn_subsets(prompt)["context-cite 2"])]
+
+
+def drawn_subsets(prompt: Prompt) -> dict[str, Booleans]:
+    """Return random subsets of a question's paragraphs: of LDS, and two of ContextCite, (32, D) each."""
+    names = ("random", "context-cite 1", "context-cite 2")
+    subsets = random_subsets(len(prompt.titles), len(names) * SUBSETS, prompt.question.number)
+    return dict(zip(names, np.split(subsets, len(names)), strict=True))
+
+
+def _removals(prompt: Prompt, name: str, present: Booleans) -> Row:
+    """Return the log-probability of the answer after each subset of paragraphs, (N, D)."""
+    losses = measured_losses(prompt.explainer.model, prompt.pieces, present)
+    return {
+        "method": name,
+        "units": range(len(prompt.titles)),
+        "present": ["".join("01"[kept] for kept in row) for row in present.astype(int)],
+        "scores": [loss.nats for loss in losses],
+        "divergences": [loss.divergence for loss in losses] if present[0].all() else [],
+        "passes": float(len(present)),
+    }
+
+
+def _two_hops(prompt: Prompt) -> list[Row]:
+    """Return what the second paragraph can be found by, behind the one that alone makes the answer likeliest."""
+    count = len(prompt.titles)
+    alone = _removals(prompt, "one kept", np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)]))
+    first = int(np.argmax(alone["scores"][1:]))
+    beside = np.eye(count, dtype=bool)
+    beside[:, first] = True
+    return [alone, _removals(prompt, "first and one kept", beside), *_likelier(prompt, first), *_words(prompt, first)]
+
+
+def _likelier(prompt: Prompt, first: int) -> list[Row]:
+    """Return how much likelier each other paragraph makes the first one behind it: in sum, and its likeliest words."""
+    pieces = prompt.pieces
+    others = [i for i in range(len(prompt.titles)) if i != first]
+    paragraph = pieces.documents[first]
+    titled = PromptPieces(pieces.start, [pieces.documents[i] for i in others], paragraph, len(paragraph) - TITLE)
+    present = np.concatenate([np.zeros((1, len(others)), bool), np.eye(len(others), dtype=bool)])
+    nats = token_nats(prompt.explainer.model, titled, present)  # (D, G)
+    gains = np.maximum(nats[1:] - nats[0], 0)  # (D - 1, G)
+    width = min(WINDOW, gains.shape[1])
+    windows = np.lib.stride_tricks.sliding_window_view(gains, width, axis=1).sum(-1)  # (D - 1, G - width + 1)
+    scores = {"first is likelier": gains.sum(1), "words of the first are likelier": windows.max(1)}
+    return [
+        {"method": name, "units": others, "scores": values.tolist(), "passes": float(len(present))}
+        for name, values in scores.items()
+    ]
+
+
+def _words(prompt: Prompt, first: int) -> list[Row]:
+    """Return rankings for the second paragraph by rare words: of the first one, and of names in the question."""
+    question = prompt.question
+    names = [word for word in question.question.split()[1:] if word.strip("\"'(")[:1].isupper()]
+    first_text = f"{prompt.titles[first]} {question.documents[prompt.titles[first]]}"
+    texts = {"words of the first": first_text, "names of the question": " ".join(names)}
+    units = range(len(prompt.titles))
+    return [
+        {"method": name, "units": units, "scores": shared_words(question, text), "passes": 0.0}
+        for name, text in texts.items()
+    ]
+
+
+TWO_HOPS = (
+    "one kept",
+    "first and one kept",
+    "first is likelier",
+    "words of the first are likelier",
+    "words of the first",
+    "names of the question",
+)
+
+
+class Measure(NamedTuple):
+    """What is measured of a prompt at a time."""
+
+    measure: Callable[[Prompt], list[Row]]
+    methods: tuple[str, ...]  # of its rows
+
+
+MEASURES: dict[str, Measure] = {
+    "words": Measure(_of_words, ("shared rare words",)),
+    "cite": Measure(_cited, ("default", "sums")),
+    "left-out": Measure(_left_out, ("one left out",)),
+    "random": Measure(_random, ("random", "context-cite 1")),
+    "gradient": Measure(_of_gradient, ("gradient x input",)),
+    "normxlogit": Measure(_of_paper, ("normxlogit",)),
+    "rollout": Measure(_of_rollout, ("attention rollout",)),
+    "two-hops": Measure(_two_hops, TWO_HOPS),
+    "more-random": Measure(_more_random, ("context-cite 2",)),
+}
+"""What is measured of a prompt, by the names that `--methods` takes."""
