@@ -637,13 +637,16 @@ def labels_of_others(
         raise InputError("--model measures the sentences of --data")
     with quiet():
         _use(threads)
-        if model is not None and data is not None:
-            explainer, cases = _load(model, gguf_file), real_grounding.load_cases(data)
+        cases = [] if data is None else real_grounding.load_cases(data)
+        readings = real_grounding.beside(measured, "readings")
+        if model is not None:
+            explainer = _load(model, gguf_file)
             ranked = [case for case in cases if case.dataset != "HaluEval" or case.number < questions]
-            verdicts = real_grounding.verdicts_file(measured)
             with progress(2) as step:
                 real_grounding.measure(explainer, ranked, measured, real_grounding.measure_case, step)
-                real_grounding.measure(explainer, cases, verdicts, real_grounding.judge_case, step)
+                real_grounding.measure(explainer, cases, readings, real_grounding.read_case, step)
+        if data is not None:
+            real_grounding.judge_again(readings, cases)
         report = real_grounding.report(measured, data)
     write(report)
 

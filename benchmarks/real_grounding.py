@@ -27,13 +27,14 @@ from normxlogit.evaluation.evidence import auroc
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
-from normxlogit.grounding.citations.cited_answer import read_answered
+from normxlogit.grounding.citations.cited_answer import citation_marks, read_answered
 from normxlogit.grounding.citations.ranked import rank_sentences
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
-from normxlogit.grounding.facts import ComparedText, all_words, stated_spans
+from normxlogit.grounding.facts import ComparedText, all_words, facts_of, stated_spans
+from normxlogit.grounding.measured import Reading, WordReading
 from normxlogit.grounding.ranking import missing_names, share_of_words, support
-from normxlogit.grounding.verdicts import GOOD, Judgement
+from normxlogit.grounding.verdicts import GOOD, Judgement, deciding_source, judgement_of
 from normxlogit.long_runs.model_identity import identity_of
 from normxlogit.model.task_model import TaskModel
 from normxlogit.results.storage.files import write_text
@@ -79,6 +80,25 @@ class MeasuredCase(NamedTuple):
     missing: int  # how many of its numbers and names stand neither in the documents nor in the question
 
 
+class ReadSentence(NamedTuple):
+    """A sentence of a claim or an answer, without its text, and what a model makes of it."""
+
+    start: int  # its first character in the answer, which has no marks of citations
+    end: int
+    first: int | None  # the source that it rests on most
+    words: Sequence[tuple[int, int, float, float]]  # start, end, its nats with the documents, without
+
+
+class ReadCase(NamedTuple):
+    """A labelled claim or answer, without its text, as a model reads it: enough to judge its sentences again."""
+
+    dataset: str
+    group: str
+    number: int
+    is_supported: bool
+    sentences: Sequence[ReadSentence]
+
+
 class JudgedCase(NamedTuple):
     """A labelled claim or answer, without its text, and the verdicts of `cite` on its sentences."""
 
@@ -89,7 +109,7 @@ class JudgedCase(NamedTuple):
     judgements: Sequence[Judgement]
 
 
-Measured = TypeVar("Measured", MeasuredCase, JudgedCase)
+Measured = TypeVar("Measured", MeasuredCase, ReadCase, JudgedCase)
 
 
 class MarkedWords(NamedTuple):
@@ -167,10 +187,16 @@ def _check_reader(model: TaskModel, file: Path) -> None:
 
 def _line(measured: Measured) -> str:
     """Return what was measured as a line of the file, in four decimals."""
-    values = {
-        name: round(value, 4) if isinstance(value, float) else value for name, value in measured._asdict().items()
-    }
-    return json.dumps(values) + "\n"
+    return json.dumps(_rounded(measured._asdict())) + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    """Return what was measured with numbers of four decimals."""
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def load_measured(file: Path, kind: type[Measured]) -> list[Measured]:
@@ -184,17 +210,61 @@ def load_measured(file: Path, kind: type[Measured]) -> list[Measured]:
     return sorted(rows, key=lambda row: (row.dataset, row.number, not row.is_supported))
 
 
-def verdicts_file(file: Path) -> Path:
-    """Return the file of the verdicts beside a file of measurements."""
-    return file.with_name(f"{file.stem}_verdicts{file.suffix}")
+def beside(file: Path, name: str) -> Path:
+    """Return a file beside a file of measurements: that of the "readings", or of the "verdicts"."""
+    return file.with_name(f"{file.stem}_{name}{file.suffix}")
 
 
-def judge_case(explainer: Explainer, case: Case) -> JudgedCase:
-    """Return the verdicts on a claim or an answer, as an answer to its question from its documents."""
+def read_case(explainer: Explainer, case: Case) -> ReadCase:
+    """Return what a model makes of a claim or an answer, as an answer to its question from its documents."""
     documents = [shortened(document, case.sentence) for document in case.documents]
     cited = explainer.cite(case.question, documents, answer=case.sentence, verify=0)
-    judgements = tuple(sentence.judgement for sentence in cited.support)
+    shift = len(cited.text) - len(cited.answer.lstrip())
+    sentences = []
+    for span, shares, reading in zip(cited.sentence_spans, cited.sentence_shares, cited.readings, strict=True):
+        words = [(word.start - shift, word.end - shift, word.nats, word.nats_without) for word in reading.words]
+        start = min([span[0] - shift, *(word[0] for word in words[:1])])
+        sentences.append(ReadSentence(start, span[1] - shift, int(shares.argmax()), words))
+    return ReadCase(case.dataset, case.group, case.number, case.is_supported, sentences)
+
+
+def judge_again(readings: Path, cases: Sequence[Case]) -> None:
+    """Judge by the present rules what a model read, if it did, and keep the verdicts beside it.
+
+    Args:
+        readings: The file of the readings.
+        cases: The sentences with their labels and documents.
+    """
+    by_number = {(case.dataset, case.number, case.is_supported): case for case in cases}
+    read = load_measured(readings, ReadCase)
+    judged = [judged_case(by_number[each.dataset, each.number, each.is_supported], each) for each in read]
+    if judged:
+        write_text("".join(map(_line, judged)), readings.with_name(readings.name.replace("readings", "verdicts")))
+
+
+def judged_case(case: Case, read: ReadCase) -> JudgedCase:
+    """Return the verdicts on a claim or an answer by the present rules.
+
+    Args:
+        case: The claim or the answer, with its documents.
+        read: What a model makes of it.
+    """
+    documents = [shortened(document, case.sentence).lstrip() for document in case.documents]
+    sources = [ComparedText(text[start:end]) for text in documents for start, end in sentence_spans(text)]
+    answer, question = _without_marks(case.sentence), ComparedText(case.question)
+    judgements = []
+    for start, end, first, words in read.sentences:
+        facts = facts_of(answer, (start, end), sources, question)
+        reading = Reading(tuple(WordReading(a, b, answer[a:b], *nats) for a, b, *nats in words))
+        judgements.append(judgement_of(facts, reading, deciding_source(facts, first)))
     return JudgedCase(case.dataset, case.group, case.number, case.is_supported, judgements)
+
+
+def _without_marks(answer: str) -> str:
+    """Return an answer without the marks of its citations, as `cite` reads it."""
+    for start, end in reversed(citation_marks(answer)):
+        answer = answer[:start] + answer[end:]
+    return answer.strip()
 
 
 def measure_case(explainer: Explainer, case: Case) -> MeasuredCase:
@@ -404,7 +474,7 @@ def _f1(marked: Array, right: Array, labelled: Array, axis: int = -1) -> Array:
 
 def report(file: Path, data: Path | None) -> str:
     """Return the tables of what was measured, and of WiCE where its claims are at hand."""
-    measured, judged = load_measured(file, MeasuredCase), load_measured(verdicts_file(file), JudgedCase)
+    measured, judged = load_measured(file, MeasuredCase), load_measured(beside(file, "verdicts"), JudgedCase)
     if not measured:
         raise DataError(f"{file}: nothing was measured; name a model with --model, and its data with --data")
     of_attribution = [case for case in measured if case.dataset == "AttributionBench"]

@@ -29,12 +29,11 @@ def missing(source, sentence):
         ("On 05/03/2024, a Tue.", "On 5 March 2024, a Tuesday."),
         ("Only .5 there.", "There 0.5 only."),
         ("Łódź, Dvořák, Æsop and ΑΘΗΝΑ.", "In Lodz, Dvorak, Aesop, Αθήνα."),
-        ("Weighs 5kg at 20°C.", "Weighs 5 kilograms at 20 degrees."),
         ('"orderStatus": "confirmed"', "The status, order, confirmed."),
     ],
 )
 def test_another_way_to_write_it_stands_there(source, sentence):
-    assert not [word for word in missing(source, sentence) if word not in ("There", "Some", "Weighs")]
+    assert not [word for word in missing(source, sentence) if word not in ("There", "Some")]
 
 
 @pytest.mark.parametrize(

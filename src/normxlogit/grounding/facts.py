@@ -28,6 +28,9 @@ LEAST_QUOTED = 3
 LONG = 5
 """Letters of a plain word that is worth naming: shorter ones say little by themselves."""
 
+SHORT = 3
+"""Letters of the shortest words that a source is asked for: shorter ones are articles and the like."""
+
 STEM = 4
 """Letters with which two long words begin alike that are forms of one, such as "opens" and "opening"."""
 
@@ -49,6 +52,7 @@ class Facts(NamedTuple):
     quoted: tuple[Index, ...]  # the places of the sources that have it word for word
     words: tuple[StatedWord, ...]
     nearest: Index | None  # the place of the source that has most of its words; None if none has any
+    short: tuple[StatedWord, ...] = ()  # its words of three and four letters
     opposed: tuple[Index, ...] = ()  # the sources that say "not" where it does not, or the other way round
 
     @property
@@ -117,15 +121,19 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
     """
     first, end = span
     sentence = text[first:end]
-    words = []
-    for start, stop, kind in stated_spans(sentence):
+    words, short = list[StatedWord](), list[StatedWord]()
+    for start, stop, kind in all_words(sentence):
         word = sentence[start:stop]
         standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
-        words.append(StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind)))
+        stated = StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind))
+        if is_stated(word, kind):
+            words.append(stated)
+        elif len(word) >= SHORT:
+            short.append(stated)
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
     negations = negations_in(comparable(sentence).text)
     opposed = tuple(place for place, source in enumerate(sources) if are_opposed(negations, source.negations))
-    return Facts(quoted, tuple(words), nearest_source(words, len(sources)), opposed)
+    return Facts(quoted, tuple(words), nearest_source(words, len(sources)), tuple(short), opposed)
 
 
 def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
@@ -165,7 +173,17 @@ def is_quotation(sentence: str, source: ComparedText) -> bool:
 
 def stated_spans(sentence: str) -> list[tuple[int, int, WordKind]]:
     """Return the numbers, names and long words of a sentence: first character, one past the last, and kind."""
-    return [(start, end, kind) for start, end, kind in all_words(sentence) if kind != "word" or end - start >= LONG]
+    return [(start, end, kind) for start, end, kind in all_words(sentence) if is_stated(sentence[start:end], kind)]
+
+
+def is_stated(word: str, kind: WordKind) -> bool:
+    """Return whether a word is a number, a name or long.
+
+    Args:
+        word: A word of a sentence.
+        kind: Its kind.
+    """
+    return kind != "word" or len(word) >= LONG
 
 
 def all_words(sentence: str) -> list[tuple[int, int, WordKind]]:

@@ -65,8 +65,19 @@ class Reading(NamedTuple):
         Args:
             stated: The word.
         """
-        gains = [word.gain for word in self.words if word.start < stated.end and stated.start < word.end]
-        return sum(gains) if gains else math.nan
+        words = self._words_in(stated)
+        return sum(word.gain for word in words) if words else math.nan
+
+    def nats_of(self, stated: StatedWord) -> float:
+        """Return the log-probability of a word, or its least likely part, with the sources, in nats; 0 if unknown.
+
+        Args:
+            stated: The word.
+        """
+        return min((word.nats for word in self._words_in(stated)), default=0.0)
+
+    def _words_in(self, stated: StatedWord) -> list[WordReading]:
+        return [word for word in self.words if word.start < stated.end and stated.start < word.end]
 
 
 class RankedSentence(NamedTuple):

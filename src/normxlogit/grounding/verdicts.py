@@ -6,9 +6,9 @@
    stand there.
 4. Partly: a number or a name stands nowhere in the prompt, and the documents make it less likely.
 5. Supported by [n]: the documents make it much likelier, and the source that has most of its words (or that it rests on
-   most, if this one has the numbers) has all its numbers and names, three quarters of its words, and a "not" if it has
-   one and else none. Or a checker finds it entailed, and no number and no name of it is missing. Not where a checker
-   finds that no source supports it.
+   most, if this one has the numbers) has all its numbers and names, three quarters of its words, every word that
+   surprises the model all the same, and a "not" if it has one and else none. Or a checker finds it entailed, and no
+   number and no name of it is missing. Not where a checker finds that no source supports it.
 6. Cannot tell: none of these.
 
 A fact and the measurement have to agree before anything is said against a sentence. The thresholds were chosen on data
@@ -43,6 +43,9 @@ NO_LIKELIER = 0.0
 FEW = 0.25
 """The share of such a sentence's numbers, names and long words that stand in the sources is below this. And the largest
 share of a supported one's that the cited source lacks."""
+
+SURPRISE = -8.0
+"""Log-probability below which a word surprises the model, in nats: it expects it once in 3,000 times."""
 
 LEAST_WORDS = 2
 """Least numbers, names and long words of such a sentence: one word is too little to go by."""
@@ -103,7 +106,8 @@ def deciding_source(facts: Facts, first: int | None) -> int | None:
 def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
     """Return whether the sources make a sentence much likelier, and one of them has what it states.
 
-    That one has all its numbers and names, most of its words, and something that the rest of the prompt does not have.
+    That one has all its numbers and names, most of its words, all that surprise the model, and something that the rest
+    of the prompt does not have.
 
     Args:
         facts: The facts of the sentence.
@@ -112,10 +116,17 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
     """
     if source in facts.opposed or not reading.coefficient >= LIKELIER:
         return False
+    if any(reading.nats_of(word) < SURPRISE for word in _lacking((*facts.words, *facts.short), source)):
+        return False
     stated = [word for word in facts.words if not word.elsewhere]
-    lacking = [word.kind for word in stated if source not in word.sources]
+    lacking = [word.kind for word in _lacking(stated, source)]
     has_names = set(lacking) <= {"word"}
     return has_names and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.words)
+
+
+def _lacking(words: Iterable[StatedWord], source: int | None) -> list[StatedWord]:
+    """Return the words that stand neither in a source nor in the rest of the prompt."""
+    return [word for word in words if not word.elsewhere and source not in word.sources]
 
 
 def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:

@@ -69,17 +69,6 @@ SAME = """
 $ usd dollar dollars
 £ gbp pound pounds
 ¥ jpy yen
-° degree degrees
-& and
-h hour hours
-min minute minutes
-s sec second seconds
-m metre metres meter meters
-km kilometre kilometres kilometer kilometers
-cm centimetre centimetres centimeter centimeters
-g gram grams
-kg kilogram kilograms
-l litre litres liter liters
 sept sep september
 """
 """Numbers, signs, abbreviations and words for the same, a thing on each line."""
@@ -232,6 +221,6 @@ _TENS_AND_ONES = regex.compile(
 _SCALED = regex.compile(rf"({NUMBER_PATTERN})\s?({'|'.join(chain(*SCALES.values()))})\b", regex.IGNORECASE)
 _SHORT = regex.compile(r"[1-9]\d{0,2}(\.\d{1,2})?")
 _DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
-_SIGNS = regex.compile(r"[%€$£¥°&]")
+_SIGNS = regex.compile(r"[%€$£¥]")
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
 _LETTERS_WITH_STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "æ": "ae", "œ": "oe"})
