@@ -168,16 +168,19 @@ LOADING = Loading()
 
 
 def loads_models(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `Loading` to a command, which takes them as the argument `loading`."""
+    """Add the options of the groups that a command takes as one argument each, such as `loading` of `Loading`."""
+    signature = inspect.signature(command)
+    groups = {name: type(each.default) for name, each in signature.parameters.items() if hasattr(each.default, "_make")}
 
     @wraps(command)
     def with_options(**arguments: Any) -> None:
-        loading = Loading(*(arguments.pop(name) for name in Loading._fields))
-        command(**arguments, loading=loading)
+        for name, group in groups.items():
+            arguments[name] = group._make(arguments.pop(option) for option in group._fields)
+        command(**arguments)
 
-    signature = inspect.signature(command)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "loading"]
-    parameters = [*own, *inspect.signature(Loading).parameters.values()]
+    parameters = [each for name, each in signature.parameters.items() if name not in groups]
+    for group in groups.values():
+        parameters += inspect.signature(group).parameters.values()
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return with_options
