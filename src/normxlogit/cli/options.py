@@ -11,7 +11,6 @@ import typer
 
 from ..errors import InputError, TargetError
 from ..results.units.characters import one_line
-from ..results.units.kinds import Merge
 from .console import Format, status
 
 if TYPE_CHECKING:
@@ -123,11 +122,6 @@ VerifyCount = Annotated[
     ),
 ]
 MaxNewTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Most tokens to generate.")]
-MergeChoice = Annotated[
-    Merge | None,
-    explained(help="How a word's score comes from its tokens'; as fits the method by default."),
-]
-
 DEFAULT_MODEL = "normxlogit/default"
 """The name of the packaged model in results."""
 
