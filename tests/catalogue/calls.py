@@ -316,7 +316,6 @@ FILES = [
     corpus("of a label itself", TargetError, "also the contrast", "rows.jsonl", job=Predictions(target=1, contrast=1)),
     corpus("at a layer that is none", MethodError, "no layer 99", "rows.jsonl", job=Predictions(layers=[1, 99])),
     corpus("in no shards", InputError, "shard_rows must be", "rows.jsonl", shard_rows=0),
-    Call("merged by nothing", lambda: Predictions(words=True, merge="median"), InputError, "merge must be"),
     corpus("with a setting of a job", InputError, "Predictions(words=...)", "rows.jsonl", words=True),
     corpus("by a job that is none", InputError, "job= is one of Predictions", "rows.jsonl", job="words"),
     corpus("keeping nothing that is there", DataError, "no column 'nope'", "rows.jsonl", keep="nope"),

@@ -122,7 +122,6 @@ CORPORA = [
     line("attribute rows.jsonl --output out --job completions --target 0", "--target is for --job predictions"),
     line("attribute rows.jsonl --output out --column answer=answer", "--column answer=... is for --job answers"),
     line("attribute rows.jsonl --output out --verify auto", "--verify is for --job answers or --job conversations"),
-    line("attribute rows.jsonl --output out --merge sum --no-words", "merge says how tokens make words"),
     line("summarize nowhere --output x.csv", "not as CSV"),
     line("summarize nowhere", "no corpus run there"),
 ]

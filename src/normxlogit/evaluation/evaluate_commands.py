@@ -8,7 +8,7 @@ import typer
 from ..cli import options
 from ..cli.console import quiet
 from ..errors import InputError
-from ..long_runs.console import GoldLabelsOption, ReportFolder, check_folder, progress, write_report
+from ..long_runs.console import ReportFolder, check_folder, progress, write_report
 from . import options as measures
 
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
@@ -16,20 +16,14 @@ app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
 @options.loads_models
 def faithfulness(
-    dataset: measures.Dataset = "reviews",
     model: options.Model = None,
     methods: measures.Methods = None,
-    data_dir: measures.DataDir = None,
-    split: measures.Split = "validation",
-    columns: measures.Columns = None,
-    label_column: measures.LabelColumn = "label",
-    gold_labels: GoldLabelsOption = None,
-    limit: measures.Limit = None,
     protocol: Annotated[
         measures.Protocol, typer.Option(rich_help_panel=measures.MEASURING, help="See the page on faithfulness.")
     ] = "default",
     seed: measures.Seed = 0,
     output: ReportFolder = None,
+    data: measures.Data = measures.DATA_OPTIONS,
     loading: options.Loading = options.LOADING,
 ) -> None:
     """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
@@ -38,23 +32,22 @@ def faithfulness(
     """
     check_folder(output)
     with quiet():
-        from .datasets import TASKS, load_examples
+        from .datasets import TASKS
         from .faithfulness import RANDOM, check_head, count_texts, run_methods
         from .report import write_faithfulness
 
         chosen_methods = measures.methods_of(methods or "all")
         if RANDOM not in [method.info.name for method in chosen_methods]:
             chosen_methods += measures.methods_of(RANDOM)  # what each method is compared with
-        data_options = _data_options(split, data_dir, columns, label_column, gold_labels, limit)
-        examples = load_examples(dataset, **data_options)
+        examples = data.examples(data.dataset)
         explainer = loading.load(model)
-        if dataset in TASKS:
-            check_head(explainer.task_model, TASKS[dataset])
+        if data.dataset in TASKS:
+            check_head(explainer.task_model, TASKS[data.dataset])
         folder = None if output is None else output / "runs"
         keywords: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(chosen_methods)) as on_progress:
             results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **keywords))
-        metadata = {"dataset": Path(dataset).name, "model": explainer.task_model.name, "protocol": protocol}
+        metadata = {"dataset": Path(data.dataset).name, "model": explainer.task_model.name, "protocol": protocol}
         metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, metadata)
     write_report(text)
@@ -62,7 +55,6 @@ def faithfulness(
 
 @options.loads_models
 def frontier(
-    dataset: measures.Dataset = "reviews",
     model: options.Model = None,
     checkpoint: Annotated[
         list[str] | None,
@@ -72,26 +64,21 @@ def frontier(
         ),
     ] = None,
     methods: measures.Methods = None,
-    data_dir: measures.DataDir = None,
-    split: measures.Split = "validation",
-    columns: measures.Columns = None,
-    label_column: measures.LabelColumn = "label",
-    gold_labels: GoldLabelsOption = None,
-    limit: measures.Limit = None,
     rounds: measures.Rounds = 9,
     seed: measures.Seed = 0,
     output: ReportFolder = None,
+    data: measures.Data = measures.DATA_OPTIONS,
     loading: options.Loading = options.LOADING,
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
 
     Example: normxlogit evaluate frontier --dataset reviews --limit 50 --output out/
     """
-    checkpoints = _checkpoints(checkpoint) or [("", dataset, model)]
+    checkpoints = _checkpoints(checkpoint) or [("", data.dataset, model)]
     check_folder(output)
     with quiet():
         from ..loading.load import device_named
-        from .datasets import TASKS, load_examples
+        from .datasets import TASKS
         from .faithfulness import check_head, count_texts
         from .frontier import frontier_methods, run_frontier, write_frontier
         from .runs import under
@@ -99,14 +86,13 @@ def frontier(
         chosen_methods = [] if methods is None else measures.methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
-        data_options = _data_options(split, data_dir, columns, label_column, gold_labels, limit)
-        for name, data, source in checkpoints:
-            examples = load_examples(data, **data_options)
+        for name, dataset, source in checkpoints:
+            examples = data.examples(dataset)
             of_source = loading if source == model else loading._replace(gguf_file=None)
             explainer = of_source.load(source)
-            if data in TASKS:
-                check_head(explainer.task_model, TASKS[data])
-            title = f"{Path(data).name}, {name or Path(explainer.task_model.name).name}"
+            if dataset in TASKS:
+                check_head(explainer.task_model, TASKS[dataset])
+            title = f"{Path(dataset).name}, {name or Path(explainer.task_model.name).name}"
             methods_to_measure = chosen_methods or frontier_methods(explainer)
             with progress(len(methods_to_measure)) as on_progress_of_method:
                 on_progress = under(f"{title}:", on_progress_of_method)
@@ -119,7 +105,7 @@ def frontier(
                     rounds=rounds,
                     on_progress=on_progress,
                 )
-            metadata[title] = {**count_texts(explainer, examples), "split": split}
+            metadata[title] = {**count_texts(explainer, examples), "split": data.split}
         text = write_frontier(output, panels, metadata, device_named(loading.device))
     write_report(text)
 
@@ -150,19 +136,6 @@ def evidence(
         metadata = {"data": data.name, "model": explainer.task_model.name, "seed": seed, **counts}
         text = report(metadata, evidence_table(results, seed), output, "evidence", results=results)
     write_report(text)
-
-
-def _data_options(
-    split: str,
-    data_dir: Path | None,
-    columns: str | None,
-    label_column: str,
-    gold_labels: str | None,
-    limit: int | None,
-) -> dict[str, Any]:
-    """Return the options of a command as the keywords of `load_examples`."""
-    arguments = locals()
-    return arguments | {"columns": columns.split(",") if columns else ()}
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:

@@ -3,15 +3,17 @@
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from ..cli.options import check_method
 from ..errors import InputError
+from ..long_runs.console import GoldLabelsOption
 
 if TYPE_CHECKING:
     from ..methods import Method
+    from .datasets import Examples
 
 Protocol = Literal["default", "published"]
 """The protocols of perturbation."""
@@ -89,3 +91,27 @@ Seed = Annotated[
     int,
     _measuring(min=0, metavar="N", help="Seed of the bootstrap, and of what is drawn at random."),
 ]
+
+
+class Data(NamedTuple):
+    """The labelled texts on which methods are measured."""
+
+    dataset: Dataset = "reviews"
+    data_dir: DataDir = None
+    split: Split = "validation"
+    columns: Columns = None
+    label_column: LabelColumn = "label"
+    gold_labels: GoldLabelsOption = None
+    limit: Limit = None
+
+    def examples(self, dataset: str) -> "Examples":
+        """Return the labelled texts of a data set."""
+        from .datasets import load_examples
+
+        columns = self.columns.split(",") if self.columns else ()
+        named = {name: value for name, value in self._asdict().items() if name not in ("dataset", "columns")}
+        return load_examples(dataset, columns=columns, **named)
+
+
+DATA_OPTIONS = Data()
+"""The defaults."""

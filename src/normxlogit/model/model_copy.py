@@ -13,7 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.answer_form import IDS, AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
-from ..copies.memory import out_of_memory, result_or_none
+from ..copies.memory import out_of_memory, reraise_out_of_memory, result_or_none
 from ..copies.run import Pass, Pool, Replacements, Site, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
@@ -155,6 +155,26 @@ class ProvedLengths:
 
 
 # --- errors of the model's own code ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def named_errors(description: str, error_class: type[NormXLogitError] = InputError) -> Iterator[None]:
+    """Turn an error of a model or a processor into one of this library.
+
+    Args:
+        description: What cannot be done, with which the error begins.
+        error_class: The class of the error.
+
+    Raises:
+        NormXLogitError: In the place of another error, unless that is for too little memory.
+    """
+    try:
+        yield
+    except NormXLogitError:
+        raise
+    except Exception as error:
+        reraise_out_of_memory(error)
+        raise error_class(f"{description}: {type(error).__name__}: {reason_of(error)}") from error
 
 
 @contextmanager

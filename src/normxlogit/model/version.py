@@ -18,15 +18,14 @@ from ..copies.answer_form import (
     arguments_of,
 )
 from ..copies.clone import unwrapped
-from ..copies.memory import reraise_out_of_memory
 from ..copies.run import private_clone
-from ..errors import NormXLogitError, UnsupportedModelError, reason_of
+from ..errors import NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks, task_of
 from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
-from .model_copy import Inputs, ModelCopy
+from .model_copy import Inputs, ModelCopy, named_errors
 
 FORMS_OF_TRANSFORMERS = ((("logits",), None), (("start_logits", "end_logits"), None))
 """In which fields the models of transformers return their logits, which need no normaliser."""
@@ -157,18 +156,10 @@ def _run_probe(module: nn.Module, probes: Sequence[Inputs], settings: ForwardSet
     inputs = {name: value.to(device) for name, value in probes[number].items()}
     main_input = next(iter(inputs))
     arguments = arguments_of(module, settings, main_input)
-    try:
-        with torch.inference_mode():
-            return module(**arguments(inputs))
-    except NormXLogitError:
-        raise
-    except Exception as error:
-        reraise_out_of_memory(error)
-        described = "token ids" if main_input == IDS else main_input
-        raise UnsupportedModelError(
-            f"{type(module).__name__} cannot read {described} of shape {tuple(inputs[main_input].shape)}: "
-            f"{type(error).__name__}: {reason_of(error)}"
-        ) from error
+    name = "token ids" if main_input == IDS else main_input
+    failure = f"{type(module).__name__} cannot read {name} of shape {tuple(inputs[main_input].shape)}"
+    with torch.inference_mode(), named_errors(failure, UnsupportedModelError):
+        return module(**arguments(inputs))
 
 
 def _fits_task(task: Task, answer: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""The progress of long calls on standard error: a bar on a terminal, a line in a notebook, lines in a log.
+"""The progress of long calls on standard error: a line on a terminal or in a notebook, lines in a log.
 
 One thread shows it for all calls: it is there while a single long step runs, too, and costs short calls nothing.
 A call inside another one shows its own progress only if the outer one has no steps of its own to show.
@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
+from rich.cells import set_cell_size
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Column
 
 PATIENCE, LOG_EVERY, REFRESH = 1.0, 10.0, 0.5
 """Seconds before progress appears, so that short calls show none; between two lines of a log; between two looks."""
@@ -39,8 +38,7 @@ class Display:
         self._times = times
         self._started = monotonic()
         self._reached = 0.0  # seconds until the last step was completed
-        self._bar: Progress | None = None
-        self._written = ""
+        self._is_shown = False
 
     def update(
         self, advance: float | None = None, *, completed: float | None = None, description: str | None = None
@@ -62,11 +60,8 @@ class Display:
             The seconds until it should be shown again.
         """
         console = Console(stderr=True)
-        if console.is_jupyter:
-            self._write_over(self._line())
-            return REFRESH
-        if console.is_terminal:
-            self._draw(console)
+        if console.is_jupyter or console.is_terminal:
+            self._write_over(console, self._line())
             return REFRESH
         if waited < LOG_EVERY:
             return LOG_EVERY - waited
@@ -75,47 +70,24 @@ class Display:
 
     def clear(self) -> None:
         """Remove what is shown on a terminal or in a notebook."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-        if self._written:
-            self._write_over("")
-
-    def _draw(self, console: Console) -> None:
-        """Draw the bar of a terminal."""
-        if self._bar is None:
-            name = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
-            how_far = TextColumn("{task.fields[how_far]}")
-            self._bar = Progress(name, BarColumn(), how_far, console=console, transient=True, auto_refresh=False)
-            self._bar.add_task("", how_far="")
-            self._bar.start()
-        self._bar.update(
-            self._bar.task_ids[0],
-            description=self._description,
-            completed=self._completed,
-            total=self._total if self.has_steps else None,
-            how_far=self._how_far(),
-        )
-        self._bar.refresh()
+        if self._is_shown:
+            self._write_over(Console(stderr=True), "")
 
     def _line(self) -> str:
-        """Return the progress in one line: what is done, how far it is, and about how long it takes."""
-        return f"{self._description}: {self._how_far()}" if self._times else self._description
-
-    def _how_far(self) -> str:
-        """Return the share that is done, the time that it took and the time that is left."""
+        """Return the progress in one line: what is done, the share of it, the time that it took and that is left."""
         if not self._times:
-            return ""
+            return self._description
         elapsed, share = monotonic() - self._started, self._completed / self._total
+        line = f"{self._description}: {f'{share:.0%}, ' if share else ''}{_duration(elapsed)}"
         if not share:
-            return _duration(elapsed)
+            return line
         left = self._reached / share - elapsed  # it falls during a step, however long that is
-        return f"{share:.0%}, {_duration(elapsed)}" + (f", about {_duration(left)} left" if left > 0 else "")
+        return line + (f", about {_duration(left)} left" if left > 0 else "")
 
-    def _write_over(self, line: str) -> None:
-        """Write a line of a notebook over the one before."""
-        _write(f"\r{line.ljust(len(self._written))}" if line else f"\r{' ' * len(self._written)}\r")
-        self._written = line
+    def _write_over(self, console: Console, line: str) -> None:
+        """Write a line over the one before."""
+        _write(f"\r{set_cell_size(line, console.width - 1)}\r")
+        self._is_shown = bool(line)
 
 
 class Watch:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
 from ...pipeline.texts import score_encodings, try_defaults
 from ...results.base import Record
-from ...results.units.kinds import Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
-from .base import Job, Step, TextColumns, check_choice, column
+from .base import Job, Step, TextColumns, column
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,7 +54,6 @@ class Predictions(Job):
         layers: As in `Explainer.__call__`.
         long_text: As in `Explainer.__call__`; with "error" long texts are rows among the errors.
         words: Whether to write words with their scores beside the tokens; by default of texts.
-        merge: How a word's score comes from its tokens'; by default as fits the method.
 
     Raises:
         InputError: If an argument has an invalid value.
@@ -72,13 +70,9 @@ class Predictions(Job):
     layers: Layers = None
     long_text: LongText = "truncate"
     words: bool | None = None
-    merge: Merge | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        check_choice("merge", self.merge, get_args(Merge))
-        if self.merge is not None and self.words is False:
-            raise InputError("merge says how tokens make words, and there are none without words: give words too")
         if self.target_column is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
 
@@ -134,7 +128,7 @@ class Predictions(Job):
         if not self.words:
             return cells
         a = result.scored
-        words = a.words(self.merge) if a.has_words else []
+        words = a.words() if a.has_words else []
         flat = (
             np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
         )  # (K L words,)

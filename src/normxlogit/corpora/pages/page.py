@@ -33,14 +33,9 @@ def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
 
 
 def _texts(summary: Summary) -> list[Card]:
-    """Return the card of the texts that tables link to, with what is noted of them; none where no text was kept."""
-    rows = []
-    for name, anchor in anchors(summary.texts):
-        noted = "; ".join(summary.text_notes.get(name, ()))
-        notes = [cell(noted)] if summary.text_notes else []
-        rows.append([cell(name, anchor=anchor), text_cell(summary.texts[name]), *notes])
-    columns = ["id", "text", *(["note"] if summary.text_notes else [])]
-    return [Card([Fold("Texts of the examples", [table(columns, rows)])], result=False)] if rows else []
+    """Return the card of the texts that tables link to; none where no text was kept."""
+    rows = [[cell(name, anchor=anchor), text_cell(summary.texts[name])] for name, anchor in anchors(summary.texts)]
+    return [Card([Fold("Texts of the examples", [table(["id", "text"], rows)])], result=False)] if rows else []
 
 
 def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:

@@ -68,7 +68,7 @@ def percent(value: float) -> str:
     return f"{value:.1%}" if is_rounded_away else rounded
 
 
-def text_cell(text: str, anchor: str = "") -> Cell:
+def text_cell(text: str) -> Cell:
     """Return a cell with a text, of which a page folds a long one."""
     folded = shortened(" ".join(text.split()), BEGINNING) if len(text) > LONG_TEXT else ""
-    return cell(text, anchor=anchor, folded=folded)
+    return cell(text, folded=folded)

@@ -57,7 +57,6 @@ class Summary(RunSummary):
         reasons: What turns most answers when it is put into texts with another one, the surest first; empty if that was
             not measured.
         texts: The texts of the examples by id, where they were kept.
-        text_notes: Notes on the results of these texts, such as that the model does not know some of their words.
     """
 
     outputs: str
@@ -73,7 +72,6 @@ class Summary(RunSummary):
     untrue: list[Unit]
     tested: bool
     texts: dict[str, str]
-    text_notes: dict[str, list[str]]
     accuracy: float | None = None
     right: Share | None = None
     matrix: list[LabelAnswers] = field(default_factory=list)
@@ -138,8 +136,9 @@ def summarize(
             of_words = _tested_words(run, explainer, layer, top, min_texts, count)
         return Summary(
             **run.described(),
-            **_described_texts(run, of_words),
+            **of_words,
             **of_gold,
+            texts=_texts_of_examples(run, of_words),
             outputs=run.common["outputs"],
             layer=run.common["layers"][layer] if run.common.get("layers") else None,
             unit=run.unit,
@@ -218,20 +217,11 @@ def _may_be_listed(unit: Unit) -> bool:
     return unit.fall is None or unit.fall.is_confirmed
 
 
-def _described_texts(run: RunTables, of_words: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields on words, and the texts of their examples with the notes on them."""
+def _texts_of_examples(run: RunTables, of_words: dict[str, Any]) -> dict[str, str]:
+    """Return the texts of the examples of words by id, where they were kept."""
     units: list[Unit] = [*of_words["highest"], *of_words["against"], *of_words["untrue"]]
     rows = sorted({row for unit in units for row in unit.example_rows})
-    notes = run.notes_of(rows)
-    texts: dict[str, str] = {}
-    text_notes: dict[str, list[str]] = {}
-    for row, (name, text) in run.ids_and_texts(rows).items():
-        if text is None:
-            continue
-        texts[name] = text
-        if notes[row]:
-            text_notes[name] = notes[row]
-    return of_words | {"texts": texts, "text_notes": text_notes}
+    return {name: text for name, text in run.ids_and_texts(rows).values() if text is not None}
 
 
 def _failures(run: RunTables, top: int) -> list[RowNote]:

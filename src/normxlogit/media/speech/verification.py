@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ... import Attribution
-from ...copies.run import TensorInputs, private_clone
+from ...copies.run import as_batch, private_clone
 from ...leave_out.outcomes import Answer, Outcomes
 from ...leave_out.picking import Verify, picked
 from ...leave_out.removable import Removable
@@ -82,7 +82,7 @@ def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[
 
     @torch.inference_mode()
     def measure(sound: Sound) -> float:
-        inputs = _inputs(speech_task(model).read_signal(model, sound).inputs, model)
+        inputs = as_batch(speech_task(model).features(model, sound), model.device)
         logits = private_clone(model.unmodified)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
         log_probabilities = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
         return float(log_probabilities.gather(1, ids[0, start:, None]).sum())
@@ -97,8 +97,7 @@ def _frames_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[S
 
     @torch.inference_mode()
     def measure(sound: Sound) -> float:
-        (encoding,), _ = task.encode(model, [{"array": sound.samples, "sampling_rate": sound.rate}])
-        inputs = _inputs(encoding.signal.inputs, model)
+        inputs = as_batch(task.features(model, sound), model.device)
         log_probabilities = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
         lengths = torch.tensor([log_probabilities.shape[1]]), torch.tensor([emitted.shape[1]])
         loss: Tensor = functional.ctc_loss(
@@ -107,9 +106,3 @@ def _frames_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[S
         return -float(loss)
 
     return measure
-
-
-def _inputs(values: TensorInputs, model: TaskModel) -> TensorInputs:
-    """Return the inputs of one sound as a batch."""
-    names = {"signal_mask": "attention_mask"}
-    return {names.get(name, name): value[None].to(model.device) for name, value in values.items()}

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ...copies.clone import Forward, override_forward
-from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Inputs, Pool, Site, TensorInputs, as_batch, private_clone, run, tensor_of
-from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
+from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
 from ...inputs.texts import collected, named_columns
+from ...model.model_copy import named_errors
 from ...model.task_model import TaskModel
 from ...parts.headpiece import Head, Parts
 from ...parts.layer_outputs import LayerOutput
@@ -253,7 +253,7 @@ class SignalTask(ReadsSignals, Classification):
         batch = as_batch(inputs, model.device)
         module = private_clone(model.module)
         if self._patches is None:
-            with torch.inference_mode(), _naming_reader(type(module).__name__):
+            with torch.inference_mode(), named_errors(f"{type(module).__name__} cannot read it"):
                 states = module(**batch, output_hidden_states=True).get("hidden_states")
             if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
                 return states[-1].shape[1], _patch_grid(model, inputs, states[-1].shape[1])
@@ -278,7 +278,7 @@ def processed_inputs(model: TaskModel, processor: Any, value: Any, mask_name: st
         InputError: If the processor cannot read it, or makes no input of this model.
         UnsupportedModelError: If the model reads more than this input.
     """
-    with _naming_reader("the model's processor"):
+    with named_errors("the model's processor cannot read it"):
         processed = processor(value, return_tensors="pt", **options)
     name = model.module.main_input_name
     if name not in processed:
@@ -304,23 +304,11 @@ def config_of_signal(model: TaskModel) -> Any:
 def _positions_shape(model: nn.Module, inputs: Inputs, patches: LayerOutput) -> list[int]:
     """Return how many patches a module returns along each of its axes of positions."""
     site, name = Site(patches.path, patches.call), type(model).__name__
-    with torch.inference_mode(), _naming_reader(name):
+    with torch.inference_mode(), named_errors(f"{name} cannot read it"):
         state = tensor_of(run(model, inputs, record=[site], stop=site).last(site))
     if state is None:
         raise UnsupportedModelError(f"{name} does not read every picture in the same way")
     return [state.shape[axis] for axis in patches.axes[1:-1]]
-
-
-@contextmanager
-def _naming_reader(reader: str) -> Iterator[None]:
-    """Turn any error of a processor or a model, which `reader` names, into an `InputError`."""
-    try:
-        yield
-    except NormXLogitError:
-        raise
-    except Exception as error:
-        reraise_out_of_memory(error)
-        raise InputError(f"{reader} cannot read it: {reason_of(error)}") from error
 
 
 def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], bool] | None:

@@ -60,6 +60,11 @@ class SpeechTask(Generates, ReadsSounds, Task):
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, inputs, options, settings)
 
+    def features(self, model: TaskModel, sound: Sound) -> dict[str, Tensor]:
+        """Return the features of a sound, without the batch axis, and behind them their mask where some are padding."""
+        extractor = feature_extractor_of(self.processor)
+        return processed_inputs(model, extractor, sound.samples, MASK, sampling_rate=sound.rate)
+
     def check_prompts(self, model: TaskModel) -> None:
         """Refuse prompts."""
         raise InputError(f"{model.name} transcribes sounds: transcribe(sound) explains what it writes itself")
@@ -77,13 +82,12 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
 
     def read_signal(self, model: TaskModel, sound: Sound) -> Signal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
-        extractor = feature_extractor_of(self.processor)
-        inputs = processed_inputs(model, extractor, sound.samples, MASK, sampling_rate=sound.rate)
+        inputs = self.features(model, sound)
         source, masks = _encoder_inputs(model, inputs)
         output = encoder_output(model, source, **masks)
         count, states_mask = output[0].shape[1], getattr(output, MASK, None)
         padding = 0 if states_mask is None else count - int(states_mask.sum())
-        chunk = getattr(extractor, "chunk_length", None)
+        chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
         if seconds is not None and masks:  # behind the sound frames are padding
             seconds *= masks[MASK].numel() / int(masks[MASK].sum())

@@ -395,8 +395,7 @@ def _scores_of_entries(
     target = batch_targets(model, ids, completion.contrast, run, options.explained)
     request = Request(model, run, target, layers)
     method_scores = run_method(options.method, request).on_host()
-    tokens = slice(run.batch.starts[0], run.batch.starts[0] + len(run.batch.encodings[0]))
-    scores = text_scores(method_scores, slice(1), len(entries), tokens)
+    scores = text_scores(method_scores, slice(1), len(entries), _tokens_of_text(run, 0))
     check_finite(options.method, request, scores.values.numpy())
     return scores
 
