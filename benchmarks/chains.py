@@ -174,7 +174,7 @@ def read(explainer: Explainer, chains: Sequence[Chain], on_progress: OnProgress 
 def draws_conclusion(explainer: Explainer, chain: Chain) -> bool:
     """Return whether the last word of the conclusion is the model's own choice, after the reasoning."""
     word = chain.answer.rsplit(" ", 1)[1]
-    ids, logs = _distributions(explainer, f"{as_prompt(chain)} {chain.answer}", word)
+    ids, logs = distributions(explainer, f"{as_prompt(chain)} {chain.answer}", word)
     return bool((logs.argmax(-1) == ids)[:-1].all())  # without the full stop
 
 
@@ -185,7 +185,7 @@ def _words(text: str) -> list[str]:
 def _left_out(explainer: Explainer, cited: Citations, facts: Sequence[str], conclusion: str) -> dict[str, list[float]]:
     """Return what the conclusion loses without each fact, and how far its distributions move (ARC-JSD)."""
     texts = [cited.text, *(cited.text.replace(fact, "", 1) for fact in facts)]
-    with_all, *without = [_distributions(explainer, text, conclusion) for text in texts]
+    with_all, *without = [distributions(explainer, text, conclusion) for text in texts]
     losses, divergences = [], []
     for ids, logs in without:
         losses.append(float((with_all[1] - logs).gather(-1, ids[:, None]).sum()))
@@ -196,7 +196,7 @@ def _left_out(explainer: Explainer, cited: Citations, facts: Sequence[str], conc
 
 
 @torch.inference_mode()
-def _distributions(explainer: Explainer, text: str, conclusion: str) -> tuple[torch.Tensor, torch.Tensor]:
+def distributions(explainer: Explainer, text: str, conclusion: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the tokens of the conclusion at the end of a text, (G,), and the log-probabilities before each, (G, V)."""
     encoded = explainer.tokenizer(text, return_tensors="pt", return_offsets_mapping=True, add_special_tokens=False)
     offsets = encoded["offset_mapping"][0]  # (T, 2)

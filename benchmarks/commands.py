@@ -32,6 +32,7 @@ from . import (
     long_answers,
     long_conversations,
     long_prompts,
+    needles,
     real_grounding,
     shortcut_plants,
     verification,
@@ -403,7 +404,8 @@ def qnli(
 @app.command()
 def evidence(
     name: Annotated[
-        Literal["phrases", "agreement", "sums", "planted", "answers", "traces"], typer.Argument(help="The set.")
+        Literal["phrases", "agreement", "sums", "planted", "answers", "traces", "injections"],
+        typer.Argument(help="The set."),
     ],
     data_dir: Annotated[Path, typer.Option(help="Folder with sst2/, mnli/, qnli/ and blimp/.")] = Path(),
     model: Annotated[
@@ -504,6 +506,22 @@ def chains(
             return chain_reader.trained_reader(reader, on_progress=step)
 
     _measure_cases(reasoning_chains, cases, load, threads, output)
+
+
+@app.command("needles")
+def needles_of_documents(
+    model: Annotated[str, typer.Option(help="Folder of a causal language model.")],
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    dtype: DType = None,
+    sentences: Annotated[int, typer.Option(min=5, max=156, help="Sentences of a document, of 12 tokens each.")] = 40,
+    limit: Annotated[int, typer.Option(min=1, help="How many documents.")] = 20,
+    seed: Annotated[int, typer.Option(help="Of the drawn things, numbers and places.")] = 0,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure whether the first source of an answer is the one sentence of a long document that holds it."""
+    cases = needles.write_needles(limit, sentences, seed)
+    _measure_cases(needles, cases, partial(_load, model, gguf_file, dtype=dtype), threads, output)
 
 
 @app.command("long-answers")
@@ -685,8 +703,8 @@ def evidence_of_others(
                 )
         report = evidence_real.report(measured)
         of_given = evidence_real.by_question(evidence_real.load_measured(measured), "given")
-        hops = evidence_hops.table(of_given)
-    write(f"{report}\nTwo hops, answers given\n\n{hops}" if hops else report)
+        hops = evidence_hops.report(of_given)
+    write(f"{report}\nBoth gold paragraphs first, answers given\n\n{hops}" if hops else report)
 
 
 app.command()(pointing)

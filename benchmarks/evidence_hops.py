@@ -1,13 +1,12 @@
 """The second of two paragraphs that an answer rests on: ways to find it once the first one is found.
 
-The first paragraph is the one that alone makes the answer likeliest. A way orders the others behind it; it is chosen on
-one half of the questions and reported on the other. A way costs less than three passes over the prompt, since each
-pass that it makes reads one or two of the paragraphs.
+The first paragraph is that of the first source of `cite`. A way orders the others behind it: by the same scores, by
+words and titles, which need no model, or by short passes that read two of the paragraphs at a time. The way is chosen
+on one half of the questions and reported on the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -15,34 +14,43 @@ from scipy.stats import rankdata
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 
-from .evidence_real import METHODS, Measured, OfQuestion, Rank, Ranking, figures, ordered
+from .evidence_real import METHODS, OfQuestion, Rank, Ranking, figures, ordered, sentence_ranking
 from .hotpot import Array
 
 Scores = Callable[[OfQuestion], Array]
 """Returns a score of each paragraph, (D,), for being the second one."""
 
+Questions = Sequence[OfQuestion]
+
 BASELINE = "shared rare words (no model)"
-"""The way, of `METHODS`, that reads no model: both paragraphs by the words that they share with question and answer."""
-
-
-class Half(NamedTuple):
-    """The questions of the development half, or of the other one."""
-
-    name: str
-    questions: list[OfQuestion]
+"""Of `METHODS`: both paragraphs by the words that they share with question and answer."""
 
 
 def first_paragraph(rows: OfQuestion) -> int:
-    """Return the index of the paragraph that alone makes the answer likeliest."""
-    return int(np.argmax(rows["one kept"].scores[1:]))
+    """Return the index of the paragraph that holds the first source of `cite`."""
+    default = sentence_ranking("default", rows)
+    assert default is not None  # noqa: S101  # questions without it are left out
+    return default.order[0]
+
+
+def best_sentences(rows: OfQuestion) -> Array:
+    """Return the score of the best sentence of each paragraph by `cite`, (D,)."""
+    units, scores = np.array(rows["default"].units), np.array(rows["default"].scores)  # (S,) each
+    return np.array([scores[units == document].max(initial=-np.inf) for document in range(int(units.max()) + 1)])
 
 
 def scores_of(method: str, rows: OfQuestion) -> Array:
-    """Return the scores of a method's row for each paragraph, (D,); the lowest for one that has none."""
+    """Return the scores of a row, (D,): the lowest one for a paragraph that has none."""
     row = rows[method]
-    scores = np.full(len(rows["one kept"].scores) - 1, min(row.scores))  # (D,)
+    scores = np.full(int(max(rows["default"].units)) + 1, min(row.scores))  # (D,)
     scores[row.units] = row.scores
     return scores
+
+
+def between(method: str, rows: OfQuestion) -> Array:
+    """Return the scores of the pairs of the first paragraph with each one, (D,)."""
+    pairs = np.array(rows[method].scores)  # (D * D,)
+    return np.asarray(pairs.reshape(len(rows[method].units), -1)[first_paragraph(rows)])
 
 
 def alone(rows: OfQuestion) -> Array:
@@ -60,9 +68,9 @@ def joint_effect(rows: OfQuestion) -> Array:
     return beside_first(rows) - alone(rows)
 
 
-def summed(methods: Sequence[str], rows: OfQuestion) -> Array:
-    """Return the sum of the scores of several rows, (D,)."""
-    total: Array = np.sum([scores_of(method, rows) for method in methods], axis=0)
+def summed(scores: Sequence[Scores], rows: OfQuestion) -> Array:
+    """Return the sum of several scores, (D,)."""
+    total: Array = np.sum([score(rows) for score in scores], axis=0)
     return total
 
 
@@ -72,85 +80,98 @@ def ranks_of(scores: Sequence[Scores], rows: OfQuestion) -> Array:
     return total
 
 
-_WORDS = ("shared rare words", "words of the first")
-_likelier_words = partial(scores_of, "words of the first are likelier")
+of_question = partial(scores_of, "shared rare words")
+of_first = partial(between, "words between")
+of_titles = partial(between, "titles between")
+of_words = partial(summed, (of_question, of_first))
+likelier_words = partial(scores_of, "words of the first are likelier")
 
-WAYS: Mapping[str, Scores] = {
-    "alone": alone,
-    "beside the first": beside_first,
+BY_WORDS: Mapping[str, Scores] = {
+    "the order of `cite`": best_sentences,
+    "rare words of question and answer": of_question,
+    "rare words of the question's names": partial(scores_of, "names of the question"),
+    "rare words of the first": of_first,
+    "rare words of question, answer and first": of_words,
+    "titles: it names the first, or the first names it": of_titles,
+    "titles, and rare words of question and answer": partial(ranks_of, (of_titles, of_question)),
+    "titles, and the order of `cite`": partial(ranks_of, (of_titles, best_sentences)),
+    "the order of `cite`, and rare words of question and answer": partial(ranks_of, (best_sentences, of_question)),
+}
+"""Ways to order the other paragraphs behind the first one, without a further pass."""
+
+BY_PASSES: Mapping[str, Scores] = {
+    "the answer after each alone": alone,
+    "the answer after the first and each": beside_first,
     "joint effect with the first": joint_effect,
     "makes the first likelier": partial(scores_of, "first is likelier"),
-    "makes five words of the first likelier": _likelier_words,
-    "rare words of question and answer": partial(scores_of, "shared rare words"),
-    "rare words of the question's names": partial(scores_of, "names of the question"),
-    "rare words of the first": partial(scores_of, "words of the first"),
-    "rare words of question, answer and first": partial(summed, _WORDS),
-    "rare words of all three, and makes five words likelier": partial(
-        ranks_of, (partial(summed, _WORDS), _likelier_words)
-    ),
-    "rare words of all three, and beside the first": partial(ranks_of, (partial(summed, _WORDS), beside_first)),
+    "makes five words of the first likelier": likelier_words,
+    "that, and rare words of question, answer and first": partial(ranks_of, (of_words, likelier_words)),
 }
-"""Ways to order the other paragraphs behind the first one."""
+"""Ways with further passes, which read one or two of the paragraphs each: less than three prompts in all."""
 
 
-def with_second(scores: Scores, rows: OfQuestion) -> Ranking | None:
-    """Return the first paragraph and the others by a way; None where these were not measured.
+def with_second(scores: Scores, rows: OfQuestion) -> Ranking:
+    """Return the first paragraph and the others by a way.
 
     Args:
         scores: The way.
         rows: The rows of a question.
     """
-    if not {"one kept", "shared rare words"} <= rows.keys():
-        return None
     first, values = first_paragraph(rows), scores(rows)
-    order = [first, *(document for document in ordered(values) if document != first)]
-    return Ranking(order, values, 0.0)
+    return Ranking([first, *(document for document in ordered(values) if document != first)], values, 0.0)
 
 
-def halves(questions: Mapping[int, OfQuestion]) -> tuple[Half, Half]:
+def halves(questions: Mapping[int, OfQuestion]) -> tuple[list[OfQuestion], list[OfQuestion]]:
     """Return the development half of the questions and the other one, by a fixed seed over their numbers.
 
     Args:
         questions: The rows of each question by its number.
     """
     is_development = np.random.default_rng(1).random(1 + max(questions)) < 0.5
-    split: tuple[list[OfQuestion], list[OfQuestion]] = ([], [])
-    for number in sorted(questions):
-        if with_second(alone, questions[number]) is not None:
-            split[int(not is_development[number])].append(questions[number])
-    return Half("development", split[0]), Half("test", split[1])
+    development, test = list[OfQuestion](), list[OfQuestion]()
+    for number, rows in sorted(questions.items()):
+        (development if is_development[number] else test).append(rows)
+    return development, test
 
 
-def table(questions: Mapping[int, OfQuestion], seed: int = 0) -> str:
-    """Return how often each way finds both paragraphs, on both halves, and which way the first half chooses.
+def report(questions: Mapping[int, OfQuestion], seed: int = 0) -> str:
+    """Return how often each way finds both paragraphs; nothing where `cite` was measured on no question of a half.
 
     Args:
         questions: The rows of each question by its number.
         seed: Of the bootstrap.
     """
+    cited = {number: rows for number, rows in questions.items() if {"default", "words between"} <= rows.keys()}
+    asked = {number: rows for number, rows in cited.items() if "one kept" in rows}
+    tables = [
+        way_table(of_ways, ways, seed)
+        for of_ways, ways in ((cited, BY_WORDS), (asked, BY_PASSES | BY_WORDS))
+        if of_ways and all(halves(of_ways))
+    ]
+    return "\n".join(tables)
+
+
+def way_table(questions: Mapping[int, OfQuestion], ways: Mapping[str, Scores], seed: int = 0) -> str:
+    """Return a table of ways on both halves, with the one that the development half chooses in bold.
+
+    Args:
+        questions: The rows of each question by its number.
+        ways: The ways by name.
+        seed: Of the bootstrap.
+    """
     development, test = halves(questions)
-    if not (development.questions and test.questions):
-        return ""
-    ranks: dict[str, Rank] = {name: partial(with_second, scores) for name, scores in WAYS.items()}
+    ranks: dict[str, Rank] = {name: partial(with_second, scores) for name, scores in ways.items()}
     ranks[BASELINE] = METHODS[BASELINE]
-    chosen = max(WAYS, key=lambda name: np.mean(_found(ranks[name], development)))
+    chosen = max(ways, key=lambda name: np.mean(_found(ranks[name], development)))
     lines = []
     for name, rank in ranks.items():
         less_baseline = np.subtract(_found(rank, test), _found(ranks[BASELINE], test))
         cells = [interval_text(mean_interval(values, seed)) for values in (_found(rank, test), less_baseline)]
-        title = f"**{name}**" if name == chosen else name
-        lines.append([title, f"{np.mean(_found(rank, development)):.2f}", *cells])
-    titles = [f"{half.name} ↑ (n = {len(half.questions)})" for half in (development, test)]
-    first = np.mean([first_paragraph(rows) in _row(rows).gold for rows in (*development.questions, *test.questions)])
-    return f"Both gold paragraphs are the first two. The first one is gold in {first:.2f}.\n\n" + markdown_table(
-        ["second by", *titles, f"test, less {BASELINE}"], lines
-    )
+        lines.append([f"**{name}**" if name == chosen else name, f"{np.mean(_found(rank, development)):.2f}", *cells])
+    titles = [f"development ↑ (n = {len(development)})", f"test ↑ (n = {len(test)})", f"test, less {BASELINE} ↑"]
+    return markdown_table(["second by", *titles], lines)
 
 
-def _found(rank: Rank, half: Half) -> list[float]:
+def _found(rank: Rank, questions: Questions) -> list[float]:
     """Return for each question 1 if both gold paragraphs are the first two, else 0."""
-    return [figures(rank, rows)["both gold first"] for rows in half.questions]
-
-
-def _row(rows: OfQuestion) -> Measured:
-    return next(iter(rows.values()))
+    return [figures(rank, rows)["both gold first"] for rows in questions]

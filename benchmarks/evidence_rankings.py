@@ -4,7 +4,9 @@ A row has the scores of a method, or what the answer loses without subsets of th
 are computed: leave-one-out, ARC-JSD, ContextCite and the subsets that LDS is measured on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +14,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from normxlogit.errors import DataError
 from normxlogit.methods.perturbation import random_subsets
 
 from .document_removals import PromptPieces, measured_losses, one_left_out, token_nats
-from .hotpot import Array, Prompt, shared_words
+from .hotpot import Array, Prompt, shared_titles, shared_words
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -48,9 +51,22 @@ def _of_paper(prompt: Prompt) -> list[Row]:
 
 
 def _of_words(prompt: Prompt) -> list[Row]:
-    """Return the ranking by rare words that paragraphs share with question and answer."""
-    scores = shared_words(prompt.question, f"{prompt.question.question} {prompt.answer}")
-    return [{"method": "shared rare words", "units": range(len(scores)), "scores": scores, "passes": 0.0}]
+    """Return rankings by rare words that paragraphs share with question and answer, and with each other.
+
+    Those of pairs of paragraphs are (D, D), row by row: the words of the row's paragraph in the column's, and the names
+    by which either calls the other.
+    """
+    question, titles = prompt.question, prompt.titles
+    names = " ".join(word for word in question.question.split()[1:] if word.strip("\"'(")[:1].isupper())
+    paragraphs = [f"{title} {text}" for title, text in question.documents.items()]
+    scores = {
+        "shared rare words": shared_words(question, f"{question.question} {prompt.answer}"),
+        "names of the question": shared_words(question, names),
+        "words between": [score for text in paragraphs for score in shared_words(question, text)],
+        "titles between": [score for place in range(len(titles)) for score in shared_titles(question, place)],
+    }
+    units = range(len(titles))
+    return [{"method": name, "units": units, "scores": values, "passes": 0.0} for name, values in scores.items()]
 
 
 def _of_gradient(prompt: Prompt) -> list[Row]:
@@ -71,15 +87,21 @@ def _of_rollout(prompt: Prompt) -> list[Row]:
     """Return the ranking by attention rollout (Abnar and Zuidema, 2020) from the tokens that predict the answer."""
     model: Any = prompt.explainer.model
     ids = torch.tensor([prompt.completed.encoding.ids[:-1]], device=model.device)
-    count, attention = len(prompt.completed.generated_ids), model.config._attn_implementation
+    with eager_attention(model), torch.inference_mode():
+        attentions = model(ids, output_attentions=True, use_cache=False, logits_to_keep=1).attentions
+        flow = rollout([heads[0] for heads in attentions], len(prompt.completed.generated_ids))
+    return [{"method": "attention rollout", "scores": prompt.per_sentence(flow), "passes": 1.0}]
+
+
+@contextmanager
+def eager_attention(model: Any) -> Iterator[None]:
+    """Let a model compute attention probabilities, which fused kernels do not return."""
+    attention = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
-        with torch.inference_mode():
-            attentions = model(ids, output_attentions=True, use_cache=False, logits_to_keep=1).attentions
-        flow = rollout([heads[0] for heads in attentions], count)
+        yield
     finally:
         model.set_attn_implementation(attention)
-    return [{"method": "attention rollout", "scores": prompt.per_sentence(flow), "passes": 1.0}]
 
 
 def rollout(attentions: Sequence[Tensor], count: int) -> Array:
@@ -96,6 +118,21 @@ def rollout(attentions: Sequence[Tensor], count: int) -> Array:
         flow = (flow + flow @ heads.float().mean(0)) / 2
     rolled: Array = flow.double().numpy()
     return rolled
+
+
+def _of_flashtrace(prompt: Prompt) -> list[Row]:
+    """Return the ranking by the package FlashTrace, with one hop (Pan et al., 2026, arXiv 2602.01914)."""
+    from flashtrace import FlashTrace  # type: ignore[import-not-found]
+
+    model: Any = prompt.explainer.model
+    encoding, end = prompt.completed.encoding, prompt.completed.prompt_characters
+    text, scores = encoding.text or "", np.zeros(len(encoding))
+    with eager_attention(model):
+        traced = FlashTrace(model, prompt.explainer.tokenizer).trace(prompt=text[:end], target=text[end:])
+    if len(traced.scores) != prompt.completed.prompt_tokens:
+        raise DataError(f"flashtrace reads {len(traced.scores)} tokens, not {prompt.completed.prompt_tokens}")
+    scores[: len(traced.scores)] = traced.scores
+    return [{"method": "FlashTrace", "scores": prompt.per_sentence(scores), "passes": 1.0}]
 
 
 def _left_out(prompt: Prompt) -> list[Row]:
@@ -139,18 +176,18 @@ def _removals(prompt: Prompt, name: str, present: Booleans) -> Row:
 
 
 def _two_hops(prompt: Prompt) -> list[Row]:
-    """Return what the second paragraph can be found by, behind the one that alone makes the answer likeliest."""
-    count = len(prompt.titles)
-    alone = _removals(prompt, "one kept", np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)]))
-    first = int(np.argmax(alone["scores"][1:]))
+    """Return what the model makes of the other paragraphs behind the first one, by short passes."""
+    count, first = len(prompt.titles), prompt.first
     beside = np.eye(count, dtype=bool)
     beside[:, first] = True
-    return [alone, _removals(prompt, "first and one kept", beside), *_likelier(prompt, first), *_words(prompt, first)]
+    alone = np.concatenate([np.zeros((1, count), bool), np.eye(count, dtype=bool)])
+    of_answer = [_removals(prompt, "one kept", alone), _removals(prompt, "first and one kept", beside)]
+    return [*of_answer, *_likelier(prompt)]
 
 
-def _likelier(prompt: Prompt, first: int) -> list[Row]:
+def _likelier(prompt: Prompt) -> list[Row]:
     """Return how much likelier each other paragraph makes the first one behind it: in sum, and its likeliest words."""
-    pieces = prompt.pieces
+    pieces, first = prompt.pieces, prompt.first
     others = [i for i in range(len(prompt.titles)) if i != first]
     paragraph = pieces.documents[first]
     titled = PromptPieces(pieces.start, [pieces.documents[i] for i in others], paragraph, len(paragraph) - TITLE)
@@ -166,26 +203,11 @@ def _likelier(prompt: Prompt, first: int) -> list[Row]:
     ]
 
 
-def _words(prompt: Prompt, first: int) -> list[Row]:
-    """Return rankings for the second paragraph by rare words: of the first one, and of names in the question."""
-    question = prompt.question
-    names = [word for word in question.question.split()[1:] if word.strip("\"'(")[:1].isupper()]
-    first_text = f"{prompt.titles[first]} {question.documents[prompt.titles[first]]}"
-    texts = {"words of the first": first_text, "names of the question": " ".join(names)}
-    units = range(len(prompt.titles))
-    return [
-        {"method": name, "units": units, "scores": shared_words(question, text), "passes": 0.0}
-        for name, text in texts.items()
-    ]
-
-
 TWO_HOPS = (
     "one kept",
     "first and one kept",
     "first is likelier",
     "words of the first are likelier",
-    "words of the first",
-    "names of the question",
 )
 
 
@@ -197,7 +219,7 @@ class Measure(NamedTuple):
 
 
 MEASURES: dict[str, Measure] = {
-    "words": Measure(_of_words, ("shared rare words",)),
+    "words": Measure(_of_words, ("shared rare words", "names of the question", "words between", "titles between")),
     "cite": Measure(_cited, ("default", "sums")),
     "left-out": Measure(_left_out, ("one left out",)),
     "random": Measure(_random, ("random", "context-cite 1")),
@@ -205,6 +227,10 @@ MEASURES: dict[str, Measure] = {
     "normxlogit": Measure(_of_paper, ("normxlogit",)),
     "rollout": Measure(_of_rollout, ("attention rollout",)),
     "two-hops": Measure(_two_hops, TWO_HOPS),
+    "flashtrace": Measure(_of_flashtrace, ("FlashTrace",)),
     "more-random": Measure(_more_random, ("context-cite 2",)),
 }
 """What is measured of a prompt, by the names that `--methods` takes."""
+
+if not find_spec("flashtrace"):
+    del MEASURES["flashtrace"]

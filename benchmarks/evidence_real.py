@@ -116,7 +116,8 @@ def measure(
         rows = known.get(question.number, {})
         missing = [name for name in names if not set(MEASURES[name].methods) <= rows.keys()]
         if missing and (answer := _answer_of(explainer, question, is_written=is_written)) is not None:
-            prompt = Prompt(explainer, question, answer)
+            default = sentence_ranking("default", rows)
+            prompt = Prompt(explainer, question, answer, None if default is None else default.order[0])
             for name in missing:
                 for row in MEASURES[name].measure(prompt):
                     _keep(prompt, row, answers, file)
@@ -175,7 +176,7 @@ def by_question(rows: Sequence[Measured], answers: str) -> dict[int, dict[str, M
     return questions
 
 
-def _sentence_ranking(method: str, rows: OfQuestion) -> Ranking | None:
+def sentence_ranking(method: str, rows: OfQuestion) -> Ranking | None:
     """Return the ranking by the scores of sentences, of which a paragraph's best counts, or of paragraphs."""
     if (row := rows.get(method)) is None:
         return None
@@ -214,16 +215,17 @@ def _context_cite_ranking(rows: OfQuestion, parts: Sequence[str]) -> Ranking | N
 
 
 METHODS: Mapping[str, Rank] = {
-    "`cite`'s evidence (default)": partial(_sentence_ranking, "default"),
-    "its sums over all tokens": partial(_sentence_ranking, "sums"),
-    "`normxlogit`": partial(_sentence_ranking, "normxlogit"),
-    "gradient x input": partial(_sentence_ranking, "gradient x input"),
-    "attention rollout": partial(_sentence_ranking, "attention rollout"),
+    "`cite`'s evidence (default)": partial(sentence_ranking, "default"),
+    "its sums over all tokens": partial(sentence_ranking, "sums"),
+    "`normxlogit`": partial(sentence_ranking, "normxlogit"),
+    "gradient x input": partial(sentence_ranking, "gradient x input"),
+    "attention rollout": partial(sentence_ranking, "attention rollout"),
+    "FlashTrace, one hop": partial(sentence_ranking, "FlashTrace"),
     "leave-one-out": partial(_left_out_ranking, is_divergence=False),
     "ARC-JSD": partial(_left_out_ranking, is_divergence=True),
     "ContextCite, 32": partial(_context_cite_ranking, parts=("context-cite 1",)),
     "ContextCite, 64": partial(_context_cite_ranking, parts=("context-cite 1", "context-cite 2")),
-    "shared rare words (no model)": partial(_sentence_ranking, "shared rare words"),
+    "shared rare words (no model)": partial(sentence_ranking, "shared rare words"),
 }
 """What ranks the paragraphs of a question; the first is what others are compared with."""
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -88,6 +88,26 @@ def shared_words(question: Question, text: str) -> list[float]:
     return [sum(weight for word, weight in weights.items() if word in paragraph) for paragraph in paragraphs]
 
 
+def shared_titles(question: Question, place: int) -> list[float]:
+    """Return how far a paragraph and each other one name each other, (D,).
+
+    That is the share of the words of the other's title that stand in the paragraph, and the share of the words of its
+    title that stand in the other one.
+
+    Args:
+        question: The question with its paragraphs.
+        place: The index of the paragraph.
+    """
+    titles = [words_of(title) for title in question.documents]
+    texts = [set(words_of(text)) for text in question.documents.values()]
+    return [_share(titles[place], texts[other]) + _share(titles[other], texts[place]) for other in range(len(titles))]
+
+
+def _share(words: Sequence[str], text: Set[str]) -> float:
+    """Return the share of words that are among those of a text."""
+    return sum(word in text for word in words) / len(words)
+
+
 class Prompt:
     """A question with its paragraphs and an answer, as `cite` writes it.
 
@@ -95,10 +115,11 @@ class Prompt:
         explainer: An explainer of a causal language model.
         question: The question.
         answer: The answer.
+        first: The index of the paragraph that holds the first source of `cite`, if that was measured before.
     """
 
-    def __init__(self, explainer: Explainer, question: Question, answer: str) -> None:
-        self.explainer, self.question, self.answer = explainer, question, answer
+    def __init__(self, explainer: Explainer, question: Question, answer: str, first: int | None = None) -> None:
+        self.explainer, self.question, self.answer, self._first = explainer, question, answer, first
         self.titles = list(question.documents)
 
     @cached_property
@@ -111,6 +132,14 @@ class Prompt:
         """Cite the answer without leaving out any source."""
         asked = self.question.question, dict(self.question.documents)
         return self.explainer.cite(*asked, answer=self.answer, verify=None, progress=False, **options)
+
+    @cached_property
+    def first(self) -> int:
+        """The index of the paragraph that holds the first source of `cite`."""
+        if self._first is not None:
+            return self._first
+        cited = self.cite()
+        return self.units[int(cited.evidence.scores[:, cited.sources].sum(0).argmax())]
 
     @cached_property
     def units(self) -> list[int]:
