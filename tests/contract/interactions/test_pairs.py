@@ -225,6 +225,15 @@ def test_words_that_stand_twice_are_told_apart(sentiment) -> None:
     assert "bad + bad (2)" in str(result)
 
 
+def test_a_keyword_of_the_call_is_the_budget(sentiment, negated) -> None:
+    assert sentiment("not bad at all", pairs=64) == negated
+    assert sentiment("not bad at all", pairs=None) == sentiment("not bad at all")
+    with pytest.raises(InputError, match="pairs= is budget= of pairs"):
+        sentiment("not bad at all", pairs=64, budget=32)
+    with pytest.raises(InputError, match="pairs has no argument 'verify'"):
+        sentiment("not bad at all", pairs=64, verify=2)
+
+
 def test_command(tmp_path, capsys) -> None:
     code, _, errors = run(capsys, "pairs", "not bad at all", "--output", tmp_path / "pairs.json")
     assert code == 0, errors
