@@ -22,6 +22,7 @@ from ..pipeline.progress import VERIFYING
 from ..results.attribution import Attribution
 from ..results.targets import Quantity
 from ..results.units.spans import SourceSpec
+from ..results.units.units import UnitScore
 
 LEAST_PROBABILITY = 1e-300
 """In place of a probability of 0, whose logarithm is not finite."""
@@ -135,6 +136,8 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
 def answers_to_prompt(model: TaskModel, completed: Completed, a: Attribution, division: SourceSpec) -> UnitAnswers:
     """Return the log-probability of a completion with some sources of its prompt.
 
+    Sources with the same words are one unit: they are left out together, wherever they stand.
+
     Args:
         model: A language model.
         completed: The prompt with its completion.
@@ -142,6 +145,10 @@ def answers_to_prompt(model: TaskModel, completed: Completed, a: Attribution, di
         division: How the prompt is divided into sources.
     """
     removable, pieces = removable_sources(a.whole(), completed, division)
+    first_at: dict[Any, UnitScore] = {}  # by the place of what is left out
+    for part, piece in zip(removable.parts, pieces.values(), strict=True):
+        first_at.setdefault((piece.tokens, piece.places), part)
+    removable = removable._replace(parts=list(first_at.values()))
     ablations = Ablations(model, completed, list(pieces.values()), VERIFYING)
     answers = answers_without(ablations, pieces)
     may_be_empty = _has_empty_prompt(ablations)

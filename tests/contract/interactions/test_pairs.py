@@ -181,6 +181,11 @@ def test_sentences_are_the_units_of_a_prompt_by_default() -> None:
     assert result.units == ("A cat.", "A dog.", "A film.", "A plot.", "A cast.")
 
 
+def test_sentences_of_the_same_words_are_one_unit() -> None:
+    result = tiny.explainer("llama", "CausalLM").pairs("A cat. A dog. A cat. A plot. The film.", " the movie")
+    assert result.units == ("A cat.", "A dog.", "A plot.", "The film.")
+
+
 def test_the_next_token_of_a_prompt() -> None:
     result = tiny.explainer("llama", "CausalLM").pairs("the cat sat on the mat")
     assert result.quantity == "log-probability"
