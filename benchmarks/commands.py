@@ -350,42 +350,32 @@ def removal(
     write(word_removal.table(results))
 
 
-@app.command()
-def interactions(
-    of: Annotated[
-        Literal["texts", "prompts", "planted"],
-        typer.Argument(help="Texts by words, prompts by sentences, or pairs of words that are planted in training."),
-    ],
-    model: Annotated[str | None, typer.Option(help="Name or folder; by default the one in the package.")] = None,
-    gguf_file: Annotated[str | None, typer.Option(help="The file of a GGUF model in its folder.")] = None,
-    dataset: Annotated[
-        str, typer.Option(help="reviews, sst2, mnli, or a file; of prompts one like HotpotQA.")
-    ] = "sst2",
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder with validation.jsonl; of planted pairs of data.")
-    ] = None,
-    work_dir: Annotated[Path, typer.Option(help="Where classifiers with planted pairs are kept.")] = Path("planted"),
-    budgets: Annotated[str, typer.Option(help="Passes, separated by spaces.")] = "64 128 256",
-    limit: Annotated[int, typer.Option(min=1, help="Most texts or prompts; of planted pairs texts of each.")] = 50,
-    most_words: Annotated[int, typer.Option(min=1, help="Most words of a text, or of a prompt's documents.")] = 30,
+@app.command("planted-pairs")
+def planted_pairs(
+    data_dir: Annotated[Path, typer.Option(help="Folder with sst2 and mnli: train.jsonl, validation.jsonl.")],
+    work_dir: Annotated[Path, typer.Option(help="Where the classifiers are kept.")] = Path("planted"),
+    data: Annotated[Literal["sst2", "mnli"], typer.Option(help="The data that pairs are planted in.")] = "sst2",
+    gap: Annotated[int, typer.Option(min=0, help="Words of the text between the two of a pair.")] = 0,
+    budget: Annotated[int, typer.Option(min=20, help="Passes of each text.")] = 64,
+    limit: Annotated[int, typer.Option(min=1, help="Texts that each pair is put into.")] = 5,
 ) -> None:
-    """Measure how far pairs of units explain a model's answers, beside single units and shapiq's ProxySPEX."""
-    passes = [int(budget) for budget in budgets.split()]
+    """Plant pairs of words that decide together, and see whether `explainer.pairs` names them."""
     with quiet(), progress(1) as step:
-        if of == "planted":
-            if data_dir is None:
-                raise InputError("planted pairs are put into a folder of data sets: give --data-dir")
-            table = unit_pairs.planted_table(unit_pairs.measure_planted(data_dir, work_dir, passes, limit, step))
-        else:
-            explainer = Explainer.from_pretrained(model, gguf_file=gguf_file)
-            if of == "prompts":
-                answers = unit_pairs.answers_of_prompts(explainer, Path(dataset), limit, most_words)
-            else:
-                answers = unit_pairs.answers_of_texts(
-                    explainer, unit_pairs.texts_of(load_examples(dataset, data_dir=data_dir), limit, most_words)
-                )
-            table = unit_pairs.explained_table(unit_pairs.measure(answers, passes, step))
-    write(table)
+        found = unit_pairs.measure_planted(data_dir, work_dir, data, gap, budget, limit, step)
+    write(unit_pairs.planted_table(found))
+
+
+@app.command("short-prompts")
+def short_prompts(
+    data: Annotated[Path, typer.Argument(help="JSONL of HotpotQA's rows, with ten paragraphs.")],
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences of a prompt, beside the question.")] = 7,
+    most_words: Annotated[int, typer.Option(min=1, help="Most words of these.")] = 95,
+    output: Annotated[Path, typer.Option(help="Where the prompts are written.")] = Path("prompts.jsonl"),
+) -> None:
+    """Make prompts for `normxlogit evaluate interactions`: sentences of documents, a question, and its answer."""
+    rows = unit_pairs.short_prompts(data, sentences, most_words)
+    output.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write(f"written to {output}\n")
 
 
 @app.command()

@@ -24,7 +24,7 @@ from .methods import Method, method_named
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_arguments, checked_methods
-from .pipeline.calls import add_calls
+from .pipeline.calls import add_calls, left_to_calls
 from .pipeline.completions.prompts import explain_generated, explain_given
 from .pipeline.options import Options, compared_methods, forward_settings
 from .pipeline.streams import CHUNK, checked_stream, explained_stream, kept_stream
@@ -164,6 +164,8 @@ class Explainer(Calls):
     def __call__(
         self, inputs: Iterable[Text | Question | Encoding] | Mapping[str, Any], **options: Unpack[keywords.Explain]
     ) -> Attributions[Attribution]: ...
+    @left_to_calls
+    @checked_arguments()
     def __call__(
         self, inputs: Any, *, is_split_into_words: bool = False, **options: Unpack[keywords.Explain]
     ) -> Attribution | Attributions[Attribution]:

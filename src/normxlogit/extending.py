@@ -93,6 +93,8 @@ class Extension:
         calls: Methods of the explainer by their names: functions whose first argument is the explainer.
         without: Calls that `Explainer.without` asks, by an argument that tells them, as {"second": "similarity"}: they
             take `method` and `verify`, and return a result.
+        keywords: Keywords of the explainer's call that stand for an argument of an extension's call, as
+            {"pairs": "pairs.budget"}: then `explainer(text, pairs=64)` is `explainer.pairs(text, budget=64)`.
         names: Public names of the package `normxlogit`; of wings alone.
         tasks: Tasks. Where a class of models has several, those of extensions come before the core's.
         pipelines: Readers of transformers pipelines that ask a model more than a text, by their tasks: functions of a
@@ -111,6 +113,7 @@ class Extension:
 
     calls: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
+    keywords: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     tasks: Sequence[AddedTask] = ()
     pipelines: Mapping[str, str] = field(default_factory=dict)

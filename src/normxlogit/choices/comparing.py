@@ -56,7 +56,7 @@ class Comparing(Task):
 
     def check_input(self, model: TaskModel, needed: Needed) -> None:
         """Refuse to read an input as one text."""
-        if needed == "one text":
+        if needed != "words":
             raise UnsupportedModelError(
                 f"this needs one text for each answer, and {model.name} compares several: call the explainer on it"
             )

@@ -16,11 +16,13 @@ from ..leave_out.smallest import tokens_of
 from ..leave_out.text_answers import TextAnswers
 from ..methods.perturbation import Booleans, Floats, log_odds
 from ..model.task_model import TaskModel
-from ..pipeline.completions.completed_prompts import read_completion
+from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.leave_out import Ablations, answers_without, removable_sources
 from ..pipeline.progress import VERIFYING
 from ..results.attribution import Attribution
 from ..results.targets import Quantity
+from ..results.units.spans import SourceSpec
+from ..results.units.units import UnitScore
 
 LEAST_PROBABILITY = 1e-300
 """In place of a probability of 0, whose logarithm is not finite."""
@@ -131,18 +133,22 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
     return log_probability, "log-probability"
 
 
-def answers_to_prompt(model: TaskModel, prompt: Any, completion: Any, a: Attribution, units: Any) -> UnitAnswers:
+def answers_to_prompt(model: TaskModel, completed: Completed, a: Attribution, division: SourceSpec) -> UnitAnswers:
     """Return the log-probability of a completion with some sources of its prompt.
+
+    Sources with the same words are one unit: they are left out together, wherever they stand.
 
     Args:
         model: A language model.
-        prompt: The prompt.
-        completion: The completion.
+        completed: The prompt with its completion.
         a: Its explanation by the sources.
-        units: How the prompt is divided into sources, as in `explain_completion`.
+        division: How the prompt is divided into sources.
     """
-    completed = read_completion(model, prompt, completion)
-    removable, pieces = removable_sources(a.whole(), completed, completed.division(units))
+    removable, pieces = removable_sources(a.whole(), completed, division)
+    first_at: dict[Any, UnitScore] = {}  # by the place of what is left out
+    for part, piece in zip(removable.parts, pieces.values(), strict=True):
+        first_at.setdefault((piece.tokens, piece.places), part)
+    removable = removable._replace(parts=list(first_at.values()))
     ablations = Ablations(model, completed, list(pieces.values()), VERIFYING)
     answers = answers_without(ablations, pieces)
     may_be_empty = _has_empty_prompt(ablations)

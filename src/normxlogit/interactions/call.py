@@ -8,11 +8,15 @@ from typing_extensions import Unpack
 from ..errors import InputError, TargetError
 from ..explainer import Explainer
 from ..inputs.chat import Prompt
-from ..inputs.texts import positive_integer, repeatable
+from ..inputs.texts import positive_integer
 from ..methods import Method
-from ..results.attribution import Attribution
+from ..methods.registry import named_or_default
+from ..pipeline.completions.completed_prompts import read_completion
+from ..pipeline.completions.sources import explain_sources
+from ..pipeline.options import Options
 from ..results.collection import Attributions
 from ..tasks.targets import Choice, is_choice
+from ..text.characters import Span
 from .answers import UnitAnswers, answers_to_prompt, answers_to_text
 from .explain import explain_pairs
 from .result import Pairs
@@ -35,7 +39,8 @@ class Keywords(TypedDict, total=False):
     units: Annotated[
         str | Sequence[Any] | Mapping[str, Any] | None,
         'What is left out: "word", "sentence", "paragraph" or "message", or units as `verify` takes them; by default '
-        "words of a text, regions of a picture and moments of a sound, and sentences of a prompt.",
+        "words of a text, regions of a picture, moments of a sound, sentences of a prompt; of documents these, or with "
+        '"sentence" their sentences.',
     ]
     target: Annotated[Choice | None, "The label or token whose log-odds are explained; None for the prediction."]
     contrast: Annotated[Choice | None, "A label that is subtracted."]
@@ -49,6 +54,7 @@ def pairs(  # pyright: ignore[reportOverlappingOverload]  # a string is one text
     explainer: Explainer,
     inputs: Prompt | tuple[str, str],
     completion: str | None = None,
+    documents: Any = None,
     **options: Unpack[Keywords],
 ) -> Pairs: ...
 @overload
@@ -59,7 +65,7 @@ def pairs(
     **options: Unpack[Keywords],
 ) -> Attributions[Pairs]: ...
 def pairs(
-    explainer: Explainer, inputs: Any, completion: Any = None, **options: Unpack[Keywords]
+    explainer: Explainer, inputs: Any, completion: Any = None, documents: Any = None, **options: Unpack[Keywords]
 ) -> Pairs | Attributions[Pairs]:
     """Explain which units of an input act together: needed both, either will do, or one turns the other round.
 
@@ -71,6 +77,8 @@ def pairs(
     Args:
         inputs: A text, a pair of texts, a picture or a sound; or a prompt with `completion`; or several.
         completion: A completion of the prompt, whose log-probability is explained; of several prompts a list.
+        documents: Documents of a question, as `cite` takes them; the completion is the answer, and None lets the model
+            write one.
         **options: What is explained and how, see `Keywords`.
 
     Returns:
@@ -82,6 +90,9 @@ def pairs(
         MethodError: If the method does not exist.
         UnsupportedModelError: If the answer is a span of the text, or the method does not work on the model.
     """
+    if documents is not None:
+        asked = [answers_to_documents(explainer, inputs, documents, completion, options)]
+        return _explained((asked, True), options)
     if completion is not None:
         return _explained(answers_to_prompts(explainer, inputs, completion, options), options)
     return _explained(answers_to_texts(explainer, inputs, options), options)
@@ -107,16 +118,13 @@ def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tu
         inputs: One or several.
         options: As of `pairs`.
     """
-    model, inputs = explainer.task_model, repeatable(inputs)
+    model = explainer.task_model
+    model.task.check_input(model, "one input")
+    model.refresh()  # labels, limits and inputs are read before the input
+    encodings, single = model.task.encode(model, inputs)
     explained: dict[str, Any] = {name: options.get(name) for name in ("contrast", "method")}
     explained["target"] = checked_target(options.get("target"))
-    attributions: Any = explainer(inputs, **explained)
-    single = isinstance(attributions, Attribution)
-    results = [attributions] if single else list(attributions)
-    if any(a.has_text for a in results):
-        model.task.check_input(model, "one text")
-    encodings, _ = model.task.encode(model, inputs)
-    each = zip(encodings, results, strict=True)
+    each = zip(encodings, explainer(encodings, **explained), strict=True)
     return [answers_to_text(model, encoding, a, options.get("units")) for encoding, a in each], single
 
 
@@ -138,8 +146,7 @@ def answers_to_prompts(
         completions: One for each.
         options: As of `pairs`.
     """
-    if refused := [name for name in ("target", "contrast") if options.get(name) is not None]:
-        raise InputError(f"{refused[0]}= is for labels and tokens; a completion is explained whole")
+    _check_no_label(options)
     units: Any = options.get("units") or OF_PROMPT
     single = isinstance(completions, str)
     prompt_list, completion_list = ([prompts], [completions]) if single else (list(prompts), list(completions))
@@ -148,5 +155,58 @@ def answers_to_prompts(
     answers = []
     for prompt, completion in zip(prompt_list, completion_list, strict=True):
         a = explainer.explain_completion(prompt, completion, sources=units, method=options.get("method"))
-        answers.append(answers_to_prompt(explainer.language_model, prompt, completion, a, units))
+        completed = read_completion(explainer.language_model, prompt, completion)
+        answers.append(answers_to_prompt(explainer.language_model, completed, a, completed.division(units)))
     return answers, single
+
+
+def answers_to_documents(
+    explainer: Explainer, question: Any, documents: Any, answer: Any, options: Keywords
+) -> UnitAnswers:
+    """Explain an answer from documents; return its log-probability with some of these, or of their sentences.
+
+    Args:
+        explainer: A language model.
+        question: The question.
+        documents: Its documents, as `cite` takes them.
+        answer: The answer; None lets the model write one.
+        options: As of `pairs`.
+
+    Raises:
+        InputError: If the units are others, or the documents are too long for the model.
+    """
+    from ..grounding.citations.cited_answer import read_answered
+
+    _check_no_label(options)
+    units = options.get("units") or "document"
+    if units not in ("document", "sentence"):
+        raise InputError(f'units of documents are "document" or "sentence", not {units!r}')
+    model = explainer.language_model
+    completed = read_answered(model, question, documents, answer=answer).completed
+    count, limit = len(completed.encoding), model.answer_limit
+    if limit is not None and count > limit:
+        raise InputError(f"documents, question and answer have {count} tokens and the model reads {limit}")
+    sentences = completed.named_sources
+    division = sentences if units == "sentence" else whole_documents(sentences)
+    settings = Options(method=named_or_default(options.get("method"), "completions"))
+    a = explain_sources(model, completed, settings, division)
+    return answers_to_prompt(model, completed, a, division)
+
+
+def whole_documents(sentences: Mapping[str, Span]) -> dict[str, Span]:
+    """Return the spans of documents by name from those of their sentences, which are called "notes.txt:3".
+
+    Args:
+        sentences: Spans of sentences, in their order.
+    """
+    spans: dict[str, Span] = {}
+    for name, (start, end) in sentences.items():
+        document = name.rpartition(":")[0]
+        spans[document] = spans.get(document, (start, end))[0], end
+    return spans
+
+
+def _check_no_label(options: Keywords) -> None:
+    """Refuse what is of labels and tokens, where a completion is explained."""
+    if refused := [name for name in ("target", "contrast") if options.get(name) is not None]:
+        raise InputError(f"{refused[0]}= is for labels and tokens; a completion is explained whole")

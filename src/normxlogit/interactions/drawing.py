@@ -30,7 +30,10 @@ def _header(result: Pairs) -> Header:
     """Return the answer, how far pairs explain it, and what the test of the first pair says."""
     tested = str(result.pairs[0]) if result.pairs else ""
     described = header([result.attribution], tested)
-    facts = [*described.facts, ("effects on", f"{visible(result.attribution.target.name)}: {result.quantity}")]
+    facts = [
+        *described.facts,
+        ("effects on", f"{shortened(visible(result.attribution.target.name), LONGEST)}: {result.quantity}"),
+    ]
     facts.append(("left out", f"{result.unit}s, {result.removed_by}"))
     facts.append(("explained share", explained_text(result)))
     facts.append(("passes", str(result.passes)))

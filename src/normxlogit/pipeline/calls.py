@@ -1,11 +1,15 @@
 """Calls: methods of the explainer that extensions add, each imported when it is first asked for."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, ParamSpec, TypeVar
 
-from ..extending import import_reference, named_once
+from ..errors import InputError
+from ..extending import import_reference, named_once, references
 from .arguments import checked_arguments
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Call:
@@ -46,3 +50,30 @@ def add_calls(kind: type, calls: Mapping[str, str]) -> None:
     entries = [(name, reference, reference) for name, reference in calls.items() if not is_added.get(name)]
     for name, reference in named_once("calls", entries, dir(kind)).items():
         setattr(kind, name, Call(reference))
+
+
+def left_to_calls(explain: Callable[P, R]) -> Callable[P, R]:
+    """Return a method of the explainer that leaves its inputs to an extension's call if a keyword names this.
+
+    So `explainer(text, pairs=64)` is `explainer.pairs(text, budget=64)`, where an extension says "pairs.budget" of the
+    keyword "pairs"; all other arguments are passed on, and checked there.
+
+    Args:
+        explain: The method.
+    """
+
+    @wraps(explain)
+    def explained(*args: P.args, **options: P.kwargs) -> R:
+        by_keyword = references("keywords")
+        others: dict[str, Any] = {name: value for name, value in options.items() if name not in by_keyword}
+        for keyword in by_keyword:
+            if options.get(keyword) is not None:
+                call, _, argument = by_keyword[keyword].partition(".")
+                if argument in others:
+                    raise InputError(f"{keyword}= is {argument}= of {call}: give one of them")
+                explainer, *inputs = args
+                result: R = getattr(explainer, call)(*inputs, **{argument: options[keyword]}, **others)
+                return result
+        return explain(*args, **others)
+
+    return explained

@@ -39,7 +39,7 @@ EXAMPLE_TEXT = "Is it so?"
 Region = tuple[float, ...]
 """A box in pixels, or a span in seconds."""
 
-Needed = Literal["words", "one text"]
+Needed = Literal["words", "one text", "one input"]
 """What a method or a call may need of an input."""
 
 Pooling = Literal["mean", "first", "last"]
@@ -210,7 +210,7 @@ class Task:
 
         Args:
             model: The model.
-            needed: What is needed: "words", to be left out or replaced, or "one text" for each answer.
+            needed: What is needed: "words", to be left out or replaced, or "one text" or "one input" for each answer.
 
         Raises:
             UnsupportedModelError: If the inputs are something else.

@@ -181,6 +181,11 @@ def test_sentences_are_the_units_of_a_prompt_by_default() -> None:
     assert result.units == ("A cat.", "A dog.", "A film.", "A plot.", "A cast.")
 
 
+def test_sentences_of_the_same_words_are_one_unit() -> None:
+    result = tiny.explainer("llama", "CausalLM").pairs("A cat. A dog. A cat. A plot. The film.", " the movie")
+    assert result.units == ("A cat.", "A dog.", "A plot.", "The film.")
+
+
 def test_the_next_token_of_a_prompt() -> None:
     result = tiny.explainer("llama", "CausalLM").pairs("the cat sat on the mat")
     assert result.quantity == "log-probability"
@@ -223,6 +228,15 @@ def test_words_that_stand_twice_are_told_apart(sentiment) -> None:
     assert '"bad" or "bad (2)" will do' in str(pair)
     assert ["bad", "bad (2)"] in result.to_pandas()[["first", "second"]].values.tolist()
     assert "bad + bad (2)" in str(result)
+
+
+def test_a_keyword_of_the_call_is_the_budget(sentiment, negated) -> None:
+    assert sentiment("not bad at all", pairs=64) == negated
+    assert sentiment("not bad at all", pairs=None) == sentiment("not bad at all")
+    with pytest.raises(InputError, match="pairs= is budget= of pairs"):
+        sentiment("not bad at all", pairs=64, budget=32)
+    with pytest.raises(InputError, match="pairs has no argument 'verify'"):
+        sentiment("not bad at all", pairs=64, verify=2)
 
 
 def test_command(tmp_path, capsys) -> None:

@@ -175,10 +175,12 @@ class SignalTask(ReadsSignals, Classification):
         return replace(parts, headpiece=head.piece)
 
     def encode(self, model: TaskModel, inputs: Any, *, long_text: str | None = None) -> tuple[list[Encoding], bool]:
-        """Return the encodings of one or several pictures or sounds, or of the processor's output for them."""
+        """Return the encodings of pictures or sounds, of the processor's output for them, or encodings as they are."""
         if long_text is not None:
             raise InputError("long_text= is for texts; pictures and sounds are read whole")
         inputs = collected(inputs)
+        if isinstance(inputs, list) and inputs and all(isinstance(item, Encoding) for item in inputs):
+            return inputs, False
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
             names = [f"{self.result_kind} {number}" for number in range(1, len(signals) + 1)]

@@ -1,0 +1,65 @@
+"""The command that measures how far pairs explain a model's answers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...cli import options
+from ...cli.console import quiet
+from ...errors import InputError
+from ...evaluation import options as measures
+from ...long_runs.console import ReportFolder, check_folder, progress, write_report
+
+
+@options.loads_models
+def interactions(
+    dataset: measures.Dataset = "reviews",
+    model: options.Model = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Instead of texts: JSON lines with "prompt" and "completion", by sentence.'),
+    ] = None,
+    data_dir: measures.DataDir = None,
+    split: measures.Split = "validation",
+    columns: measures.Columns = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Most inputs.")] = 50,
+    most_units: Annotated[int, typer.Option(min=8, metavar="N", help="Most words or sentences of an input.")] = 30,
+    budgets: Annotated[str, typer.Option(metavar="N...", help="Passes, separated by spaces.")] = "64 128",
+    output: ReportFolder = None,
+    loading: options.Loading = options.LOADING,
+) -> None:
+    """Measure how far pairs of units explain a model's answers, beside other surrogates with as many passes.
+
+    Example: normxlogit evaluate interactions --dataset reviews --limit 20 --output out/
+    """
+    check_folder(output)
+    if not all(map(str.isdigit, budgets.split())):
+        raise InputError(f"--budgets takes whole numbers separated by spaces, not {budgets!r}")
+    with quiet():
+        from ...evaluation.datasets import load_examples, parsed_rows
+        from ...evaluation.report import report
+        from .measure import Input, measure, table
+
+        if prompts is None:
+            names = columns.split(",") if columns else ()
+            examples = load_examples(dataset, split=split, data_dir=data_dir, columns=names)
+            inputs = [Input(example.text) for example in examples]
+        else:
+            inputs = parsed_rows(prompts, lambda row: Input(row["prompt"], row["completion"]), "no prompt")
+        explainer = loading.load(model)
+        folder = None if output is None else output / "inputs"
+        passes = [int(budget) for budget in budgets.split()]
+        with progress(1) as on_progress:
+            measured = measure(
+                explainer,
+                inputs,
+                passes,
+                most_units=most_units,
+                limit=limit,
+                folder=folder,
+                on_progress=on_progress,
+            )
+        metadata = {"data": Path(prompts or dataset).name, "model": explainer.task_model.name}
+        text = report(metadata, table(measured), output, "interactions", results=measured)
+    write_report(text)

@@ -1,0 +1,169 @@
+"""Fit surrogates to a model's answers to an input, and predict its answers to other masks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import DataError
+from ...evaluation.report import markdown_table
+from ...evaluation.runs import OnProgress, ResultCache
+from ...evaluation.statistics import interval_text, mean_interval
+from ...explainer import Explainer
+from ...leave_out.smallest import tokens_of
+from ...methods.perturbation import Booleans, Floats, random_subsets
+from ..answers import UnitAnswers
+from ..call import answers_to_prompts, answers_to_texts
+from .surrogates import PAIRS, Predict, pairs, surrogates
+
+MASKS, DRAWN, SEED = 128, 2048, 1
+"""How many masks are predicted at most, of how many that are drawn; surrogates have asked for none of them."""
+
+LEAST_UNITS = 8
+"""Fewest units of an input, which have 256 masks: of fewer, surrogates would ask for most of them."""
+
+
+class Input(NamedTuple):
+    """A text, or a prompt with its completion."""
+
+    text: Any
+    completion: str | None = None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """How far a surrogate explains the answers to an input.
+
+    Attributes:
+        surrogate: Its name.
+        budget: How many passes it had.
+        r2: R² on masks that no surrogate asked for.
+        kept_aside: R² on masks kept aside, as `explainer.pairs` says it; None for other surrogates.
+    """
+
+    surrogate: str
+    budget: int
+    r2: float
+    kept_aside: float | None = None
+
+
+OfInput = tuple[Explained, ...]
+"""The results of the surrogates on one input."""
+
+
+def measure(
+    explainer: Explainer,
+    inputs: Sequence[Input],
+    budgets: Sequence[int],
+    *,
+    most_units: int,
+    limit: int,
+    folder: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[OfInput]:
+    """Measure how far each surrogate explains the answers to inputs.
+
+    Args:
+        explainer: The model.
+        inputs: The inputs; those with too few or too many units are passed over.
+        budgets: How many passes each surrogate has.
+        most_units: Most units of an input.
+        limit: Most inputs that are measured.
+        folder: Where the results of each input are kept; None for nowhere.
+        on_progress: Called with the inputs.
+
+    Returns:
+        The results of each measured input.
+
+    Raises:
+        DataError: If no input has enough units.
+    """
+    stored = ResultCache[OfInput](folder, explainer.task_model, [most_units, list(budgets)], OfInput)
+    measured: list[OfInput] = []
+    for number, case in enumerate(inputs):
+        compute = partial(measure_input, explainer, case, budgets, most_units)
+        explained = stored.cached(compute, f"input-{number}", case.text, case.completion, sorted(surrogates()))
+        if explained:
+            measured.append(explained)
+            if on_progress is not None:
+                on_progress("inputs", len(measured), limit)
+        if len(measured) == limit:
+            break
+    if not measured:
+        raise DataError(f"no input has from {LEAST_UNITS} to {most_units} units that can be left out")
+    return measured
+
+
+def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], most_units: int) -> OfInput:
+    """Return how far each surrogate explains the answers to an input; nothing if it has too few or too many units.
+
+    Args:
+        explainer: The model.
+        case: The input.
+        budgets: How many passes each surrogate has.
+        most_units: Most units of an input.
+    """
+    asked = _answers(explainer, case)
+    if not LEAST_UNITS <= len(asked.contributions) <= most_units:
+        return ()
+    models = {budget: pairs(asked, budget) for budget in budgets}
+    fitted: dict[tuple[str, int], Predict] = {(PAIRS, budget): model.predict for budget, model in models.items()}
+    fitted |= {(name, budget): fit(asked, budget) for name, fit in surrogates().items() for budget in budgets}
+    masks = _other_masks(asked)
+    values = asked.values(masks)  # (N,)
+    if values.std() == 0:
+        return ()
+    shares = {key: _explained_share(values, predict(masks)) for key, predict in fitted.items()}
+    return tuple(
+        Explained(name, budget, share, models[budget].r2 if name == PAIRS else None)
+        for (name, budget), share in shares.items()
+    )
+
+
+def _answers(explainer: Explainer, case: Input) -> UnitAnswers:
+    if case.completion is None:
+        (asked,), _ = answers_to_texts(explainer, case.text, {})
+    else:
+        (asked,), _ = answers_to_prompts(explainer, case.text, case.completion, {})
+    return asked
+
+
+def _other_masks(asked: UnitAnswers) -> Booleans:
+    """Return masks that no surrogate has asked for, (N, M)."""
+    masks = np.unique(random_subsets(len(asked.contributions), DRAWN, SEED), axis=0)
+    absent = [np.flatnonzero(~mask).tolist() for mask in masks]
+    is_new = np.array([tokens_of(asked.removable.parts, units) not in asked.asked for units in absent], bool)
+    may_be_asked = masks.any(1) | np.full(len(masks), asked.may_be_empty)
+    rows = np.random.default_rng(SEED).permutation(np.flatnonzero(is_new & may_be_asked))
+    others: Booleans = masks[rows[:MASKS]]
+    return others
+
+
+def _explained_share(values: Floats, predicted: Floats) -> float:
+    """Return R² of predicted values, (N,)."""
+    return float(1 - np.square(values - predicted).sum() / np.square(values - values.mean()).sum())
+
+
+def table(measured: Sequence[OfInput]) -> str:
+    """Return a Markdown table with 95% bootstrap intervals over the inputs, of differences paired by input.
+
+    Args:
+        measured: The results of each input.
+    """
+    shares: dict[tuple[str, int], list[float]] = {}
+    kept_aside: dict[int, list[float]] = {}
+    for result in (result for of_input in measured for result in of_input):
+        shares.setdefault((result.surrogate, result.budget), []).append(result.r2)
+        if result.kept_aside is not None:
+            kept_aside.setdefault(result.budget, []).append(result.kept_aside)
+    rows = []
+    for (name, budget), of_surrogate in shares.items():
+        less = np.subtract(shares[PAIRS, budget], of_surrogate)
+        difference = "" if name == PAIRS else interval_text(mean_interval(less))
+        rows.append([name, str(budget), interval_text(mean_interval(of_surrogate)), difference])
+    rows += [[f"{PAIRS}, as results say", str(budget), f"{np.mean(r2):.3f}", ""] for budget, r2 in kept_aside.items()]
+    header = ["surrogate", "passes", f"R² on other masks of {len(measured)} inputs ↑", "pairs less this"]
+    return markdown_table(header, rows)

@@ -1,0 +1,126 @@
+"""Surrogates: functions that predict a model's answer from which units are present, each from a number of passes."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import combinations
+
+import numpy as np
+
+from ...errors import DataError, reason_of
+from ...methods.perturbation import Booleans, Floats
+from ..answers import UnitAnswers
+from ..explain import plan
+from ..masks import complementary_masks
+from ..regression import PairModel
+
+Predict = Callable[[Booleans], Floats]
+"""From masks, (N, M), to the values that a surrogate predicts, (N,)."""
+
+Surrogate = Callable[[UnitAnswers, int], Predict]
+"""From the answers to an input and a number of passes to a fitted function."""
+
+PAIRS = "pairs"
+
+
+def surrogates() -> dict[str, Surrogate]:
+    """Return the surrogates by their names; ProxySPEX if shapiq is installed, and lightgbm, which this needs."""
+    peers: dict[str, Surrogate] = {"single units": single_units, "Archipelago": archipelago}
+    if find_spec("shapiq") and find_spec("lightgbm"):
+        peers["ProxySPEX"] = proxy_spex
+    return peers
+
+
+def pairs(asked: UnitAnswers, budget: int) -> PairModel:
+    """Fit the regression of `explainer.pairs`, for which the passes of the tests are left.
+
+    Args:
+        asked: The answers to an input with some of its units.
+        budget: The most passes.
+    """
+    units = len(asked.contributions)
+    present = complementary_masks(units, plan(units, budget, may_be_empty=False).masks)
+    return PairModel(present, asked.values(present), asked.contributions)
+
+
+def single_units(asked: UnitAnswers, budget: int) -> Predict:
+    """Fit the same regression without pairs, and without passes for tests."""
+    present = complementary_masks(len(asked.contributions), budget)
+    return PairModel(present, asked.values(present), asked.contributions, most_paired=0).predict
+
+
+def archipelago(asked: UnitAnswers, budget: int) -> Predict:
+    """Measure single and joint effects where all other units are present and where none is, and average both.
+
+    So does Archipelago (Tsang et al., 2020, equation 6, before its square), with four answers to each pair in each
+    context. A budget does not pay for all pairs: the pairs of the units with the largest contributions are measured.
+
+    Args:
+        asked: The answers to an input with some of its units.
+        budget: The most passes.
+    """
+    units = len(asked.contributions)
+    ranked = np.argsort(-np.abs(asked.contributions), kind="stable")
+    for_pairs = max(0, budget - 2 - 2 * units)  # passes; a pair takes two more than its units
+    paired = max(count for count in range(units + 1) if count * (count - 1) <= for_pairs)
+    sets = [(), *((unit,) for unit in range(units)), *combinations(sorted(ranked[:paired].tolist()), 2)]
+    only = np.zeros((len(sets), units), bool)  # (S, M)
+    for row, members in enumerate(sets):
+        only[row, list(members)] = True
+    value_of_only = dict(zip(sets, _values(asked, only), strict=True))
+    value_without = dict(zip(sets, _values(asked, ~only), strict=True))
+    single, joint = np.zeros(units), np.zeros((units, units))
+    for members in sets[1:]:
+        if len(members) == 1:
+            added = value_of_only[members] - value_of_only[()]
+            single[members] = (added + value_without[()] - value_without[members]) / 2
+        else:
+            first, second = members
+            of_context = [
+                values[members] - values[first,] - values[second,] + values[()]
+                for values in (value_of_only, value_without)
+            ]
+            joint[first, second] = sum(of_context) / 2
+    middle = (value_without[()] + value_of_only[()]) / 2 - joint.sum() / 4
+
+    def predict(present: Booleans) -> Floats:
+        signs = 2.0 * present - 1  # (N, M)
+        of_pairs = np.einsum("ni,ij,nj->n", signs, joint, signs) / 4  # (N,)
+        predicted: Floats = middle + signs @ single / 2 + of_pairs
+        return predicted
+
+    return predict
+
+
+def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
+    """Fit ProxySPEX by shapiq (Butler et al., 2025), with its own masks and settings, of all orders.
+
+    Args:
+        asked: The answers to an input with some of its units.
+        budget: The most passes.
+
+    Raises:
+        DataError: If shapiq cannot fit it to so few answers.
+    """
+    import shapiq
+
+    units = len(asked.contributions)
+    approximator = shapiq.ProxySPEX(n=units, index="FBII", max_order=units, random_state=0)
+    try:
+        effects = approximator.approximate(min(budget, 2**units), lambda masks: _values(asked, np.array(masks, bool)))
+    except IndexError as error:
+        raise DataError(f"shapiq could not fit ProxySPEX to {budget} answers: {reason_of(error)}") from None
+
+    def predict(present: Booleans) -> Floats:
+        values = np.zeros(len(present))
+        for members, place in effects.interaction_lookup.items():
+            values += effects.values[place] * present[:, list(members)].all(1)
+        return values
+
+    return predict
+
+
+def _values(asked: UnitAnswers, masks: Booleans) -> Floats:
+    """Return the values of masks, (N,); of a prompt of nothing, which has no answer, that of the whole prompt."""
+    if asked.may_be_empty:
+        return asked.values(masks)
+    return asked.values(masks | ~masks.any(1, keepdims=True))
