@@ -86,7 +86,7 @@ of_titles = partial(between, "titles between")
 of_words = partial(summed, (of_question, of_first))
 likelier_words = partial(scores_of, "words of the first are likelier")
 
-BY_WORDS: Mapping[str, Scores] = {
+BY_WORDS: dict[str, Scores] = {
     "the order of `cite`": best_sentences,
     "rare words of question and answer": of_question,
     "rare words of the question's names": partial(scores_of, "names of the question"),
@@ -99,7 +99,7 @@ BY_WORDS: Mapping[str, Scores] = {
 }
 """Ways to order the other paragraphs behind the first one, without a further pass."""
 
-BY_PASSES: Mapping[str, Scores] = {
+BY_PASSES: dict[str, Scores] = {
     "the answer after each alone": alone,
     "the answer after the first and each": beside_first,
     "joint effect with the first": joint_effect,
