@@ -1,6 +1,7 @@
 """Surrogates: functions that predict a model's answer from which units are present, each from a number of passes."""
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import combinations
 
@@ -101,7 +102,7 @@ def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
     Raises:
         DataError: If shapiq cannot fit it to so few answers.
     """
-    import shapiq
+    shapiq = import_module("shapiq")
 
     units = len(asked.contributions)
     approximator = shapiq.ProxySPEX(n=units, index="FBII", max_order=units, random_state=0)
