@@ -11,7 +11,6 @@ import torch
 
 import normxlogit
 from normxlogit import ALL, Attribution, Attributions, Explainer, Predictions, attribute, summarize
-from normxlogit.decompositions import IntegratedGradients
 from normxlogit.errors import (
     DataError,
     HeadMismatchError,
@@ -21,7 +20,7 @@ from normxlogit.errors import (
     TargetError,
     UnsupportedModelError,
 )
-from normxlogit.methods import FrozenGradient
+from normxlogit.methods import FrozenGradient, IntegratedGradients
 from tests import tiny
 
 from .shop import explainer

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from normxlogit import Explainer
-from normxlogit.decompositions import IntegratedGradients
+from normxlogit.methods import IntegratedGradients
 from tests import tiny
 
 from .test_perturbation import bert, close

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer
-from normxlogit.decompositions import ContextCite
 from normxlogit.decompositions.surrogates import shapley_subsets
+from normxlogit.methods import ContextCite
 from tests import tiny
 
 METHODS = ["occlusion", "lime", "context-cite", "kernel-shap"]

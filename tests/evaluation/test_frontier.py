@@ -2,12 +2,11 @@
 
 import pytest
 
-from normxlogit.decompositions import Lime
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation import timing as clock
 from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_figure, measure_cost
 from normxlogit.evaluation.runs import Refused
-from normxlogit.methods import NormXLogit
+from normxlogit.methods import Lime, NormXLogit
 from tests import tiny
 
 

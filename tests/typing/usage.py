@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from normxlogit import ALL, Attribution, Explainer
-from normxlogit.decompositions import IntegratedGradients
+from normxlogit.decompositions.gradient import IntegratedGradients
 from normxlogit.grounding import Citations
 from normxlogit.model_comparison.result import ModelDifference
 

@@ -64,18 +64,14 @@ class Normaliser(NamedTuple):
         """Return logits that give an answer."""
         if self.outputs == "log-probabilities":
             return answer if self.outcomes == "exclusive" else answer - torch.log(-torch.expm1(answer))
-        logits: Tensor = _LogitsOfProbabilities.apply(answer, self.outcomes == "independent")  # type: ignore[no-untyped-call]
-        return logits
+        return _LogitsOfProbabilities.apply(answer, self.outcomes == "independent")  # type: ignore[no-untyped-call]
 
-
-_LOG_SIGMOID = Normaliser(torch.nn.functional.logsigmoid, "log-probabilities", "independent")
 
 NORMALISERS = {
     "softmax": Normaliser(partial(torch.softmax, dim=-1), "probabilities", "exclusive"),
     "log_softmax": Normaliser(partial(torch.log_softmax, dim=-1), "log-probabilities", "exclusive"),
     "sigmoid": Normaliser(torch.sigmoid, "probabilities", "independent"),
-    "logsigmoid": _LOG_SIGMOID,
-    "log_sigmoid": _LOG_SIGMOID,
+    "log_sigmoid": Normaliser(torch.nn.functional.logsigmoid, "log-probabilities", "independent"),
 }
 """Functions that a forward pass may end in, by their names in torch."""
 
@@ -304,8 +300,7 @@ def _recorded_normaliser(answers: Sequence[Tensor], recorded: Sequence[_Recorded
 
 def _normaliser_by_numbers(answers: Sequence[Tensor], declared: Outputs | None) -> Normaliser | None:
     """Return what makes answers of logits, by the numbers alone; None for logits."""
-    for name in ("softmax", "log_softmax", "sigmoid", "logsigmoid"):
-        normaliser = NORMALISERS[name]
+    for normaliser in NORMALISERS.values():
         may_be = normaliser.outcomes == "exclusive" if declared is None else normaliser.outputs == declared
         if may_be and _are_returned_by(normaliser, answers):
             return normaliser

@@ -94,8 +94,7 @@ def clone(model: nn.Module) -> nn.Module:
         for name, value in attributes.items():
             if isinstance(value, PretrainedConfig):
                 attributes[name] = _copy_config(value, attributes, configs, from_transformers)
-    model_copy: nn.Module = copies[id(model)]
-    return model_copy
+    return copies[id(model)]
 
 
 def _copy_containers(tables: list[Attributes], copies: Copies) -> None:

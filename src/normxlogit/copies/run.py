@@ -179,19 +179,6 @@ class Pass:
         value = None if site is None else self.recorded.get(site)
         return value[-1] if site is not None and site.call == 0 and value else value
 
-    def record(self, site: Site, count: int, value: Any) -> None:
-        """Record a value if it belongs to the call that the site names.
-
-        Args:
-            site: What is recorded.
-            count: Which call of its module it is, counted from 1.
-            value: The value.
-        """
-        if site.call == 0:
-            self.recorded.setdefault(site, []).append(value)
-        elif site.call == count:
-            self.recorded[site] = value
-
 
 class _Stop(BaseException):
     """Ends a forward pass; not an `Exception`, so that a model's own `except Exception` does not swallow it."""
@@ -277,8 +264,7 @@ class _Hooks:
         self.calls_begun += 1
         for site in self.sites:
             if site.is_input:
-                self.result.record(site, self.calls_begun, CallArguments(args, kwargs).main_input)
-                _stop_at(site, self.calls_begun, self.stop)
+                self._record(site, self.calls_begun, CallArguments(args, kwargs).main_input)
 
     def on_return(self, _: nn.Module, args: Any, kwargs: Inputs, output: Any) -> Any:
         """Replace the module's output, and record it."""
@@ -288,15 +274,17 @@ class _Hooks:
             output = output if changed is None else changed
         for site in self.sites:
             if not site.is_input:
-                self.result.record(site, self.calls_ended, output)
-                _stop_at(site, self.calls_ended, self.stop)
+                self._record(site, self.calls_ended, output)
         return output
 
-
-def _stop_at(site: Site, count: int, stop: Site | None) -> None:
-    """Stop the pass if a site is the stop, at its call number `count`."""
-    if site == stop and count >= site.call:
-        raise _Stop
+    def _record(self, site: Site, count: int, value: Any) -> None:
+        """Record the value of a module's call number `count` if the site names it; end the pass at the stop."""
+        if site.call == 0:
+            self.result.recorded.setdefault(site, []).append(value)
+        elif site.call == count:
+            self.result.recorded[site] = value
+        if site == self.stop and count >= site.call:
+            raise _Stop
 
 
 # --- the model's own precision --------------------------------------------------------------------------------------

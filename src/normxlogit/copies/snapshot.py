@@ -52,7 +52,7 @@ class Snapshot:
             return False
         if list(map(type, self._modules)) != self._classes:
             return False
-        replaced = [entry for entry in self._single_elements if entry.is_replaced]
+        replaced = [entry for entry in self._single_elements if entry.table.get(entry.key) is not entry.tensor]
         if _equal_contents(self._containers, self._before):
             return not replaced
         # The fast comparison of whole dictionaries, in C, counts what is harmless as a change.
@@ -69,11 +69,6 @@ class _TensorEntry(NamedTuple):
     table: dict[Any, Any]
     key: Any
     tensor: Tensor
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether the table holds another tensor now."""
-        return self.table.get(self.key) is not self.tensor
 
 
 def _tensor_entries(table: Any) -> list[_TensorEntry]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..copies.arithmetic import mean_logit
 from ..errors import HeadMismatchError, UnsupportedModelError
@@ -22,7 +22,6 @@ from .encoder_layers import (
     ROUNDING,
     TINY,
     EncoderLayer,
-    HeadPaths,
     activation_function,
     encoder_layers,
     head_paths,
@@ -113,7 +112,8 @@ def _at_read_positions(
     mask = run.batch.mask
     positions = _read_positions(model, run, target)  # (B, P)
     for texts, [_] in split_work(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
-        batch = _without_trailing_padding(run.batch, texts)
+        longest = int(mask[texts].any(0).nonzero().max()) + 1  # without the padding behind it
+        batch = run.batch.rows(texts, longest)
         text_indices = torch.arange(len(positions[texts]), device=positions.device)[:, None]  # (b, 1)
         for layer, rows, shares in decomposed(model, batch, range(1, max(layers) + 1), positions[texts]):
             if layer.number in layers:
@@ -158,11 +158,6 @@ def _read_positions(model: TaskModel, run: ForwardPass, target: BatchTargets) ->
     return position_weights(model, run, target)[:, 0].argmax(-1, keepdim=True)
 
 
-def _without_trailing_padding(batch: Batch, texts: slice) -> Batch:
-    """Return some texts of a batch without the padding after the longest of them."""
-    return batch.rows(texts, int(batch.mask[texts].any(0).nonzero().max()) + 1)
-
-
 def decomposed(
     model: TaskModel, batch: Batch, layers: range, places: Tensor | None = None
 ) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
@@ -185,44 +180,52 @@ def decomposed(
         rows = torch.arange(width, device=layer.states.device)  # (T,)
         if places is not None and layer.number == layers[-1]:
             rows = places.unique().to(rows.device)  # (I,), ascending
-        shares = _LayerOnShares(layer, model.batch_tokens)(shares, rows)
+        layer_on_shares = _LayerOnShares(layer, model.batch_tokens)
+        shares = layer_on_shares.of_tokens(rows) if shares is None else layer_on_shares(shares, rows)
         yield layer, rows, shares
 
 
 class _LayerOnShares:
-    """A layer, applied to the tokens' shares of its input."""
+    """A layer of B texts of T tokens, applied to the tokens' shares of its input."""
 
     def __init__(self, layer: EncoderLayer, budget: int) -> None:
-        self.layer = layer
-        self.budget = budget
+        self.layer, self.budget = layer, budget
         self.maps = {name: linear_weights(layer.parts[name]) for name in ("value", "output", "up", "down")}
         self.norms = {name: layer.norm(name) for name in ("norm1", "norm2")}
 
-    def __call__(self, shares: Tensor | None, rows: Tensor) -> Tensor:
+    def of_tokens(self, rows: Tensor) -> Tensor:
+        """Return the shares of the first layer's output at positions `rows`, (B, I, T, H).
+
+        Its inputs are single tokens: value biases stay inside the values, as in the paper's code.
+        """
+        count, width, size = self.layer.states.shape
+        output = self.layer.states.new_empty(count, width, width, size)  # (B, T, T, H)
+        for texts, positions, mixed in head_mixes(self.layer, self.budget):
+            shares = _add_bias(mixed.contiguous(), self.maps["output"][1])  # (b, i, T, H)
+            output[texts, positions] = self._after_attention(shares, texts, positions)
+        return output[:, rows] if len(rows) < width else output
+
+    def __call__(self, shares: Tensor, rows: Tensor) -> Tensor:
         """Return the shares of the output at positions `rows`, (B, I, T, H); those of its input may be overwritten."""
-        layer = self.layer
-        count, width, size = layer.states.shape
-        if shares is None:
-            # The first layer's inputs are single tokens: value biases stay inside the values, as in the paper's code.
-            output = shares = layer.states.new_empty(count, width, width, size)  # (B, T, T, H)
-            for texts, rows_part, mixed in head_mixes(layer, self.budget):
-                mixed = _add_bias(mixed.contiguous(), self.maps["output"][1])
-                positions = torch.arange(rows_part.start, rows_part.stop, device=rows.device)
-                output[texts, rows_part] = self._after_attention(mixed, texts, positions)
-            return output[:, rows] if len(rows) < width else output
+        count, width, size = self.layer.states.shape
         values = self._values(shares)  # (B, heads, T, T * D)
         weight, bias = self.maps["output"]
         bias = bias + weight @ self.maps["value"][1]  # (H,)
-        all_texts = slice(None)
         # Other positions are needed only as values, so that the states can be overwritten row by row.
         output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
-        for rows_part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
-            part_rows = rows[rows_part]  # (i,)
-            carried = layer.attention[:, :, part_rows] @ values  # (B, heads, i, T * D)
+        for part in self._parts(len(rows)):
+            positions = rows[part]  # (i,)
+            carried = self.layer.attention[:, :, positions] @ values  # (B, heads, i, T * D)
             carried = carried.unflatten(-1, (width, -1)).permute(0, 2, 3, 1, 4).flatten(3)  # (B, i, T, H)
-            mixed = (carried @ weight.T).add_(shares[:, part_rows])  # (B, i, T, H)
-            output[:, rows_part] = self._after_attention(_add_bias(mixed, bias), all_texts, part_rows)
+            mixed = (carried @ weight.T).add_(shares[:, positions])  # (B, i, T, H)
+            output[:, part] = self._after_attention(_add_bias(mixed, bias), slice(None), positions)
         return output
+
+    def _parts(self, positions: int) -> list[slice]:
+        """Return slices of so many positions, each of as many as the budget allows at once."""
+        count, width, _ = self.layer.states.shape
+        step = max(1, self.budget // (count * width))
+        return [slice(start, start + step) for start in range(0, positions, step)]
 
     def _values(self, shares: Tensor) -> Tensor:
         """Return the value projection of the shares, head by head: (B, heads, T, T * D)."""
@@ -230,20 +233,19 @@ class _LayerOnShares:
         heads = self.layer.attention.shape[1]
         weight, _ = self.maps["value"]
         values = shares.new_empty(count, heads, width, width * (len(weight) // heads))
-        for rows_part in torch.arange(width, device=shares.device).split(max(1, self.budget // (count * width))):
-            rows = slice(int(rows_part[0]), int(rows_part[-1]) + 1)
-            projected = (shares[:, rows] @ weight.T).unflatten(-1, (heads, -1))  # (B, q, T, heads, D)
-            values[:, :, rows] = projected.permute(0, 3, 1, 2, 4).flatten(3)
+        for part in self._parts(width):
+            projected = (shares[:, part] @ weight.T).unflatten(-1, (heads, -1))  # (B, q, T, heads, D)
+            values[:, :, part] = projected.permute(0, 3, 1, 2, 4).flatten(3)
         return values
 
-    def _after_attention(self, mixed: Tensor, texts: slice, rows: Tensor) -> Tensor:
+    def _after_attention(self, mixed: Tensor, texts: slice, rows: slice | Tensor) -> Tensor:
         """Return shares of the layer's output from those before the first norm, (b, i, T, H); these are overwritten."""
         slope = self.layer.slope[texts][:, rows, None]  # (b, i, 1, F)
         state = self._apply_layer_norm(mixed, "norm1", texts, rows)  # (b, i, T, H)
         inner = _apply_linear(state, *self.maps["up"]).mul_(slope)  # (b, i, T, F)
         return self._apply_layer_norm(_apply_linear(inner, *self.maps["down"]).add_(state), "norm2", texts, rows)
 
-    def _apply_layer_norm(self, shares: Tensor, name: str, texts: slice, rows: Tensor) -> Tensor:
+    def _apply_layer_norm(self, shares: Tensor, name: str, texts: slice, rows: slice | Tensor) -> Tensor:
         """Apply one of the layer's LayerNorms to the shares of some positions, in place."""
         gain, bias, deviation = self.norms[name]
         return _apply_norm(shares, gain, bias, deviation[texts][:, rows])
@@ -302,19 +304,15 @@ class _HeadOnShares:
     """The head, applied to the tokens' shares of its input; `dtype` is that of the states that the model's reads."""
 
     def __init__(self, model: TaskModel, target: BatchTargets, dtype: torch.dtype) -> None:
-        paths: HeadPaths = head_paths(model)
-        module = model.module.get_submodule
-        self.span = model.task.position.token_per_output
+        self._model, self._paths, self._dtype = model, head_paths(model), dtype
         self.rows, self.target = target.vocabulary_rows()
-        self.weight, self.bias = linear_weights(module(paths.out))  # (C, H), (C,)
+        self.weight, self.bias = linear_weights(self._part(self._paths.out))  # (C, H), (C,)
         self.centred = model.task.outputs.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
-        self.dense = linear_weights(module(paths.dense)) if paths.dense else None
-        self.act = activation_function(model.module, paths.activation) if paths.activation else None
-        self.norm = module(paths.norm) if paths.norm else None
+        self.exact = all(is_floating(self._part(path)) for path in (self._paths.out, self._paths.dense) if path)
 
-        out, dense = module(paths.out), paths.dense and module(paths.dense)
-        self.exact = is_floating(out) and (not dense or is_floating(dense))
-        self._model, self._vocabulary, self._dtype = model, target.task.outputs.vocabulary, dtype
+    def _part(self, path: str) -> nn.Module:
+        """Return the module of the model at a path."""
+        return self._model.module.get_submodule(path)
 
     def contributions(self, read: _AtReadPositions) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), after comparing their sums with the logits."""
@@ -327,7 +325,7 @@ class _HeadOnShares:
     def _model_logits(self, states: Tensor, texts: slice) -> Tensor:
         """Return the explained logits, (b, K), that the model's own head gives for the states it reads, (b, P, H)."""
         count, places, _ = states.shape
-        sliced = self._vocabulary and not self.centred
+        sliced = self._model.task.outputs.vocabulary and not self.centred
         answers = self._model.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
         if self.centred:
             answers = answers - mean_logit(answers)
@@ -336,14 +334,15 @@ class _HeadOnShares:
 
     def _contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), from shares (b, P, T, H) of states (b, P, H)."""
-        if self.dense is not None and self.act is not None:
-            weight, bias = self.dense
+        paths = self._paths
+        if paths.dense and paths.activation:
+            weight, bias = linear_weights(self._part(paths.dense))
             pre_activation = states @ weight.T + bias  # (b, P, H)
-            activated = self.act(pre_activation)  # (b, P, H)
+            activated = activation_function(self._model.module, paths.activation)(pre_activation)  # (b, P, H)
             # The activation multiplies by f(z) / z, as in the layers.
             shares = _apply_linear(shares, weight, bias).mul_((activated / (pre_activation + TINY))[..., None, :])
-            if self.norm is not None:
-                shares = _apply_norm(shares, *norm_parts(self.norm, activated))
+            if paths.norm:
+                shares = _apply_norm(shares, *norm_parts(self._part(paths.norm), activated))
         # The head's bias is shared out by the shares' part in all outputs, whichever are explained: by x_j (W' b).
         bias_shares = _bias_shares(shares @ (self.weight.T @ self.bias))  # (b, P, T)
         out_weight, out_bias = self.weight[self.rows], self.bias[self.rows]  # (R, H), (R,)
@@ -354,7 +353,7 @@ class _HeadOnShares:
 
     def _explained(self, answers: Tensor, texts: slice) -> Tensor:
         """Return what is explained of some texts, (b, K, T), of the answers at each place and token, (b, P, T, R)."""
-        if self.span:  # start is read at the first place, end at the second
+        if self._model.task.position.token_per_output:  # start is read at the first place, end at the second
             answers = answers[:, self.rows.to(answers.device), :, torch.arange(len(self.rows), device=answers.device)]
             answers = answers.permute(1, 2, 0)[:, None]  # (b, 1, T, R)
         count, _, width, _ = answers.shape

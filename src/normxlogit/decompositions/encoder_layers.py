@@ -239,8 +239,7 @@ def head_paths(model: TaskModel) -> HeadPaths:
     paths = _family_paths(model)[1].get(model.task.name)
     if paths is None:
         raise UnsupportedModelError(f"does not know the {model.task.name} head of {model.class_name}")
-    dense = paths.dense.format(base=model.module.base_model_prefix) if paths.dense else None
-    return HeadPaths(paths.out, dense, paths.activation, paths.norm)
+    return replace(paths, dense=paths.dense and paths.dense.format(base=model.module.base_model_prefix))
 
 
 def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> Iterator[EncoderLayer]:
@@ -273,7 +272,7 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
             value=value.unflatten(-1, (attention.shape[1], -1)),
             pre_norm1=recorded["norm1"][0].float(),
             normed1=recorded["norm1"][1].float(),
-            slope=activated / (pre_activation + 1e-12),
+            slope=activated / (pre_activation + TINY),
             pre_norm2=recorded["norm2"][0].float(),
             returned=call.returned.float(),
             parts=parts,

@@ -89,11 +89,10 @@ class _Gradient(Method):
 
     def score(self, request: Request) -> Scores:
         """Score by gradients."""
-        model = request.model
         errors = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K)
-        with _explaining_missing_gradients(model):
+        with _explaining_missing_gradients(request.model):
             answer = _AnswerToEmbeddings(request, self.protocol)
-            count, size = len(answer.ids), self._texts_at_once(model, answer)
+            count, size = len(answer.ids), self._texts_at_once(answer)
             columns = []
             for k in range(request.target.ids.shape[1]):
                 groups = torch.arange(count, device=answer.ids.device).split(size)
@@ -105,26 +104,22 @@ class _Gradient(Method):
         adds_up = self.aggregate == "sum" and self.protocol == "default"
         return Scores(scores, {"convergence_error": errors}, remainder(request, scores) if adds_up else None)
 
-    def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
+    def _texts_at_once(self, answer: _AnswerToEmbeddings) -> int:
         """Return the number of texts in one pass."""
-        return max(1, model.batch_tokens // answer.ids.shape[1])
+        return max(1, answer.model.batch_tokens // answer.ids.shape[1])
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute target k of N texts to each coordinate of their embeddings, (N, T, H); note `errors`, (B, K)."""
         vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
         name, options = self.captum_method
-        values: Tensor = getattr(self.captum, name)(answer).attribute(
-            vectors, additional_forward_args=(texts, k), **options
-        )
-        return values
+        return getattr(self.captum, name)(answer).attribute(vectors, additional_forward_args=(texts, k), **options)
 
     def _aggregated(self, values: Tensor) -> Tensor:
         """Return values aggregated over the width, (N, T, H) to (N, T)."""
         values = values.detach().float()
         if self.aggregate == "sum":
             return values.sum(-1)
-        norms: Tensor = torch.linalg.vector_norm(values, 1 if self.aggregate == "l1" else 2, dim=-1)
-        return norms
+        return torch.linalg.vector_norm(values, 1 if self.aggregate == "l1" else 2, dim=-1)
 
 
 @register(
@@ -220,12 +215,11 @@ class IntegratedGradients(_Gradient):
             baseline_vectors(answer.request, answer.vectors, self.baseline)[texts],  # (N, T, H)
             additional_forward_args=(texts, k),
             n_steps=self.steps,
-            internal_batch_size=self._texts_at_once(answer.model, answer),
+            internal_batch_size=self._texts_at_once(answer),
             return_convergence_delta=True,
         )
         errors[texts.cpu(), k] = error.float().cpu()
-        attributions: Tensor = integrated
-        return attributions
+        return integrated
 
 
 @contextmanager

@@ -36,8 +36,9 @@ class LayerCall:
         states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)
         # An argument for a single text broadcasts to any number of copies.
         arguments = (self.args, self.kwargs)
-        args, kwargs = arguments if texts is None or count == 1 else _select_texts(arguments, texts, count)
-        args, kwargs = _copy_caches(args), _copy_caches(kwargs)
+        if texts is not None and count > 1:
+            arguments = _select_texts(arguments, texts, count)
+        args, kwargs = _copy_caches(arguments)
         try:
             returned = (
                 self.layer(states, *args, **kwargs)
@@ -79,11 +80,11 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
             name = next(iter(other_kwargs))
         states = args[0] if name is None else other_kwargs.pop(name)
         # Before the call, in which the layer writes into caches.
-        copied_arguments = _copy_caches(args if name else args[1:]), _copy_caches(other_kwargs)
+        copied_args, copied_kwargs = _copy_caches((args if name else args[1:], other_kwargs))
         output = layer(*args, **kwargs)
         hidden = hidden_of(without_probabilities(output))
         if hidden is not None and not several_states(output):
-            calls.append(LayerCall(path, copy.get_submodule(path), *copied_arguments, name, states, hidden))
+            calls.append(LayerCall(path, copy.get_submodule(path), copied_args, copied_kwargs, name, states, hidden))
         return output
 
     _ = model.parts.head  # raises the reason if there is no trunk

@@ -124,8 +124,7 @@ class ContextCite(_Surrogate):
         """Fit the weights."""
         scale = present.std(0)  # (M,)
         scale[scale == 0] = 1.0
-        weights: Floats = _lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale
-        return weights
+        return _lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale
 
 
 @register(

@@ -22,24 +22,22 @@ from .matrix import MatrixMethod
 PAPER = "Mohebbi et al., 2023"
 NEEDS = "attention layers with a value projection of their own"
 
-VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
-"""Names of the value projection in transformers."""
+VALUES = {"v_proj", "v_lin", "v"}
+"""Names of the value projection in transformers, beside those with "value" in them."""
 
 
 def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
     """Return the paths of the value projections in each layer, an item of an outermost module list, by its path."""
     values: dict[str, list[str]] = {}
+    lists = [f"{path}." for path, module in copy.named_modules() if isinstance(module, nn.ModuleList)]
     for path, module in copy.named_modules():
         name = path.rpartition(".")[2]
+        outermost_list = next(filter(path.startswith, lists), "")
         # Also values under other names, such as those of Longformer's global attention, to see that there are several.
-        if not (name in VALUES or "value" in name) or not hasattr(module, "in_features"):
-            continue
-        names = path.split(".")
-        for depth in range(1, len(names)):
-            if isinstance(copy.get_submodule(".".join(names[:depth])), nn.ModuleList):
-                layer = ".".join(names[: depth + 1])
-                values.setdefault(layer, []).append(path.removeprefix(f"{layer}."))
-                break
+        is_value = (name in VALUES or "value" in name) and hasattr(module, "in_features")
+        if is_value and outermost_list:
+            number, _, inside = path.removeprefix(outermost_list).partition(".")
+            values.setdefault(outermost_list + number, []).append(inside)
     return values
 
 

@@ -73,11 +73,6 @@ class Reading:
     baseline: Tensor | None = None
     point: float = 1.0  # where on the path from the baseline, 0, to the text, 1, the network is frozen
 
-    @property
-    def is_at_text(self) -> bool:
-        """Whether the network is frozen at the text itself, and contributions are differences from zero."""
-        return self.point == 1.0 and self.baseline is None
-
 
 @dataclass
 class Readout:
@@ -277,8 +272,8 @@ class ModelPlaces:
             MethodError: If there is no such layer.
         """
         if batch.has_source:
-            return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
-        text_layers = layers or self._layers(batch, read_at)
+            return (*(Place(Side.SOURCE, layer) for layer in self._layers_of_source(batch, read_at)), WORDS)
+        text_layers = layers or self._layers_of_text(batch, read_at)
         if text_layers != (0,) or self.words is None:
             return tuple(Place(Side.TEXT, layer) for layer in text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
@@ -338,34 +333,29 @@ class ModelPlaces:
             outputs |= {Place(Side.SOURCE, layer): output for layer, output in enumerate(self._source_layers, 1)}
         return outputs
 
-    def _layers(self, batch: Batch, read_at: ReadAt) -> Indices:
-        """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
-        if read_at == 0:
+    def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> Indices:
+        """Return the layers of the encoder at which `read_at` reads contributions of a source, 0 for its entry."""
+        count = sum(place.side is Side.SOURCE for place in self.outputs(batch))
+        if read_at == 0 or (not count and isinstance(read_at, str)):
             return (0,)
-        count = self._layer_count(batch)
+        if not count:
+            raise UnsupportedModelError(
+                f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read "
+                "at its word embeddings alone: read_at=0"
+            )
+        return layers_read(read_at, count, int(batch.source_is_signal))  # a sound has no word embeddings
+
+    def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> Indices:
+        """Return the layers at which `read_at` reads contributions of a text, 0 for its entry."""
+        parts = self.model.parts
         if isinstance(read_at, int):
-            if not count and batch.has_source:
-                raise UnsupportedModelError(
-                    f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read "
-                    "at its word embeddings alone: read_at=0"
-                )
-            return layers_read(read_at, count or self.model.layer_count())
+            return layers_read(read_at, len(parts.outputs or ()) or self.model.layer_count()) if read_at else (0,)
         # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-        if not batch.has_source and any(medium.by_token is None for medium in batch.media):
+        if not parts.outputs or any(medium.by_token is None for medium in batch.media):
             return (0,)
-        return layers_read(read_at, count, int(self._bypasses_embeddings(batch))) if count else (0,)
-
-    def _layer_count(self, batch: Batch) -> int:
-        """Return how many layers of the source, or of a text without a source, have an output that can be read."""
-        side = Side.SOURCE if batch.has_source else Side.TEXT
-        return sum(place.side is side and place.layer > 0 for place in self.outputs(batch))
-
-    def _bypasses_embeddings(self, batch: Batch) -> bool:
-        """Return whether some of the input does not pass layer 0, the output of the embedding layer."""
-        if batch.has_source:
-            return batch.source_is_signal  # a sound has no word embeddings
         # Pictures are inserted after the embeddings, and further tables may be looked up by later layers.
-        return self.model.parts.embedding_output is None or bool(self.tables(batch) or batch.media)
+        is_bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
+        return layers_read(read_at, len(parts.outputs), int(is_bypassed))
 
     def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""

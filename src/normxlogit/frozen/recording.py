@@ -59,8 +59,7 @@ def _saved_input(func: Any, args: Any, kwargs: Inputs) -> Tensor:
     """Return a tensor whose node saves the input of a function; torch may empty a node without tensors."""
     x = args[0] if args else kwargs["input"]
     in_place = func.__name__.endswith("_")
-    saved: Tensor = _Saved.apply(x.clone() if in_place else x)  # type: ignore[no-untyped-call]
-    return saved
+    return _Saved.apply(x.clone() if in_place else x)  # type: ignore[no-untyped-call]
 
 
 def call_recorded(call: Forward, *args: Any, **kwargs: Any) -> Any:

@@ -129,8 +129,7 @@ def layer_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constan
 
 def rms_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the root mean square."""
-    scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result1
-    return scaled
+    return _times(gradient, node._saved_weight) * node._saved_result1
 
 
 def group_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:

@@ -1,11 +1,9 @@
 """What of an input can be left out: words, regions of pictures, moments of sounds."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..results.attribution import Attribution
 from ..results.layers import representative_layer
-from ..results.units.media import Medium
 from ..results.units.units import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit
 
@@ -76,19 +74,12 @@ def _removable_words(a: Attribution, fixed: int | None) -> list[UnitScore]:
 
 def _removable_media(a: Attribution) -> list[Removable]:
     """Return the parts of pictures and sounds that can be left out, those of one kind together."""
-    media_of_kind: dict[tuple[RemovedUnit, RemovedBy], list[Medium]] = {}
-    for medium in a.scored_media:
-        media_of_kind.setdefault(medium.removed_unit, []).append(medium)
-    return [Removable(_parts_of_media(media), unit, how) for (unit, how), media in media_of_kind.items()]
-
-
-def _parts_of_media(media: Sequence[Medium]) -> list[UnitScore]:
-    """Return the removable parts of media of a kind; of several each says whose it is."""
-    parts = []
-    for medium in media:
-        ending = f" of {medium.name}" if len(media) > 1 else ""
-        parts += [part._replace(text=part.text + ending) for part in medium.removable()]
-    return parts
+    kinds = [medium.removed_unit for medium in a.scored_media]
+    parts_of_kind: dict[tuple[RemovedUnit, RemovedBy], list[UnitScore]] = {kind: [] for kind in kinds}
+    for medium, kind in zip(a.scored_media, kinds, strict=True):
+        ending = f" of {medium.name}" if kinds.count(kind) > 1 else ""  # of several, each part says whose it is
+        parts_of_kind[kind] += [part._replace(text=part.text + ending) for part in medium.removable()]
+    return [Removable(parts, unit, how) for (unit, how), parts in parts_of_kind.items()]
 
 
 def text_parts(a: Attribution) -> list[UnitScore]:

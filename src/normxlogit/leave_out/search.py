@@ -7,6 +7,7 @@ parts in the order of their measured effects, and made irreducible by putting pa
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from ..results.attribution import Attribution
@@ -60,9 +61,7 @@ def search(units: Removable) -> Asking[Verification]:
         smallest = yield from sets_of_parts.changing_set(single, without_all, among_all=units.among_all)
         control = yield from sets_of_parts.control_set(len(first), smallest)
 
-    def removal(members: Sequence[int], answer: Answer) -> Removal:
-        return _removal(units, members, answer, original)
-
+    removal = partial(_removal, units, original)
     return Verification(
         target=units.target,
         quantity=units.quantity,
@@ -77,7 +76,7 @@ def search(units: Removable) -> Asking[Verification]:
     )
 
 
-def _removal(units: Removable, members: Sequence[int], answer: Answer, original: Answer) -> Removal:
+def _removal(units: Removable, original: Answer, members: Sequence[int], answer: Answer) -> Removal:
     """Return the answer without some parts as a result shows it."""
     parts = units.parts
     return Removal(

@@ -125,7 +125,7 @@ class PictureScores(_Drawn):
     def removed_together(self) -> NDArray[np.intp]:
         """Group patches in squares, at most `REGIONS` in a row or column."""
         rows, columns = np.indices(self.shape) // -(-max(self.shape) // REGIONS)  # (h, w) each
-        return (rows * REGIONS + columns).ravel()  # type: ignore[no-any-return]
+        return (rows * REGIONS + columns).ravel()
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return the figure of all pictures of a result; see `Medium.figure`."""

@@ -78,8 +78,9 @@ class Scores:
     def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
         """Apply a function to every tensor, such as a move to another device or a slice of the axes (B, K)."""
         diagnostics = {name: change(value) for name, value in self.diagnostics.items()}
-        bias, sink, parts = (None if part is None else change(part) for part in (self.bias, self.sink, self.parts))
-        return Scores(change(self.values), diagnostics, bias, sink, self.sinks, parts)
+        tensors = {"values": self.values, "bias": self.bias, "sink": self.sink, "parts": self.parts}
+        changed = {name: change(value) for name, value in tensors.items() if value is not None}
+        return Scores(**changed, diagnostics=diagnostics, sinks=self.sinks)
 
     def on_host(self) -> "Scores":
         """Return the scores as float32 on the host, all brought there in one transfer."""

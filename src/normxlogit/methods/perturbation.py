@@ -33,8 +33,13 @@ class TokenSubsets:
         request.model.task.check_input(request.model, "words")
         self.model, self.run, self._log_odds = request.model, request.forward, log_odds
         self.target = replace(request.target, explained="log-probability") if log_odds else request.target
-        self.players = [self._players_of(row) for row in range(len(self.run.batch.encodings))]
-        without = tokens_removed(self.model, self.run.batch.encodings)
+        encodings, position = self.run.batch.encodings, self.model.task.position
+        # The indices of the tokens of each text that may be left out.
+        self.players = [
+            position.removable(encoding, self._positions(row), masked=masks(self.model))
+            for row, encoding in enumerate(encodings)
+        ]
+        without = tokens_removed(self.model, encodings)
         self._answers: Outcomes[TextRemoval, Floats] = Outcomes(in_batches(self.model, without, self._read_answers))
 
     def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
@@ -47,12 +52,6 @@ class TokenSubsets:
         answers = iter(self._answers(removals))
         no_answers = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
         return [np.stack([next(answers) for _ in rows]) if len(rows) else no_answers for rows in subsets]
-
-    def _players_of(self, row: int) -> list[int]:
-        """Return the indices of a text's tokens that may be left out."""
-        encoding = self.run.batch.encodings[row]
-        positions = self._positions(row)
-        return self.model.task.position.removable(encoding, positions, masked=masks(self.model))
 
     def _positions(self, row: int) -> list[int]:
         """Return the positions of the explained prediction, counted in the text's own tokens."""
@@ -163,8 +162,7 @@ class Occlusion(Perturbation):
     def fit(self, present: Booleans, answers: Floats) -> Floats:
         """Return the mean loss over the windows of each player."""
         absent = ~present[1:]  # (N - 1, M)
-        weights: Floats = (answers[:1] - answers[1:]).T @ absent / absent.sum(0)
-        return weights
+        return (answers[:1] - answers[1:]).T @ absent / absent.sum(0)
 
 
 def random_subsets(players: int, samples: int, seed: int) -> Booleans:
@@ -181,5 +179,4 @@ def random_subsets(players: int, samples: int, seed: int) -> Booleans:
 def log_odds(log_probability: Floats) -> Floats:
     """Return log p - log(1 - p)."""
     capped = np.minimum(log_probability, -1e-9)
-    odds: Floats = capped - np.log(-np.expm1(capped))
-    return odds
+    return capped - np.log(-np.expm1(capped))

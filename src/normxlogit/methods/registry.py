@@ -58,10 +58,7 @@ class Setting:
 @cache
 def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
     """Return the settings that a constructor declares, in its order."""
-    try:
-        hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
-    except NameError as error:
-        raise TypeError(f"{constructor.__qualname__}: a setting's type is not known here: {error}") from None
+    hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
     settings = {}
     for name, parameter in inspect.signature(constructor).parameters.items():
         if name == "self":
@@ -82,10 +79,10 @@ def check(setting: Setting, value: Any) -> Any:
     Raises:
         ValueError: If the setting does not allow it.
     """
-    for kind in schema.union_members(setting.kind):
-        with suppress(ValueError):
-            return schema.check(kind)(value)
-    raise _refusal(setting, value)
+    try:
+        return schema.check(setting.kind)(value)
+    except ValueError:
+        raise _refusal(setting, value) from None
 
 
 def parse(setting: Setting, text: str) -> Any:
@@ -99,7 +96,7 @@ def parse(setting: Setting, text: str) -> Any:
         ValueError: If the setting does not allow it.
     """
     for kind in sorted(schema.union_members(setting.kind), key=lambda kind: kind is str):  # a string could be anything
-        with suppress(ValueError):
+        with suppress(KeyError, ValueError):
             return _parse_as(text, kind)
     raise _refusal(setting, text)
 
@@ -121,10 +118,7 @@ def _parse_as(text: str, kind: Any) -> Any:
     if kind in (int, float, str):
         return schema.check(kind)(kind(text))
     values = {bool: (True, False), type(None): (None,)}.get(kind, get_args(kind))  # or of a Literal
-    for value in values:
-        if schema.setting_text(value) == text:
-            return value
-    raise ValueError(f"{text} is not one of {', '.join(map(schema.setting_text, values))}")
+    return {schema.setting_text(value): value for value in values}[text]
 
 
 @dataclass(frozen=True)
@@ -136,7 +130,6 @@ class MethodInfo:
         summary: One line.
         title: What it does in a few words, for lists of choices; empty for nothing.
         paper: Its source, such as "Mohebbi et al., 2023".
-        title: What it does in a few words, for lists of choices.
         needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether, with its default settings, negative scores mean evidence against the target.

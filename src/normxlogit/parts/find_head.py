@@ -118,25 +118,27 @@ def _check_whole_texts(head: Head, hidden: Tensor, traced: Traced) -> None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
 
 
-class _FirstTokens(NamedTuple):
-    """The head's logits at the tokens of the first text."""
+def _first_tokens(head: Head, hidden: Tensor, traced: Traced) -> tuple[Head, Tensor | None, Tensor]:
+    """Apply the head to the first text's tokens, each by itself.
 
-    head: Head  # as it is called for tokens
-    rows: Tensor | None  # the rows of the vocabulary that are computed alone, (R,); None for all outputs
-    logits: Tensor  # (T, R) or (T, C)
+    Args:
+        head: The head.
+        hidden: The trunk's states, (B, T, H).
+        traced: The pass that they are of.
 
-
-def _first_tokens(head: Head, hidden: Tensor, traced: Traced) -> _FirstTokens:
-    """Return the head's logits at the first text's tokens, of states (B, T, H), and how the head is called for them."""
+    Returns:
+        The head as it is called for tokens; the rows of the vocabulary that are computed alone, (R,), None for all
+        outputs; and the logits, (T, R) or (T, C).
+    """
     logits = traced.logits
     path = output_embedding_path(head.pool.model) if logits.ndim > 2 else None
     of_rows = Head(head.pool, replace(head.piece, output_embedding=path))
     if path is not None and rows_are_of_the_vocabulary(of_rows, path, hidden.flatten(0, 1), logits.flatten(0, 1)):
         rows = spread_rows(logits)  # (R,)
-        return _FirstTokens(of_rows, rows, of_rows.first_tokens(hidden[0], traced.inputs, rows))
+        return of_rows, rows, of_rows.first_tokens(hidden[0], traced.inputs, rows)
     try:
-        return _FirstTokens(head, None, head.first_tokens(hidden[0], traced.inputs))
+        return head, None, head.first_tokens(hidden[0], traced.inputs)
     except Exception as error:  # some heads search the ids, as Longformer's does for three separators
         reraise_out_of_memory(error)
     head = Head(head.pool, replace(head.piece, takes_ids=False))
-    return _FirstTokens(head, None, head.first_tokens(hidden[0], traced.inputs))
+    return head, None, head.first_tokens(hidden[0], traced.inputs)

@@ -1,6 +1,5 @@
 """Find the parts of a model by recording one small forward pass, and prove them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -108,7 +107,12 @@ class _PartsFinder:
         piece = Headpiece("", Form(None), self.main_input, skipped=skipped, further=further)
         parts = Parts(states_lack_embeddings=shown.lack_embeddings)
         try:
-            proved = find_head(self.pool, self._trunk_candidates(shown.states), self.traced, piece)
+            if self.is_plain:
+                logits, shape = self.traced.logits, self.ids.shape
+                candidates = plain_trunk_candidates(self.model, self.calls, self.layers, logits, shape)
+            else:
+                candidates = trunk_candidates(self.model, self.calls, shown.states)
+            proved = find_head(self.pool, candidates, self.traced, piece)
             self._check_states_of_tokens(proved)
         except HeadMismatchError as error:
             return replace(parts, head_error=str(error))
@@ -120,12 +124,6 @@ class _PartsFinder:
             trunk_gives_states=states_of(proved.trunk.returned) is not None,
         )
         return self._with_way_to_head(parts, proved.trunk, shown.states)
-
-    def _trunk_candidates(self, states: States | None) -> Iterator[Call]:
-        """Return the calls that could be the trunk's, likely ones first."""
-        if not self.is_plain:
-            return trunk_candidates(self.model, self.calls, states)
-        return plain_trunk_candidates(self.model, self.calls, self.layers, self.traced.logits, self.ids.shape)
 
     def _check_states_of_tokens(self, proved: ProvedHead) -> None:
         """Refuse a trunk that returns another number of states than of tokens, as pooling ones do."""
@@ -146,10 +144,10 @@ class _PartsFinder:
                 return replace(parts, tail=tail, layers=len(states) - 1)
             except LookupError:  # the layers are skipped instead, a pass for each
                 pass
-        early_exit = find_early_exit(self.pool, trunk, self.calls, self.traced.inputs)
-        if early_exit is None:
+        layers = find_early_exit(self.pool, trunk, self.calls, self.traced.inputs)
+        if not layers:
             return parts
-        return replace(parts, early_exit=early_exit.layers, layers=early_exit.call_count)
+        return replace(parts, early_exit=tuple(dict.fromkeys(layers)), layers=len(layers))
 
     # --- the outputs of layers ---------------------------------------------------------------------------------------
 

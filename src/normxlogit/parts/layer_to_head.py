@@ -6,7 +6,7 @@ that may follow. So the trunk is run with its layers skipped, and the last one r
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -171,13 +171,6 @@ def first_layer_input(calls: Calls, states: States) -> Tensor | None:
 # turns, all later layers are skipped: each returns what it was given. It costs a pass for each layer.
 
 
-class EarlyExit(NamedTuple):
-    """The layers of a trunk that can be skipped."""
-
-    layers: Paths  # their paths
-    call_count: int  # how many calls of them a pass has
-
-
 def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Inputs, layer: int) -> Tensor:
     """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H).
 
@@ -207,8 +200,8 @@ def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Input
     why="the layers that are skipped are all of them, and skipping has an effect",
     when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
 )
-def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> EarlyExit | None:
-    """Find the layers that can be skipped, and prove them; None if none can.
+def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> list[str]:
+    """Find the layers that can be skipped, and prove them: the path of the layer of each call; none if none can.
 
     Args:
         pool: Copies of the model.
@@ -218,26 +211,25 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) 
     """
     hidden = trunk.hidden
     if hidden is None:
-        return None
+        return []
     try:
         with torch.inference_mode():
-            early_exit = _layers_reaching_head(pool, trunk, calls, inputs)
-            if not early_exit.call_count:
-                return None
+            layers = _layers_reaching_head(pool, trunk, calls, inputs)
+            if not layers:
+                return []
             every_layer, without_last = (
-                exit_after(pool, trunk.path, early_exit.layers, inputs, layer)
-                for layer in (early_exit.call_count, early_exit.call_count - 1)
+                exit_after(pool, trunk.path, layers, inputs, count) for count in (len(layers), len(layers) - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         reraise_out_of_memory(error)
-        return None
+        return []
     if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-        return None
-    return early_exit if beyond_rounding(every_layer, hidden) is None else None
+        return []
+    return layers if beyond_rounding(every_layer, hidden) is None else []
 
 
-def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> EarlyExit:
-    """Return the layers whose output the head's input depends on."""
+def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> list[str]:
+    """Return the layer of each call whose output the head's input depends on."""
     layers = chained_layers([call for call in calls if call.end < trunk.end])
     if trunk.family in families(layers):
         layers = chained_layers([call for call in calls if call.end <= trunk.end])  # it is the last layer
@@ -245,7 +237,7 @@ def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: In
     for family in families(layers).values():
         if _reaches_head(pool, trunk, family[-1], inputs):
             paths += [call.path for call in family]
-    return EarlyExit(tuple(dict.fromkeys(paths)), len(paths))
+    return paths
 
 
 def chained_layers(calls: Calls) -> Calls:

@@ -146,9 +146,10 @@ def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
     """
     if alone.shape != logits.shape:
         return False
-    tolerance, unmasked = tolerance_for(logits), logits.abs() < EXCLUDED
-    alone, logits = (alone[unmasked], logits[unmasked]) if unmasked.any() else (alone, logits)
-    return largest_difference(alone, logits) <= tolerance
+    included = logits.abs() < EXCLUDED
+    if not included.any():
+        included = torch.ones_like(included)
+    return largest_difference(alone[included], logits[included]) <= tolerance_for(logits)
 
 
 # --- lengths and batches -------------------------------------------------------------------------------------------
@@ -167,13 +168,12 @@ def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
         alone: States or logits of a text alone, (T, H) or (T, C).
         batched: Those beside a longer text, at its own tokens.
     """
-    rounding, alone, batched = tolerance_for(alone), alone.float(), batched.float()
-    unmasked = alone.abs() < EXCLUDED
-    if not unmasked.any():
-        return largest_difference(batched, alone) <= STATES_AGREE
-    return largest_difference(batched[unmasked], alone[unmasked]) <= max(
-        rounding, STATES_AGREE * alone[unmasked].abs().max().item()
-    )
+    included = alone.abs() < EXCLUDED
+    if not included.any():
+        return largest_difference(batched.float(), alone.float()) <= STATES_AGREE
+    expected = alone[included].float()
+    tolerance = max(tolerance_for(alone), STATES_AGREE * expected.abs().max().item())
+    return largest_difference(batched[included].float(), expected) <= tolerance
 
 
 @proof(

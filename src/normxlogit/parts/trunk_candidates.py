@@ -1,7 +1,6 @@
 """Which module calls of a recorded pass could be the trunk, whose output the head reads."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,14 +40,6 @@ def _end_of_last_layer(calls: Calls, states: States | None) -> int:
     return max((call.end for call in calls if call.main_input is states[-2]), default=-1)
 
 
-class _Candidate(NamedTuple):
-    """A call that could be a trunk's, in the order in which it is tried."""
-
-    gives_answer: bool  # whether its output has the shape of the logits
-    outside_base_model: bool
-    call: Call
-
-
 def plain_trunk_candidates(
     model: nn.Module, calls: Calls, layers: Calls, logits: Tensor, shape: torch.Size
 ) -> Iterator[Call]:
@@ -61,15 +52,16 @@ def plain_trunk_candidates(
         logits: What it answered, (B, C) or (B, T, C).
         shape: Of the token ids, (B, T).
     """
+    base_model_path = path_of(model, getattr(model, "base_model", None))
+    candidates: list[Call] = []
+    likely_last: list[Call] = []  # whose output has the shape of the answer
     start = layers[-1].end if layers else -1
-    base_model_paths = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
-    candidates: list[_Candidate] = []
     for call in sorted(calls, key=lambda call: call.end, reverse=True):
         hidden = None if call.end < start or not call.path else _states_of_tokens(model, call, shape)
         if hidden is not None:
-            candidates.append(_Candidate(hidden.shape == logits.shape, call.path not in base_model_paths, call))
-    candidates.sort(key=lambda candidate: candidate[:2])
-    yield from (candidate.call for candidate in candidates)
+            (likely_last if hidden.shape == logits.shape else candidates).append(call)
+    for group in (candidates, likely_last):
+        yield from sorted(group, key=lambda call: call.path != base_model_path)
 
 
 def _states_of_tokens(model: nn.Module, call: Call, shape: torch.Size) -> Tensor | None:

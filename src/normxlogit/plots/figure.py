@@ -46,10 +46,9 @@ SCRIPTS = (
 @contextmanager
 def plot_style() -> Iterator[None]:
     """Use the style of all plots inside the block, and restore the caller's settings."""
-    usual = matplotlib.rcParams["font.family"]
     installed = {entry.name for entry in fontManager.ttflist}
-    families = [usual] if isinstance(usual, str) else [*usual]
-    with matplotlib.rc_context({**STYLE, "font.family": [*families, *(f for f in SCRIPTS if f in installed)]}):
+    families = [*matplotlib.rcParams["font.family"], *(family for family in SCRIPTS if family in installed)]
+    with matplotlib.rc_context({**STYLE, "font.family": families}):
         yield
 
 

@@ -32,9 +32,7 @@ NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
 """Widths in inches of a column with a short name, which is turned, of one with a long name, and of the colour bar."""
 
 
-def plot_attribution(
-    a: Attribution, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None
-) -> "Figure":
+def plot_attribution(a: Attribution, kind: PlotKind | None, *, k: int | None) -> "Figure":
     """Draw the scores of a result; arguments and errors as of `Attribution.plot`."""
     _check_arguments(a, kind, k)
     if a.completion is not None:
@@ -42,7 +40,7 @@ def plot_attribution(
     is_single = a.scores.ndim == 1
     if is_single and not a.has_text and kind in (None, "heatmap"):
         return a.media[0].figure(a, k)
-    grid = layout(a, words=words).grid
+    grid = layout(a).grid
     if kind == "heatmap" or not is_single:
         return heat_map(_with_row_names(grid, a.targets[0].name).best(k))
     return _waterfall(a, grid, k or 10) if kind == "waterfall" else _strongest_bars(grid, k or MOST)

@@ -74,15 +74,11 @@ def blocks_of_unexplained(result: Unexplained, *, words: bool | None = None) -> 
 
 def results_page(results: Attributions[Any], *, words: bool | None = None, title: str | None = None) -> str:
     """Draw a page of results: `cards`."""
-    return page(cards(results, words=words), title or _title(results))
-
-
-def _title(results: Attributions[Any]) -> str:
-    """Return the heading of a page."""
-    if len(results) > 1 and len(results.drawn_together()) == 1:
-        return f"{len(results)} methods on one text"
     titles = {result.scored.title for result in results if result.error is None}
-    return titles.pop() if len(titles) == 1 else "Results"
+    heading = titles.pop() if len(titles) == 1 else "Results"
+    if len(results) > 1 and len(results.drawn_together()) == 1:
+        heading = f"{len(results)} methods on one text"
+    return page(cards(results, words=words), title or heading)
 
 
 def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:

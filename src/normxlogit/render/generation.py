@@ -42,7 +42,7 @@ def generation_blocks(g: Attribution) -> Blocks:
     """Return the blocks of generated text by tokens, or of a transcript by words; of several layers the last."""
     header_block, (_, positive, negative) = header([g], verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
-    g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
+    g = replace(g, scores=np.nan_to_num(g.scores, posinf=0.0, neginf=0.0))
     # Of a transcript the text has no scores: its words rest on the sound alone.
     if g.media and not g.scores[:, : g.text_units].any():
         return [header_block, *_transcript(g, negative), Legend(positive, negative, [SCALE_OF_WORDS])]

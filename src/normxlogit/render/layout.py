@@ -174,7 +174,7 @@ def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_Des
     return Grid(
         rows,
         [column.name for column in described],
-        np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32),
+        np.nan_to_num(scores, posinf=0.0, neginf=0.0).astype(np.float32),
         label=score_label(a) if a.layers is None else "score / largest of the layer",
         signed=a.signed,
         kinds=[column.kind for column in described],

@@ -28,18 +28,13 @@ def overlapping_groups(a: Attribution, offsets: Sequence[Span]) -> list[TokenGro
     """
     groups: list[TokenGroup] = []
     for token, (start, end) in enumerate(offsets):
-        if groups and end > start and _reaches(a, groups[-1], token, start):
-            before = groups.pop()
-            groups.append(TokenGroup((*before.tokens, token), before.start, max(before.end, end)))
+        before = groups[-1] if groups else TokenGroup((token,), 0, 0)
+        is_same_text = a.units.sequence[token] == a.units.sequence[before.tokens[-1]]
+        if is_same_text and end > start and max(before.start, start) < before.end:
+            groups[-1] = TokenGroup((*before.tokens, token), before.start, max(before.end, end))
         else:
             groups.append(TokenGroup((token,), start, end))
     return groups
-
-
-def _reaches(a: Attribution, group: TokenGroup, token: int, start: int) -> bool:
-    """Return whether the group before a token reaches over its first character."""
-    same_text = a.units.sequence[token] == a.units.sequence[group.tokens[-1]]
-    return same_text and max(group.start, start) < group.end
 
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:

@@ -2,25 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
 from .storage.schema import Float64Array
-from .storage.tables import optional_module
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
     """Spearman's rank correlations between methods.
 
-    `agreement["lime", "occlusion"]` is one of them, `print(agreement)` and `to_pandas()` are the table, and numpy takes
-    it as an array.
+    `agreement["lime", "occlusion"]` is one of them, `print(agreement)` shows the table, and numpy takes it as an array.
 
     Attributes:
         methods: The names of the M methods, with settings where one stands with several.
@@ -55,13 +50,3 @@ class Agreement:
         widths = [max(5, len(name)) for name in self.methods]
         lines = [[row[0].ljust(first_width), *map(str.rjust, row[1:], widths)] for row in rows]
         return "\n".join(map(" ".join, lines))
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return the table with the methods as rows and columns.
-
-        Raises:
-            DataError: If pandas is missing.
-        """
-        pandas = optional_module("pandas", "this needs pandas: pip install pandas")
-        table: pd.DataFrame = pandas.DataFrame(self.correlations, list(self.methods), list(self.methods))
-        return table

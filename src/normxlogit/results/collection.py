@@ -141,8 +141,7 @@ class Attributions(Sequence[R], Exports):
         values = gold if hasattr(gold, "features") else list(gold)
         if len(values) != len(self):
             raise InputError(f"{len(values)} gold labels for {len(self)} results")
-        are_right: list[bool | None] = self.export("right answers", gold=values, gold_labels=gold_labels)
-        return are_right
+        return self.export("right answers", gold=values, gold_labels=gold_labels)
 
     def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
@@ -182,8 +181,7 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        figure: Figure = for_kind_of(self, "figures")(self, k, min_texts=min_texts)
-        return figure
+        return for_kind_of(self, "figures")(self, k, min_texts=min_texts)
 
     @property
     def comparable(self) -> bool:
@@ -318,7 +316,7 @@ OWN_KINDS = frozenset(each.kind for each in (Attribution, Attributions, Unexplai
 def record_type(kind: Any) -> type[Record]:
     """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
     if kind in [*references("results", OWN_KINDS)]:  # a damaged file may have anything there
-        return import_registered("results", kind)  # type: ignore[no-any-return]
+        return import_registered("results", kind)
     return Unexplained if kind == Unexplained.kind else Attribution
 
 

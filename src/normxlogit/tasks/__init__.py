@@ -18,21 +18,7 @@ from .seq2seq import Seq2Seq
 from .tagging import TokenClassification
 from .task_outputs import Problem
 
-__all__ = [
-    "all_tasks",
-    "as_task_model",
-    "Task",
-    "TaskName",
-    "choose_task",
-    "declared_tasks",
-    "task_class",
-    "is_bare",
-    "head_error",
-    "task_name",
-    "task_of",
-    "wrappers",
-    "wrapping_task",
-]
+__all__ = ["Task", "TaskName"]
 
 
 @cache
@@ -45,8 +31,7 @@ def all_tasks() -> dict[TaskName, AddedTask]:
 
 def task_class(name: TaskName) -> type[Task]:
     """Return the class of a task, which is imported now."""
-    chosen: type[Task] = all_tasks()[name].task_class
-    return chosen
+    return all_tasks()[name].task_class
 
 
 def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
@@ -117,8 +102,7 @@ def task_of(
 def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
     """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
     if task.models.wrapper:
-        wrapped: nn.Module = import_reference(task.models.wrapper).task_model(model, pooling, previous)
-        return wrapped
+        return import_reference(task.models.wrapper).task_model(model, pooling, previous)
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
     return model

@@ -31,7 +31,13 @@ class Span(AnswerPosition):
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings, each of which has a context: only one that is taken away later may be missing."""
         for index, encoding in enumerate(encodings):
-            _check_context(encoding, index)
+            if CONTEXT not in encoding.sequence_ids and encoding.text_pair is not None:
+                raise InputError(f"the context of input {index} is empty, and an answer is looked for in it")
+            if CONTEXT not in encoding.sequence_ids:
+                raise InputError(
+                    f"input {index} does not tell question from context, in which the answer is looked for; pass a "
+                    "tuple (question, context), or token ids with token_type_ids of 0 and 1"
+                )
         return super().locate(encodings, position)
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
@@ -90,18 +96,6 @@ class Span(AnswerPosition):
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
         """Return the answer with its first token counted in the whole text."""
         return prediction._replace(id=places[prediction.id])
-
-
-def _check_context(encoding: Encoding, index: int) -> None:
-    """Refuse an input without a context, with its index for the error."""
-    if CONTEXT in encoding.sequence_ids:
-        return
-    if encoding.text_pair is not None:
-        raise InputError(f"the context of input {index} is empty, and an answer is looked for in it")
-    raise InputError(
-        f"input {index} does not tell question from context, in which the answer is looked for; pass a tuple "
-        "(question, context), or token ids with token_type_ids of 0 and 1"
-    )
 
 
 class QuestionAnswering(Task):

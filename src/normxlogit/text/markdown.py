@@ -5,17 +5,6 @@ import regex
 from .characters import Span
 
 
-def line_marks(text: str) -> list[Span]:
-    """Return the marks at the beginning of lines, and lines that are nothing but marks.
-
-    The numbers of entries of lists are not among them: "5. Mai" may begin a line.
-
-    Args:
-        text: A text, with or without Markdown.
-    """
-    return [match.span() for match in _LINE_MARKS.finditer(text)]
-
-
 def link_marks(text: str) -> list[Span]:
     """Return what of links and pictures is not their text: the brackets, and the address.
 
@@ -26,15 +15,6 @@ def link_marks(text: str) -> list[Span]:
     for link in _LINK.finditer(text):
         spans += [(link.start(), link.start("text")), (link.end("text"), link.end())]
     return spans
-
-
-def inline_marks(text: str) -> list[Span]:
-    """Return the marks of emphasis and code inside lines, and backslashes before marks.
-
-    Args:
-        text: A text, with or without Markdown.
-    """
-    return [match.span() for match in _INLINE_MARKS.finditer(text)]
 
 
 def fenced_blocks(text: str) -> list[tuple[Span, Span]]:
@@ -63,7 +43,7 @@ _FENCED = regex.compile(
     regex.MULTILINE,
 )
 _CODE = regex.compile(r"(?<!`)(`++)[^`\n]++(?:(?!\1(?!`))`++[^`\n]++)*+\1(?!`)")
-_LINE_MARKS = regex.compile(
+LINE_MARKS = regex.compile(
     r"""
     ^[^\S\n]*+(?:
         (?:```|~~~)[^`\n]*$                               # a fence of code, with its language
@@ -75,11 +55,14 @@ _LINE_MARKS = regex.compile(
     """,
     regex.VERBOSE | regex.MULTILINE,
 )
+"""Marks at the beginning of lines, and lines that are nothing but marks. The numbers of entries of lists are not among
+them: "5. Mai" may begin a line."""
+
 _LINK = regex.compile(
     r"!?\[(?P<text>(?:[^\[\]\n]|\[[^\[\]\n]{0,99}\]){1,500})\]"
     r"\((?=[^\s()]*[./\#:])[^\s()]*(?:\([^\s()]*\)[^\s()]*)?(?:[ \t]+\"[^\"\n]*\")?\)"
 )
-_INLINE_MARKS = regex.compile(
+INLINE_MARKS = regex.compile(
     r"""
       (?<![\s*a-zA-Z0-9])\*+ | \*+(?![\s*a-zA-Z0-9])   # at the edges of words: not in "2*3" and "a ** b",
     | (?<=^|\s)\*+(?=\S)     | (?<=\S)\*+(?=\s|$)
@@ -90,3 +73,4 @@ _INLINE_MARKS = regex.compile(
     """,
     regex.VERBOSE | regex.MULTILINE,
 )
+"""The marks of emphasis and code inside lines, and backslashes before marks."""

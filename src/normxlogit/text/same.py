@@ -30,7 +30,7 @@ import regex
 
 from .boundaries import word_spans
 from .characters import UNSPACED, Span
-from .markdown import inline_marks, line_marks, link_marks
+from .markdown import INLINE_MARKS, LINE_MARKS, link_marks
 
 Indices = npt.NDArray[np.int64]
 
@@ -143,7 +143,9 @@ def comparable(text: str) -> Comparable:
     """
     whole = _unfolded(text)
     visible = whole.without(_spans(_UNSEEN, text))
-    unmarked = _without_markdown(visible)
+    unmarked = visible.without(_spans(LINE_MARKS, visible.text))
+    unmarked = unmarked.without(link_marks(unmarked.text))
+    unmarked = unmarked.without(_spans(INLINE_MARKS, unmarked.text))
     folded = _folded(unmarked.without(_spans(_LEFT_OUT, unmarked.text)))
     if folded.text or not text.strip():
         return folded
@@ -227,13 +229,6 @@ def find_text(text: str | Comparable, part: str | Comparable) -> list[Span]:
 
 def _spans(pattern: "regex.Pattern[str]", text: str) -> list[Span]:
     return [match.span() for match in pattern.finditer(text)]
-
-
-def _without_markdown(form: Comparable) -> Comparable:
-    """Return a form without Markdown's marks, of which those at the beginning of lines come first."""
-    for marks in (line_marks, link_marks, inline_marks):
-        form = form.without(marks(form.text))
-    return form
 
 
 def _folded(form: Comparable) -> Comparable:

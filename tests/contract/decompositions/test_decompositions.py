@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
-from normxlogit.decompositions import DecompX
+from normxlogit.methods import DecompX
 from tests import tiny
 from tests.contract.compare import total
 from tests.contract.test_architectures import CLASSIFIER, explainer_for

@@ -48,7 +48,7 @@ class Tower(PreTrainedModel):
         """Return the text tower's table of word embeddings."""
         if self.side == "vision":
             raise NotImplementedError
-        return cast(Any, self.towers).text_model.get_input_embeddings()  # type: ignore[no-any-return]
+        return cast(Any, self.towers).text_model.get_input_embeddings()
 
     def forward(self, **inputs: Any) -> SequenceClassifierOutput:
         """Embed texts or pictures, without normalising the vectors."""

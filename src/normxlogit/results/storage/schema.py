@@ -131,8 +131,7 @@ def check(hint: Any) -> Check:
     if origin is Annotated:  # a type for readers of the code, and the one that is checked
         return check(hint.__metadata__[0])
     if hasattr(hint, "of_state"):  # of several classes, of which a field says which
-        of_state: Check = hint.of_state
-        return of_state
+        return hint.of_state
     if origin is None and (is_dataclass(hint) or hasattr(hint, "_fields")):
         return record_check(hint)
     return partial(_member, hint)

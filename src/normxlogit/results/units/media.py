@@ -90,8 +90,7 @@ class Medium:
         if not isinstance(state, Mapping):
             raise ValueError(f"expected fields with values, got a {type(state).__name__}")
         checked: Any = medium_class(str(state.get("kind")))
-        medium: Medium = record_check(checked)(state)
-        return medium
+        return record_check(checked)(state)
 
     @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
@@ -241,20 +240,15 @@ def media_places(media: Sequence[Any], sources: Any, *, has_text: bool = True) -
     places = []
     for index, medium in enumerate(media):
         of_medium = [region for region in regions if region.medium == index]
-        _check_apart(of_medium)
+        for region, second in combinations(of_medium, 2):
+            if overlap(region.places[0], second.places[0]):
+                raise InputError(f"the sources {region.name!r} and {second.name!r} overlap")
         places += of_medium
         if not of_medium:
             places.append(MediaPlace(index, medium.name, "medium", []))
         elif rest := _outside([region.places[0] for region in of_medium], medium.extent):
             places.append(MediaPlace(index, f"the rest of {medium.name}", "medium", rest))
     return places
-
-
-def _check_apart(regions: Sequence[MediaPlace]) -> None:
-    """Refuse regions of one medium that overlap."""
-    for region, second in combinations(regions, 2):
-        if overlap(region.places[0], second.places[0]):
-            raise InputError(f"the sources {region.name!r} and {second.name!r} overlap")
 
 
 def _named_regions(sources: Any, has_text: bool) -> Fields:
@@ -307,4 +301,4 @@ def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
 def medium_class(kind: str) -> type[Medium]:
     """Return the class of a kind of media."""
     require(kind in registered("media"), f"kind: {kind!r} is of no extension that is installed")
-    return registered("media")[kind]  # type: ignore[no-any-return]
+    return registered("media")[kind]
