@@ -49,10 +49,6 @@ def test_the_sums(tmp_path):
     for label in {unit.label for unit in summary.highest}:
         surest = [unit.low for unit in summary.highest if unit.label == label]
         assert surest == sorted(surest, reverse=True)
-    every = [
-        (s, abs(v)) for r in results(tmp_path).to_pylist() for s, v in zip(r["sequence_ids"], r["scores"], strict=True)
-    ]
-    assert summary.special == pytest.approx(sum(v for s, v in every if s is None) / sum(v for _, v in every), rel=1e-4)
 
 
 REPEATED = "awful charm plot " * 20

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import DataError
+from ...errors import DataError, InputError
+from ...long_runs.tables import arrow_module
 from .run_tables import RunTables
 from .units import Slice, share
 
@@ -33,6 +34,7 @@ def slices_by(run: RunTables, columns: Sequence[str], *, compared: bool) -> list
 
     Raises:
         DataError: If a column was not kept.
+        InputError: If a column holds lists or mappings.
     """
     return [found for column in columns for found in _slices_of(run, column, compared=compared)]
 
@@ -64,6 +66,9 @@ def _slice(column: str, name: str, unit: str, predictions: Sequence[tuple[Any, .
 def _register_values(run: RunTables, column: str) -> None:
     """Make `kept`, the rows with their values of a column, or with their lengths."""
     if column in run.kinds:
+        kind = run.kinds[column]
+        if arrow_module().types.is_nested(kind):
+            raise InputError(f"by={column!r}: the column holds {kind}; rows are counted by texts, numbers or dates")
         run.register_kept(column)
     elif column == LENGTH:
         units = "words" if run.unit == "words" else "units"
