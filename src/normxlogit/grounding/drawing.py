@@ -44,7 +44,7 @@ def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Bloc
         _chat_of(cited, answer) if cited.messages else as_sentences(answer),
         links,
         *ways_of(a, links.data["shares"]),
-        _verdict_table(cited),
+        *_verdict_table(cited),
         *_comparison_table(cited),
         *_ranking_table(cited),
         *_removals_of_several(cited),
@@ -67,11 +67,16 @@ def _nowhere(cited: Citations) -> str:
     return "no document" if cited.origin == "documents" else "no message"
 
 
-def _verdict_table(cited: Citations) -> Table:
+def _stacked(names: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> list[Table]:
+    """Return a table of sentences whose columns have names; none without rows."""
+    return [Table([Column(name) for name in names], rows, caption, stacked=True)] if rows else []
+
+
+def _verdict_table(cited: Citations) -> list[Table]:
     """Return the verdict on each sentence, and its words that stand nowhere."""
-    columns = [Column("sentence"), Column("verdict"), Column(f"in {_nowhere(cited)}")]
     rows = [[cell(s.text), cell(s.verdict), cell(", ".join(s.missing))] for s in cited.support]
-    return Table(columns, rows, f"Is each sentence supported by the {cited.origin}?", stacked=True)
+    names = ["sentence", "verdict", f"in {_nowhere(cited)}"]
+    return _stacked(names, rows, f"Is each sentence supported by the {cited.origin}?")
 
 
 def _comparison_table(cited: Citations) -> list[Table]:
@@ -81,9 +86,8 @@ def _comparison_table(cited: Citations) -> list[Table]:
         if (beside := sentence.compared) is not None:
             source = _marked_words(cited.text, cited.spans[beside.source], beside.source_words)
             rows.append([Cell(_marked_words(cited.text, span, beside.words)), Cell(source)])
-    columns = [Column("sentence"), Column("source")]
     caption = "Beside the source that it is compared with; *in stars*: words that the other does not have"
-    return [Table(columns, rows, caption, stacked=True)] if rows else []
+    return _stacked(["sentence", "source"], rows, caption)
 
 
 def _ranking_table(cited: Citations) -> list[Table]:
@@ -100,8 +104,7 @@ def _ranking_table(cited: Citations) -> list[Table]:
         figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain), str(ranked.missing)]
         figures += [] if ranked.probability is None else [f"{ranked.probability:.0%}"]
         rows.append([cell(text) for text in (cited.sentences[sentence], *figures)])
-    caption = "The most doubtful sentence first: the one with the least support"
-    return [Table([Column(name) for name in names], rows, caption, stacked=True)]
+    return _stacked(names, rows, "The most doubtful sentence first: the one with the least support")
 
 
 def _marked_words(text: str, span: tuple[int, int], marked: Places) -> tuple[Piece, ...]:
@@ -133,8 +136,8 @@ def _source_row(source: Source) -> SourceRow:
 def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
     """Return what the model finds of each sentence, with other tables; nothing if nothing was measured."""
     figures = [[cell(sentence.text), cell(sentence.reason)] for sentence in cited.support if sentence.reason]
-    table = Table([Column("sentence"), Column("the model finds it")], figures, stacked=True)
-    return [Fold("Measurements behind the verdicts", [table, *losses])] if figures else []
+    tables = _stacked(["sentence", "the model finds it"], figures)
+    return [Fold("Measurements behind the verdicts", [*tables, *losses])] if figures else []
 
 
 def _marked_answer(cited: Citations) -> list[Piece]:

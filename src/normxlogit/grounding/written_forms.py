@@ -1,7 +1,7 @@
 """What is written in several ways: numbers, dates, signs and abbreviations.
 
 A text that has one form of a thing has all of its forms: "12", "twelve", "XII" and "12th"; "5 March", "Mar 5",
-"5.3.2024" and "2024-03-05"; "%" and "percent"; "3.5 million" and "3,500,000". Words are those of English.
+"5.3.2024" and "2024-03-05"; "%" and "percent"; "3.5 million" and "3,500,000".
 """
 
 import calendar
@@ -36,7 +36,7 @@ SCALES = {3: ("thousand", "k"), 6: ("million", "mn", "m"), 9: ("billion", "bn"),
 """Words after a number, by how many zeros they stand for."""
 
 SAME = """
-1 one first i
+1 one first
 2 two second ii
 3 three third iii
 4 four fourth iv
@@ -71,7 +71,11 @@ $ usd dollar dollars
 ¥ jpy yen
 sept sep september
 """
-"""Numbers, signs, abbreviations and words for the same, a thing on each line."""
+"""Numbers, signs, abbreviations and words for the same, a thing on each line.
+
+English words alone: words for numbers in one language are ordinary in others ("on" is ten in Turkish, "to" two in
+Danish), so that a list of many languages would find numbers that do not stand there. "I" is no number for that reason.
+"""
 
 
 @lru_cache(maxsize=2**16)

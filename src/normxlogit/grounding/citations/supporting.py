@@ -37,14 +37,13 @@ def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[Compa
         names: The names of the sources that the model read with the answer; the others are part of all else.
     """
     sequence, spans = answered.completed.sequenced(), answered.completed.named_sources
-    rest, position = list[str](), 0
-    for start, end in sorted(spans[name] for name in names if name in spans):
-        rest.append(sequence.text[position:start])
-        position = end
-    rest += [sequence.text[position : sequence.prompt_characters], answered.unread]
-    all_else = _NUMBERED.sub("", "\n".join(rest))
-    sources = [sequence.text[slice(*spans.get(name, (0, 0)))] for name in names]
-    return [ComparedText(_with_unescaped(source)) for source in sources], ComparedText(_with_unescaped(all_else))
+    placed = [spans.get(name, (0, 0)) for name in names]
+    rest = sequence.text[: sequence.prompt_characters]
+    for start, end in placed:
+        rest = rest[:start] + "\n" * (end - start) + rest[end:]
+    all_else = _NUMBERED.sub("", f"{rest}\n{answered.unread}")
+    sources = [ComparedText(_with_unescaped(sequence.text[start:end])) for start, end in placed]
+    return sources, ComparedText(_with_unescaped(all_else))
 
 
 def _with_unescaped(text: str) -> str:

@@ -5,7 +5,7 @@ words of a chat template) is in each. All sources are scored once, and the best 
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import InputError
@@ -23,20 +23,18 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
         rest = f"{length} tokens, {limit - room} of them without the sources"
         raise InputError(f"prompt and answer have {rest}, and the model reads {limit}: no source fits beside the rest")
     windows = _windows(fitting, room)
-    scores: dict[str, float] = {}
-    for window in windows:
-        scores |= score(_only_sources(completed, tokens, window))
-    kept_sources = _best(fitting, scores, room)
+    scores = {name: value for window in windows for name, value in score(_only(window, tokens, completed)).items()}
+    kept_sources = _first_that_fit(sorted(fitting, key=scores.__getitem__, reverse=True), fitting, room)
     note = (
         f"prompt and answer have {length} tokens and the model reads {limit}: the sources were read in {len(windows)} "
         f"windows, and the {len(kept_sources)} of {len(tokens)} that scored highest are read together"
     )
-    shortened = _only_sources(completed, tokens, kept_sources)
+    shortened = _only(kept_sources, tokens, completed)
     encoding = replace(shortened.encoding, notes=(*shortened.encoding.notes, note))
     return replace(shortened, encoding=encoding)
 
 
-def _only_sources(completed: Completed, tokens: Mapping[str, set[int]], names: Collection[str]) -> Completed:
+def _only(names: Collection[str], tokens: Mapping[str, set[int]], completed: Completed) -> Completed:
     """Return a prompt and its answer with some of the named sources, without the tokens of the others."""
     out = set().union(*tokens.values()) - set().union(*(tokens[name] for name in names))
     return replace(
@@ -48,24 +46,21 @@ def _only_sources(completed: Completed, tokens: Mapping[str, set[int]], names: C
 
 
 def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
-    """Divide sources into windows of at most `room` tokens each, in their order and of similar lengths."""
+    """Divide sources into windows of at most `room` tokens each, of similar lengths."""
     total = len(set().union(*tokens.values()))
     size = math.ceil(total / math.ceil(total / room))
-    windows, filled = [list[str]()], set[int]()
-    for name, places in tokens.items():
-        if windows[-1] and (len(filled | places) > room or len(filled) >= size):
-            windows.append([])
-            filled = set()
-        windows[-1].append(name)
-        filled |= places
+    windows, remaining = list[list[str]](), list(tokens)
+    while remaining:
+        windows.append(_first_that_fit(remaining, tokens, size))
+        remaining = [name for name in remaining if name not in windows[-1]]
     return windows
 
 
-def _best(tokens: Mapping[str, set[int]], scores: Mapping[str, float], room: int) -> list[str]:
-    """Return the sources with the highest scores that fit together."""
+def _first_that_fit(names: Sequence[str], tokens: Mapping[str, set[int]], room: int) -> list[str]:
+    """Return the first source, and those of the others that fit beside the ones before them."""
     selected, filled = list[str](), set[int]()
-    for name in sorted(tokens, key=scores.__getitem__, reverse=True):
-        if len(filled | tokens[name]) <= room:
+    for name in names:
+        if not selected or len(filled | tokens[name]) <= room:
             selected.append(name)
             filled |= tokens[name]
     return selected

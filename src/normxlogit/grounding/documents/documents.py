@@ -51,8 +51,7 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
         ("report.pdf (2)").
 
     Raises:
-        InputError: If there is no document, one has no text, a picture cannot be read, or two have one name in a
-            mapping.
+        InputError: If there is no document, one has no text, or a picture cannot be read.
         DataError: If a file cannot be read.
     """
     pictures, texts, number = list[tuple[str, Any]](), list[tuple[str, str]](), 0
@@ -62,7 +61,7 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
         else:
             number += 1
             texts += _texts_by_name(name, document, number)
-    by_name = {name: text for name, text in _told_apart(texts) if text}
+    by_name = {name: text for name, text in _told_apart(texts).items() if text}
     if not by_name and not pictures:
         raise InputError("there is no document with a text")
     return by_name, _read_pictures(pictures)
@@ -82,12 +81,12 @@ def _read_pictures(pictures: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     from ...media.inputs.pictures import read_picture
 
     named = [(name or f"picture {number}", picture) for number, (name, picture) in enumerate(pictures, start=1)]
-    return {name: replace(read_picture(picture), name=name) for name, picture in _told_apart(named)}
+    return {name: replace(read_picture(picture), name=name) for name, picture in _told_apart(named).items()}
 
 
-def _told_apart(named: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
-    """Return named values, those of one name counted."""
-    return zip(numbered(name for name, _ in named), (value for _, value in named), strict=True)
+def _told_apart(named: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by their names, those of one name counted."""
+    return dict(zip(numbered(name for name, _ in named), (value for _, value in named), strict=True))
 
 
 def _named(documents: Any) -> list[tuple[str, Any]]:
@@ -95,9 +94,9 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
     if _is_one_document(documents):
         return _with_files([documents])
     if isinstance(documents, Mapping):
-        return _told_by_name(list(documents.items()))
+        return [(str(name), document) for name, document in documents.items()]
     if _is_arrow_map(documents):
-        return _told_by_name(documents)
+        return [*documents]
     documents = collected(documents)
     if (columns := named_columns(documents)) is not None:
         rows = zip(*columns.values(), strict=True)
@@ -125,14 +124,6 @@ def _is_arrow_map(value: Any) -> bool:
     """Return whether a value is texts by name as Arrow has them: a list of pairs."""
     is_pairs = isinstance(value, list) and all(isinstance(pair, tuple | list) for pair in value)
     return is_pairs and bool(value) and all([*map(type, pair)] == [str, str] for pair in value)
-
-
-def _told_by_name(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[str, Any]]:
-    """Return documents with their names, and refuse those of one name."""
-    by_name = {str(name): document for name, document in pairs}
-    if len(by_name) < len(pairs):
-        raise InputError("two documents have the same name; give them different ones")
-    return list(by_name.items())
 
 
 def _files_of(document: Any) -> Sequence[Any]:
