@@ -115,7 +115,8 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
         return ()
     models = {budget: pairs(asked, budget) for budget in budgets}
     fitted: dict[tuple[str, int], Predict] = {(PAIRS, budget): model.predict for budget, model in models.items()}
-    fitted |= {(name, budget): fit(asked, budget) for name, fit in surrogates().items() for budget in budgets}
+    peers = surrogates(may_be_empty=asked.may_be_empty)
+    fitted |= {(name, budget): fit(asked, budget) for name, fit in peers.items() for budget in budgets}
     masks = _other_masks(asked)
     values = asked.values(masks)  # (N,)
     if len(values) < LEAST_MASKS or values.std() == 0:

@@ -22,9 +22,15 @@ Surrogate = Callable[[UnitAnswers, int], Predict]
 PAIRS = "pairs"
 
 
-def surrogates() -> dict[str, Surrogate]:
-    """Return the surrogates by their names; ProxySPEX if shapiq is installed, and lightgbm, which this needs."""
-    peers: dict[str, Surrogate] = {"single units": single_units, "Archipelago": archipelago}
+def surrogates(*, may_be_empty: bool = True) -> dict[str, Surrogate]:
+    """Return the surrogates by their names; ProxySPEX if shapiq is installed, and lightgbm, which this needs.
+
+    Args:
+        may_be_empty: Whether there is an answer without any unit, which Archipelago starts from.
+    """
+    peers: dict[str, Surrogate] = {"single units": single_units}
+    if may_be_empty:
+        peers["Archipelago"] = archipelago
     if find_spec("shapiq") and find_spec("lightgbm"):
         peers["ProxySPEX"] = proxy_spex
     return peers
@@ -66,8 +72,8 @@ def archipelago(asked: UnitAnswers, budget: int) -> Predict:
     only = np.zeros((len(sets), units), bool)  # (S, M)
     for row, members in enumerate(sets):
         only[row, list(members)] = True
-    value_of_only = dict(zip(sets, _values(asked, only), strict=True))
-    value_without = dict(zip(sets, _values(asked, ~only), strict=True))
+    value_of_only = dict(zip(sets, asked.values(only), strict=True))
+    value_without = dict(zip(sets, asked.values(~only), strict=True))
     single, joint = np.zeros(units), np.zeros((units, units))
     for members in sets[1:]:
         if len(members) == 1:
@@ -120,7 +126,9 @@ def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
 
 
 def _values(asked: UnitAnswers, masks: Booleans) -> Floats:
-    """Return the values of masks, (N,); of a prompt of nothing, which has no answer, that of the whole prompt."""
-    if asked.may_be_empty:
-        return asked.values(masks)
-    return asked.values(masks | ~masks.any(1, keepdims=True))
+    """Return the values of masks, (N,); of a prompt of nothing, which has no answer, the mean of the others."""
+    is_empty = np.zeros(len(masks), bool) if asked.may_be_empty else ~masks.any(1)  # (N,)
+    values = np.zeros(len(masks))
+    values[~is_empty] = asked.values(masks[~is_empty])
+    values[is_empty] = values[~is_empty].mean()
+    return values
