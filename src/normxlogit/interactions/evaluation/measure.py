@@ -17,7 +17,7 @@ from ...leave_out.smallest import tokens_of
 from ...methods.perturbation import Booleans, Floats, random_subsets
 from ..answers import UnitAnswers
 from ..call import answers_to_prompts, answers_to_texts
-from .surrogates import PAIRS, Predict, pairs, surrogates
+from .surrogates import PAIRS, pairs, surrogates
 
 LEAST_MASKS, MASKS, DRAWN, SEED = 32, 128, 2048, 1
 """How many masks are predicted, at least and at most, of how many that are drawn; no surrogate has asked for them."""
@@ -114,18 +114,19 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
     if not LEAST_UNITS <= len(asked.contributions) <= most_units:
         return ()
     models = {budget: pairs(asked, budget) for budget in budgets}
-    fitted: dict[tuple[str, int], Predict] = {(PAIRS, budget): model.predict for budget, model in models.items()}
     peers = surrogates(may_be_empty=asked.may_be_empty)
-    fitted |= {(name, budget): fit(asked, budget) for name, fit in peers.items() for budget in budgets}
+    fitted = {(name, budget): fit(asked, budget) for name, fit in peers.items() for budget in budgets}
     masks = _other_masks(asked)
     values = asked.values(masks)  # (N,)
     if len(values) < LEAST_MASKS or values.std() == 0:
         return ()
-    shares = {key: _explained_share(values, predict(masks)) for key, predict in fitted.items()}
-    return tuple(
-        Explained(name, budget, share, models[budget].r2 if name == PAIRS else None)
-        for (name, budget), share in shares.items()
-    )
+    results = [
+        Explained(PAIRS, budget, _explained_share(values, model.predict(masks)), model.r2)
+        for budget, model in models.items()
+    ]
+    for (name, budget), predict in fitted.items():
+        results.append(Explained(name, budget, _explained_share(values, predict(masks))))
+    return tuple(results)
 
 
 def _answers(explainer: Explainer, case: Input) -> UnitAnswers:

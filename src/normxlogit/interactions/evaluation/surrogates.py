@@ -1,8 +1,9 @@
 """Surrogates: functions that predict a model's answer from which units are present, each from a number of passes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,32 +70,52 @@ def archipelago(asked: UnitAnswers, budget: int) -> Predict:
     for_pairs = max(0, budget - 2 - 2 * units)  # passes; a pair takes two more than its units
     paired = max(count for count in range(units + 1) if count * (count - 1) <= for_pairs)
     sets = [(), *((unit,) for unit in range(units)), *combinations(sorted(ranked[:paired].tolist()), 2)]
-    only = np.zeros((len(sets), units), bool)  # (S, M)
-    for row, members in enumerate(sets):
-        only[row, list(members)] = True
+    only = np.array([[unit in members for unit in range(units)] for members in sets])  # (S, M)
     value_of_only = dict(zip(sets, asked.values(only), strict=True))
     value_without = dict(zip(sets, asked.values(~only), strict=True))
     single, joint = np.zeros(units), np.zeros((units, units))
     for members in sets[1:]:
+        effects = _difference(value_of_only, members), _difference(value_without, members)
         if len(members) == 1:
-            added = value_of_only[members] - value_of_only[()]
-            single[members] = (added + value_without[()] - value_without[members]) / 2
+            single[members] = (effects[0] - effects[1]) / 2  # without a unit the difference is that of its absence
         else:
-            first, second = members
-            of_context = [
-                values[members] - values[first,] - values[second,] + values[()]
-                for values in (value_of_only, value_without)
-            ]
-            joint[first, second] = sum(of_context) / 2
+            joint[members] = (effects[0] + effects[1]) / 2
     middle = (value_without[()] + value_of_only[()]) / 2 - joint.sum() / 4
+    return QuadraticFunction(middle, single, joint).predict
 
-    def predict(present: Booleans) -> Floats:
+
+def _difference(values: Mapping[tuple[int, ...], float], members: tuple[int, ...]) -> float:
+    """Return what a set of one or two units changes, of two beyond what each does alone.
+
+    Args:
+        values: The values of sets of units.
+        members: The set.
+    """
+    if len(members) == 1:
+        return values[members] - values[()]
+    first, second = members
+    return values[members] - values[first,] - values[second,] + values[()]
+
+
+class QuadraticFunction(NamedTuple):
+    """A function of which units are present, with their effects alone and in pairs.
+
+    Attributes:
+        middle: Its mean over all masks.
+        single: The effect of each unit, (M,).
+        joint: The joint effect of each two, (M, M), of which the upper triangle counts.
+    """
+
+    middle: float
+    single: Floats
+    joint: Floats
+
+    def predict(self, present: Booleans) -> Floats:
+        """Return the values of masks, (N,), for masks (N, M)."""
         signs = 2.0 * present - 1  # (N, M)
-        of_pairs = np.einsum("ni,ij,nj->n", signs, joint, signs) / 4  # (N,)
-        predicted: Floats = middle + signs @ single / 2 + of_pairs
-        return predicted
-
-    return predict
+        of_pairs = np.einsum("ni,ij,nj->n", signs, self.joint, signs) / 4  # (N,)
+        values: Floats = self.middle + signs @ self.single / 2 + of_pairs
+        return values
 
 
 def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
