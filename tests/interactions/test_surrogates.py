@@ -40,7 +40,7 @@ def test_four_answers_to_each_pair_explain_a_function_of_pairs_whole() -> None:
     np.testing.assert_allclose(predict(MASKS), answers.values(MASKS), atol=1e-9)
 
 
-@pytest.mark.parametrize("surrogate", [archipelago, single_units, lambda asked, budget: pairs(asked, budget).predict])
+@pytest.mark.parametrize("surrogate", [single_units, lambda asked, budget: pairs(asked, budget).predict])
 @pytest.mark.parametrize("budget", [20, 40])
 def test_a_budget_is_kept_and_nothing_is_asked_of_an_empty_prompt(surrogate, budget) -> None:
     answers = Quadratic(may_be_empty=False)

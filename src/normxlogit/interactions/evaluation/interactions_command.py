@@ -11,22 +11,21 @@ from ...errors import InputError
 from ...evaluation import options as measures
 from ...long_runs.console import ReportFolder, check_folder, progress, write_report
 
+MOST = 50
+"""How many inputs are measured, unless the caller says: the first ones with enough units."""
+
 
 @options.loads_models
 def interactions(
-    dataset: measures.Dataset = "reviews",
     model: options.Model = None,
     prompts: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help='Instead of texts: JSON lines with "prompt" and "completion", by sentence.'),
     ] = None,
-    data_dir: measures.DataDir = None,
-    split: measures.Split = "validation",
-    columns: measures.Columns = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Most inputs.")] = 50,
     most_units: Annotated[int, typer.Option(min=8, metavar="N", help="Most words or sentences of an input.")] = 30,
     budgets: Annotated[str, typer.Option(metavar="N...", help="Passes, separated by spaces.")] = "64 128",
     output: ReportFolder = None,
+    data: measures.Data = measures.DATA_OPTIONS,
     loading: options.Loading = options.LOADING,
 ) -> None:
     """Measure how far pairs of units explain a model's answers, beside other surrogates with as many passes.
@@ -37,13 +36,12 @@ def interactions(
     if not all(map(str.isdigit, budgets.split())):
         raise InputError(f"--budgets takes whole numbers separated by spaces, not {budgets!r}")
     with quiet():
-        from ...evaluation.datasets import load_examples, parsed_rows
+        from ...evaluation.datasets import parsed_rows
         from ...evaluation.report import report
         from .measure import Input, measure, table
 
         if prompts is None:
-            names = columns.split(",") if columns else ()
-            examples = load_examples(dataset, split=split, data_dir=data_dir, columns=names)
+            examples = data._replace(limit=None).examples(data.dataset)
             inputs = [Input(example.text) for example in examples]
         else:
             inputs = parsed_rows(prompts, lambda row: Input(row["prompt"], row["completion"]), "no prompt")
@@ -56,10 +54,10 @@ def interactions(
                 inputs,
                 passes,
                 most_units=most_units,
-                limit=limit,
+                limit=data.limit or MOST,
                 folder=folder,
                 on_progress=on_progress,
             )
-        metadata = {"data": Path(prompts or dataset).name, "model": explainer.task_model.name}
+        metadata = {"data": Path(prompts or data.dataset).name, "model": explainer.task_model.name}
         text = report(metadata, table(measured), output, "interactions", results=measured)
     write_report(text)

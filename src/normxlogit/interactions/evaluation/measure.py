@@ -17,10 +17,10 @@ from ...leave_out.smallest import tokens_of
 from ...methods.perturbation import Booleans, Floats, random_subsets
 from ..answers import UnitAnswers
 from ..call import answers_to_prompts, answers_to_texts
-from .surrogates import PAIRS, Predict, pairs, surrogates
+from .surrogates import PAIRS, pairs, surrogates
 
-MASKS, DRAWN, SEED = 128, 2048, 1
-"""How many masks are predicted at most, of how many that are drawn; surrogates have asked for none of them."""
+LEAST_MASKS, MASKS, DRAWN, SEED = 32, 128, 2048, 1
+"""How many masks are predicted, at least and at most, of how many that are drawn; no surrogate has asked for them."""
 
 LEAST_UNITS = 8
 """Fewest units of an input, which have 256 masks: of fewer, surrogates would ask for most of them."""
@@ -79,7 +79,7 @@ def measure(
         The results of each measured input.
 
     Raises:
-        DataError: If no input has enough units.
+        DataError: If there is no result.
     """
     stored = ResultCache[OfInput](folder, explainer.task_model, [most_units, list(budgets)], OfInput)
     measured: list[OfInput] = []
@@ -93,12 +93,16 @@ def measure(
         if len(measured) == limit:
             break
     if not measured:
-        raise DataError(f"no input has from {LEAST_UNITS} to {most_units} units that can be left out")
+        raise DataError(
+            f"no input has from {LEAST_UNITS} to {most_units} units that can be left out, and masks beyond the budgets"
+        )
     return measured
 
 
 def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], most_units: int) -> OfInput:
-    """Return how far each surrogate explains the answers to an input; nothing if it has too few or too many units.
+    """Return how far each surrogate explains the answers to an input; nothing if its units are too few or too many.
+
+    Nor is there a result if surrogates have asked for nearly all masks, or all answers are equal.
 
     Args:
         explainer: The model.
@@ -110,17 +114,19 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
     if not LEAST_UNITS <= len(asked.contributions) <= most_units:
         return ()
     models = {budget: pairs(asked, budget) for budget in budgets}
-    fitted: dict[tuple[str, int], Predict] = {(PAIRS, budget): model.predict for budget, model in models.items()}
-    fitted |= {(name, budget): fit(asked, budget) for name, fit in surrogates().items() for budget in budgets}
+    peers = surrogates(may_be_empty=asked.may_be_empty)
+    fitted = {(name, budget): fit(asked, budget) for name, fit in peers.items() for budget in budgets}
     masks = _other_masks(asked)
     values = asked.values(masks)  # (N,)
-    if values.std() == 0:
+    if len(values) < LEAST_MASKS or values.std() == 0:
         return ()
-    shares = {key: _explained_share(values, predict(masks)) for key, predict in fitted.items()}
-    return tuple(
-        Explained(name, budget, share, models[budget].r2 if name == PAIRS else None)
-        for (name, budget), share in shares.items()
-    )
+    results = [
+        Explained(PAIRS, budget, _explained_share(values, model.predict(masks)), model.r2)
+        for budget, model in models.items()
+    ]
+    for (name, budget), predict in fitted.items():
+        results.append(Explained(name, budget, _explained_share(values, predict(masks))))
+    return tuple(results)
 
 
 def _answers(explainer: Explainer, case: Input) -> UnitAnswers:

@@ -1,9 +1,10 @@
 """Surrogates: functions that predict a model's answer from which units are present, each from a number of passes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +24,15 @@ Surrogate = Callable[[UnitAnswers, int], Predict]
 PAIRS = "pairs"
 
 
-def surrogates() -> dict[str, Surrogate]:
-    """Return the surrogates by their names; ProxySPEX if shapiq is installed, and lightgbm, which this needs."""
-    peers: dict[str, Surrogate] = {"single units": single_units, "Archipelago": archipelago}
+def surrogates(*, may_be_empty: bool = True) -> dict[str, Surrogate]:
+    """Return the surrogates by their names; ProxySPEX if shapiq is installed, and lightgbm, which this needs.
+
+    Args:
+        may_be_empty: Whether there is an answer without any unit, which Archipelago starts from.
+    """
+    peers: dict[str, Surrogate] = {"single units": single_units}
+    if may_be_empty:
+        peers["Archipelago"] = archipelago
     if find_spec("shapiq") and find_spec("lightgbm"):
         peers["ProxySPEX"] = proxy_spex
     return peers
@@ -64,32 +71,52 @@ def archipelago(asked: UnitAnswers, budget: int) -> Predict:
     for_pairs = max(0, budget - 2 - 2 * units)  # passes; a pair takes two more than its units
     paired = max(count for count in range(units + 1) if count * (count - 1) <= for_pairs)
     sets = [(), *((unit,) for unit in range(units)), *combinations(sorted(ranked[:paired].tolist()), 2)]
-    only = np.zeros((len(sets), units), bool)  # (S, M)
-    for row, members in enumerate(sets):
-        only[row, list(members)] = True
-    value_of_only = dict(zip(sets, _values(asked, only), strict=True))
-    value_without = dict(zip(sets, _values(asked, ~only), strict=True))
+    only = np.array([[unit in members for unit in range(units)] for members in sets])  # (S, M)
+    value_of_only = dict(zip(sets, asked.values(only), strict=True))
+    value_without = dict(zip(sets, asked.values(~only), strict=True))
     single, joint = np.zeros(units), np.zeros((units, units))
     for members in sets[1:]:
+        effects = _difference(value_of_only, members), _difference(value_without, members)
         if len(members) == 1:
-            added = value_of_only[members] - value_of_only[()]
-            single[members] = (added + value_without[()] - value_without[members]) / 2
+            single[members] = (effects[0] - effects[1]) / 2  # without a unit the difference is that of its absence
         else:
-            first, second = members
-            of_context = [
-                values[members] - values[first,] - values[second,] + values[()]
-                for values in (value_of_only, value_without)
-            ]
-            joint[first, second] = sum(of_context) / 2
+            joint[members] = (effects[0] + effects[1]) / 2
     middle = (value_without[()] + value_of_only[()]) / 2 - joint.sum() / 4
+    return QuadraticFunction(middle, single, joint).predict
 
-    def predict(present: Booleans) -> Floats:
+
+def _difference(values: Mapping[tuple[int, ...], float], members: tuple[int, ...]) -> float:
+    """Return what a set of one or two units changes, of two beyond what each does alone.
+
+    Args:
+        values: The values of sets of units.
+        members: The set.
+    """
+    if len(members) == 1:
+        return values[members] - values[()]
+    first, second = members
+    return values[members] - values[first,] - values[second,] + values[()]
+
+
+class QuadraticFunction(NamedTuple):
+    """A function of which units are present, with their effects alone and in pairs.
+
+    Attributes:
+        middle: Its mean over all masks.
+        single: The effect of each unit, (M,).
+        joint: The joint effect of each two, (M, M), of which the upper triangle counts.
+    """
+
+    middle: float
+    single: Floats
+    joint: Floats
+
+    def predict(self, present: Booleans) -> Floats:
+        """Return the values of masks, (N,), for masks (N, M)."""
         signs = 2.0 * present - 1  # (N, M)
-        of_pairs = np.einsum("ni,ij,nj->n", signs, joint, signs) / 4  # (N,)
-        predicted: Floats = middle + signs @ single / 2 + of_pairs
-        return predicted
-
-    return predict
+        of_pairs = np.einsum("ni,ij,nj->n", signs, self.joint, signs) / 4  # (N,)
+        values: Floats = self.middle + signs @ self.single / 2 + of_pairs
+        return values
 
 
 def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
@@ -121,7 +148,9 @@ def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
 
 
 def _values(asked: UnitAnswers, masks: Booleans) -> Floats:
-    """Return the values of masks, (N,); of a prompt of nothing, which has no answer, that of the whole prompt."""
-    if asked.may_be_empty:
-        return asked.values(masks)
-    return asked.values(masks | ~masks.any(1, keepdims=True))
+    """Return the values of masks, (N,); of a prompt of nothing, which has no answer, the mean of the others."""
+    is_empty = np.zeros(len(masks), bool) if asked.may_be_empty else ~masks.any(1)  # (N,)
+    values = np.zeros(len(masks))
+    values[~is_empty] = asked.values(masks[~is_empty])
+    values[is_empty] = values[~is_empty].mean()
+    return values
