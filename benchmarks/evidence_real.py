@@ -24,6 +24,7 @@ from normxlogit.methods.perturbation import Perturbation, log_odds
 
 from .evidence_rankings import MEASURES
 from .hotpot import Array, Prompt, Question, is_right
+from .real_grounding import check_reader
 
 MEASURED = Path(__file__).with_name("evidence_real.jsonl")
 """What SmolLM2-135M makes of the development half, 46 questions, as far as it was measured."""
@@ -109,7 +110,11 @@ def measure(
         file: JSON lines.
         is_written: Whether the model writes the answers; questions that it answers wrongly are left out.
         on_progress: Called after each question.
+
+    Raises:
+        DataError: If another model measured what the file has.
     """
+    check_reader(explainer.language_model, file)
     answers = "written" if is_written else "given"
     known = by_question(load_measured(file), answers)
     for _, question in with_progress(f"questions, answers {answers}", questions, on_progress):
@@ -330,6 +335,6 @@ def report(file: Path) -> str:
     for answers in ("given", "written"):
         questions = list(by_question(rows, answers).values())
         if questions:
-            sections += [f"Answers {answers}: {len(questions)} questions\n", table(questions, METHODS)]
-            sections += ["Question by question\n", difference_table(questions, METHODS)]
+            sections += [f"Answers {answers}\n", table(questions, METHODS)]
+            sections += [f"Answers {answers}, question by question\n", difference_table(questions, METHODS)]
     return "\n".join(sections)

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from benchmarks import evidence_hops, evidence_rankings, evidence_real, hotpot
+from normxlogit.errors import DataError
 from tests import tiny
 
 KNOWN = {"number": 0, "answers": "given", "kind": "bridge", "gold": [2, 0], "holding": [0], "passes": 1.0, "tokens": 2}
@@ -111,6 +112,8 @@ def test_measuring_goes_on_where_it_stopped(explainer, questions, tmp_path):
     methods = [method for name in names for method in evidence_rankings.MEASURES[name].methods]
     assert sorted(measured) == sorted((number, method) for number in range(2) for method in methods)
     assert "mat" not in after
+    with pytest.raises(DataError, match="another model"):
+        evidence_real.measure(tiny.writer(length=250), questions, names, file)
     report = evidence_real.report(file)
     measured_methods = set(evidence_real.METHODS) - {"FlashTrace, one hop"}  # an optional package
     assert all(name in report for name in measured_methods)
