@@ -124,3 +124,11 @@ def test_written_answers_count_where_they_hold_the_right_one():
     assert not hotpot.is_right("It was Bathurst.", "Bath")
     assert hotpot.is_right("No, they are not.", "no")
     assert not hotpot.is_right("There is no such thing.", "no")
+
+
+def test_wrong_answers_of_the_model_are_counted_and_not_ranked(explainer, questions, tmp_path):
+    file = tmp_path / "measured.jsonl"
+    for _ in range(2):
+        evidence_real.measure(explainer, questions, ["words"], file, is_written=True)
+    assert [row.method for row in evidence_real.load_measured(file)] == [evidence_real.WRITTEN] * 2
+    assert "2 questions, 2 of them answered wrongly" in evidence_real.report(file)
