@@ -338,12 +338,16 @@ def difference_table(questions: Sequence[OfQuestion], methods: Mapping[str, Rank
     (first_name, first), *others = methods.items()
     lines = []
     for name, rank in others:
-        pairs = [(figures(rank, rows), figures(first, rows)) for rows in questions]
-        pairs = [pair for pair in pairs if all(pair)]
-        if pairs:
-            values = {c: [a[c] - b[c] for a, b in pairs if c in a and c in b] for c in COLUMNS}
-            lines.append([name, str(len(pairs)), *(_cell(values[c], seed) for c in COLUMNS)])
+        differences = [found for rows in questions if (found := _less(figures(rank, rows), figures(first, rows)))]
+        if differences:
+            cells = [_cell([found[c] for found in differences if c in found], seed) for c in COLUMNS]
+            lines.append([name, str(len(differences)), *cells])
     return markdown_table([f"less {first_name}", "questions", *COLUMNS.values()], lines)
+
+
+def _less(measured: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    """Return the differences of what was measured of both."""
+    return {name: measured[name] - others[name] for name in measured.keys() & others.keys()}
 
 
 def _cell(values: Sequence[float], seed: int) -> str:
