@@ -5,7 +5,7 @@ tables are printed again without the model and the data.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,12 +24,16 @@ from normxlogit.methods.perturbation import Perturbation, log_odds
 
 from .evidence_rankings import MEASURES
 from .hotpot import Array, Prompt, Question, is_right
+from .real_grounding import check_reader
 
 MEASURED = Path(__file__).with_name("evidence_real.jsonl")
 """What SmolLM2-135M makes of the development half, 46 questions, as far as it was measured."""
 
 NEW_TOKENS = 20
 """Most tokens of an answer that the model writes."""
+
+WRITTEN = "the answer is right"
+"""The method of rows that say whether a written answer is right."""
 
 
 class Measured(NamedTuple):
@@ -109,18 +113,45 @@ def measure(
         file: JSON lines.
         is_written: Whether the model writes the answers; questions that it answers wrongly are left out.
         on_progress: Called after each question.
+
+    Raises:
+        DataError: If another model measured what the file has.
     """
+    check_reader(explainer.language_model, file)
     answers = "written" if is_written else "given"
     known = by_question(load_measured(file), answers)
     for _, question in with_progress(f"questions, answers {answers}", questions, on_progress):
         rows = known.get(question.number, {})
         missing = [name for name in names if not set(MEASURES[name].methods) <= rows.keys()]
-        if missing and (answer := _answer_of(explainer, question, is_written=is_written)) is not None:
-            default = sentence_ranking("default", rows)
-            prompt = Prompt(explainer, question, answer, None if default is None else default.order[0])
-            for name in missing:
-                for row in MEASURES[name].measure(prompt):
-                    _keep(prompt, row, answers, file)
+        if not missing or is_wrong(rows):
+            continue
+        default = sentence_ranking("default", rows)
+        answer = _written(explainer, question) if is_written else question.answer
+        prompt = Prompt(explainer, question, answer, None if default is None else default.order[0])
+        for row in _rows(prompt, missing, needs_judgement=is_written and WRITTEN not in rows):
+            _keep(prompt, row, answers, file)
+
+
+def _rows(prompt: Prompt, names: Sequence[str], *, needs_judgement: bool) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a prompt: first whether its answer is right, and nothing more of a wrong one.
+
+    Args:
+        prompt: The prompt with its answer.
+        names: Which of `MEASURES`.
+        needs_judgement: Whether the model wrote the answer, and nothing is known of it.
+    """
+    if needs_judgement:
+        row = _judged(prompt)
+        yield row
+        if not row["scores"][0]:
+            return
+    for name in names:
+        yield from MEASURES[name].measure(prompt)
+
+
+def is_wrong(rows: OfQuestion) -> bool:
+    """Return whether the model has written a wrong answer to a question, whose sources nobody marked."""
+    return WRITTEN in rows and not rows[WRITTEN].scores[0]
 
 
 def in_random_order(questions: Sequence[Question], count: int | None = None) -> list[Question]:
@@ -134,14 +165,17 @@ def in_random_order(questions: Sequence[Question], count: int | None = None) -> 
     return [questions[place] for place in order[:count]]
 
 
-def _answer_of(explainer: Explainer, question: Question, *, is_written: bool) -> str | None:
-    """Return a question's answer; if the model writes it, None where it is wrong."""
-    if not is_written:
-        return question.answer
+def _written(explainer: Explainer, question: Question) -> str:
+    """Return the answer that the model writes."""
     asked = question.question, dict(question.documents)
     completed = read_answered(explainer.language_model, *asked, max_new_tokens=NEW_TOKENS).completed
-    written = (completed.encoding.text or "")[completed.prompt_characters :]
-    return written if is_right(written, question.answer) else None
+    return (completed.encoding.text or "")[completed.prompt_characters :]
+
+
+def _judged(prompt: Prompt) -> dict[str, Any]:
+    """Return a row that says whether a written answer is right: 1 or 0."""
+    scores = [float(is_right(prompt.answer, prompt.question.answer))]
+    return {"method": WRITTEN, "units": [], "scores": scores, "passes": 0.0}
 
 
 def _keep(prompt: Prompt, row: Mapping[str, Any], answers: str, file: Path) -> None:
@@ -304,12 +338,16 @@ def difference_table(questions: Sequence[OfQuestion], methods: Mapping[str, Rank
     (first_name, first), *others = methods.items()
     lines = []
     for name, rank in others:
-        pairs = [(figures(rank, rows), figures(first, rows)) for rows in questions]
-        pairs = [pair for pair in pairs if all(pair)]
-        if pairs:
-            values = {c: [a[c] - b[c] for a, b in pairs if c in a and c in b] for c in COLUMNS}
-            lines.append([name, str(len(pairs)), *(_cell(values[c], seed) for c in COLUMNS)])
+        differences = [found for rows in questions if (found := _less(figures(rank, rows), figures(first, rows)))]
+        if differences:
+            cells = [_cell([found[c] for found in differences if c in found], seed) for c in COLUMNS]
+            lines.append([name, str(len(differences)), *cells])
     return markdown_table([f"less {first_name}", "questions", *COLUMNS.values()], lines)
+
+
+def _less(measured: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    """Return the differences of what was measured of both."""
+    return {name: measured[name] - others[name] for name in measured.keys() & others.keys()}
 
 
 def _cell(values: Sequence[float], seed: int) -> str:
@@ -330,6 +368,8 @@ def report(file: Path) -> str:
     for answers in ("given", "written"):
         questions = list(by_question(rows, answers).values())
         if questions:
-            sections += [f"Answers {answers}: {len(questions)} questions\n", table(questions, METHODS)]
-            sections += ["Question by question\n", difference_table(questions, METHODS)]
+            wrong = sum(map(is_wrong, questions))
+            count = f"{len(questions)} questions" + (f", {wrong} of them answered wrongly" if wrong else "")
+            sections += [f"{count}\n", f"Answers {answers}\n", table(questions, METHODS)]
+            sections += [f"Answers {answers}, question by question\n", difference_table(questions, METHODS)]
     return "\n".join(sections)

@@ -67,7 +67,8 @@ def load_questions(data: Path) -> list[Question]:
 
 
 def _question(number: int, row: Mapping[str, Any]) -> Question:
-    documents = {title: "".join(sentences).strip() for title, sentences in row["context"]}
+    texts = {title: "".join(sentences).strip() for title, sentences in row["context"]}
+    documents = {title: text for title, text in texts.items() if text}
     titles = {title for title, _ in row["supporting_facts"]}
     gold = tuple(place for place, title in enumerate(documents) if title in titles)
     return Question(number, row["type"], row["question"].strip(), row["answer"], documents, gold)

@@ -110,16 +110,20 @@ def _found(explainer: Explainer, needle: Needle) -> Found:
 
 def table(results: Sequence[Found]) -> str:
     """Return for each part of the document how often the sentence with the answer is the first source."""
+    edges = [f"{part / PLACES:.0%}" for part in range(PLACES + 1)]
     lines = []
-    for part in (*range(PLACES), None):
-        of_part = [found for found in results if part in (found.part, None)]
-        right = [found for found in of_part if found.right]
-        shares = [
-            interval_text(mean_interval([float(getattr(found, name)) for found in right])) if right else "-"
-            for name in ("evidence", "sums")
-        ]
-        name = "all" if part is None else f"{part / PLACES:.0%} to {(part + 1) / PLACES:.0%}"
-        lines.append([name, str(len(of_part)), str(len(right)), *shares])
+    for part in range(PLACES):
+        of_part = [found for found in results if found.part == part]
+        lines.append([f"{edges[part]} to {edges[part + 1]}", *_cells(of_part)])
     columns = ["the sentence is at", "documents", "answered rightly", "first by the evidence ↑", "first by sums ↑"]
     length = np.mean([found.sentences for found in results])
-    return f"{length:.0f} sentences a document.\n\n{markdown_table(columns, lines)}"
+    return f"{length:.0f} sentences a document.\n\n{markdown_table(columns, [*lines, ['all', *_cells(results)]])}"
+
+
+def _cells(results: Sequence[Found]) -> list[str]:
+    """Return how many cases there are and how many count, and of these how often the needle is first."""
+    right = [found for found in results if found.right]
+    if not right:
+        return [str(len(results)), "0", "-", "-"]
+    firsts = np.array([(found.evidence, found.sums) for found in right], np.float64)  # (n, 2)
+    return [str(len(results)), str(len(right)), *(interval_text(mean_interval(values)) for values in firsts.T)]

@@ -164,7 +164,7 @@ def measure(
     Raises:
         DataError: If another model measured what the file has.
     """
-    _check_reader(explainer.language_model, file)
+    check_reader(explainer.language_model, file)
     rows = parsed_rows(file, dict, "not a measured sentence") if file.exists() else []
     keys = {(row["dataset"], row["number"], row["is_supported"]) for row in rows}
     order = np.random.default_rng(0).permutation(len(cases)).tolist()
@@ -176,7 +176,7 @@ def measure(
                 lines.write(_line(measured))
 
 
-def _check_reader(model: TaskModel, file: Path) -> None:
+def check_reader(model: TaskModel, file: Path) -> None:
     """Refuse a file of another model; of a new file the model's digest is kept beside it."""
     digest, beside = identity_of(model).digest, file.with_name(f"{file.name}.model")
     if not file.exists():

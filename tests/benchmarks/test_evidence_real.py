@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from benchmarks import evidence_hops, evidence_rankings, evidence_real, hotpot
+from normxlogit.errors import DataError
 from tests import tiny
 
 KNOWN = {"number": 0, "answers": "given", "kind": "bridge", "gold": [2, 0], "holding": [0], "passes": 1.0, "tokens": 2}
@@ -111,6 +112,8 @@ def test_measuring_goes_on_where_it_stopped(explainer, questions, tmp_path):
     methods = [method for name in names for method in evidence_rankings.MEASURES[name].methods]
     assert sorted(measured) == sorted((number, method) for number in range(2) for method in methods)
     assert "mat" not in after
+    with pytest.raises(DataError, match="another model"):
+        evidence_real.measure(tiny.writer(length=250), questions, names, file)
     report = evidence_real.report(file)
     measured_methods = set(evidence_real.METHODS) - {"FlashTrace, one hop"}  # an optional package
     assert all(name in report for name in measured_methods)
@@ -121,3 +124,11 @@ def test_written_answers_count_where_they_hold_the_right_one():
     assert not hotpot.is_right("It was Bathurst.", "Bath")
     assert hotpot.is_right("No, they are not.", "no")
     assert not hotpot.is_right("There is no such thing.", "no")
+
+
+def test_wrong_answers_of_the_model_are_counted_and_not_ranked(explainer, questions, tmp_path):
+    file = tmp_path / "measured.jsonl"
+    for _ in range(2):
+        evidence_real.measure(explainer, questions, ["words"], file, is_written=True)
+    assert [row.method for row in evidence_real.load_measured(file)] == [evidence_real.WRITTEN] * 2
+    assert "2 questions, 2 of them answered wrongly" in evidence_real.report(file)
