@@ -27,8 +27,8 @@ NOT_UTF8 = "caf\udce9"
 
 EXPLAIN = [
     line("explain", "no text"),
-    line("explain", "a text is empty", "  "),
-    line("explain", "a text is not UTF-8", NOT_UTF8),
+    line("explain", "input 0 is empty", "  "),
+    line("explain", "holds half a character", NOT_UTF8),
     line("explain", "standard input is not UTF-8", stdin=b"fine\n\xff\n"),
     line("explain --file nowhere.txt", "cannot read nowhere.txt: No such file"),
     line("explain --file docs", "cannot read docs: Is a directory"),

@@ -63,9 +63,14 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
         may_pad = not never_batch and _may_pad(model, [encodings[index] for index in remaining])
         while remaining:
             budget = 0 if never_batch else model.batch_tokens // memory_factor
-            groups = batches([encodings[index] for index in remaining], budget, pad=may_pad)
-            queue = deque([remaining[place] for place in group] for group in groups)
+            queue = _queued(encodings, remaining, budget, pad=may_pad)
             remaining = yield from _attempts(model, queue, lengths, tokens_before)
+
+
+def _queued(encodings: Sequence[Encoding], indices: Sequence[int], budget: int, *, pad: bool) -> deque[list[int]]:
+    """Return the indices of encodings in batches of at most `budget` tokens; see `batches`."""
+    groups = batches([encodings[index] for index in indices], budget, pad=pad)
+    return deque([indices[place] for place in group] for group in groups)
 
 
 def _attempts(

@@ -28,6 +28,7 @@ from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
+from ..results.targets import Target
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, is_choice, resolve
 from .by_halves import keep_errors
@@ -189,21 +190,26 @@ def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> 
         raise TargetError("position=ALL explains one target at each position: a name, an index or None")
     positions = model.task.position.every(encoding)
     results = score_encodings(model, [replace(encoding, position=position) for position in positions], options)
+    notes = [note for result in results for note in result.notes]
+    if options.verify is not None:
+        notes.append(NOT_VERIFIED)
+    return replace(
+        in_rows(results),
+        targets=_targets_at(positions, results),
+        predictions=tuple(result.predictions[0] for result in results),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _targets_at(positions: Sequence[int], results: Sequence[Attribution]) -> tuple[Target, ...]:
+    """Return the target of each result with its position, and with the word there in its name."""
     first = results[0]
     words = {token: word.text for word in first.words() for token in word.tokens} if first.has_words else {}
     targets = []
     for position, result in zip(positions, results, strict=True):
         name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
         targets.append(result.target._replace(name=name, position=position))
-    notes = [note for result in results for note in result.notes]
-    if options.verify is not None:
-        notes.append(NOT_VERIFIED)
-    return replace(
-        in_rows(results),
-        targets=tuple(targets),
-        predictions=tuple(result.predictions[0] for result in results),
-        notes=tuple(dict.fromkeys(notes)),
-    )
+    return tuple(targets)
 
 
 class _OnHost(NamedTuple):
