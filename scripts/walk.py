@@ -29,6 +29,7 @@ CALLBACKS = {
     "copies/run.py": "hooks of a forward pass",
     "leave_out/outcomes.py": "the function that measures removals, and what shows progress",
     "leave_out/search.py": "the function that measures removals",
+    "model/batch_attempts.py": "the function that works on one batch",
     "parts/headpiece.py": "a function that runs the head under hooks",
     "parts/main_input.py": "a function that runs a module under hooks",
     "pipeline/arguments.py": "the function whose arguments are checked",

@@ -13,7 +13,7 @@ from normxlogit.frozen.places import (
     Place,
     Readout,
     Side,
-    detach_sinks,
+    detached_sinks,
     hold_sinks,
     layers_read,
     lowest_of_sides,
@@ -186,8 +186,8 @@ def passed_through(sinks_by_layer, read_tokens):
         state = readout.read(state * 2)
         readouts[Place(Side.TEXT, layer)] = readout
     answer = state[:, read_tokens].sum()
-    detach_sinks(readouts)
-    return torch.autograd.grad(answer, leaf)[0].flatten().tolist()
+    with detached_sinks(readouts):
+        return torch.autograd.grad(answer, leaf)[0].flatten().tolist()
 
 
 def test_no_gradient_passes_a_sink_but_one_through_which_all_of_the_answer_passes():

@@ -15,7 +15,7 @@ from ..tasks.targets import BatchTargets
 from ..tasks.task_outputs import logits_at
 from .backward import frozen_backward
 from .conservation import Conservation
-from .places import ByPlace, Place, Readout, Readouts, detach_sinks, lowest_of_sides, masks_of, only_token
+from .places import ByPlace, Place, Readout, Readouts, detached_sinks, lowest_of_sides, masks_of, only_token
 from .vocabulary import BACKPROPAGATED_AT_ONCE, HeadCall, vocabulary_quantities
 
 
@@ -146,8 +146,8 @@ def _contributions_at(
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
     values_of_groups: list[list[Tensor]] = []  # by group and place, (group, B, T)
     gradients: list[Tensor | None] = []
-    with frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded):
-        detach_sinks(run.readouts)
+    frozen = frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded)
+    with frozen, detached_sinks(run.readouts):
         for group in groups:
             keep_graph = retain or group is not groups[-1]
             values, gradients = _gradients(sums, group.tolist(), readouts, proved_edges, keep_graph)

@@ -145,14 +145,15 @@ ByPlace = dict[Place, Tensor]
 """What was read, by place."""
 
 
-def detach_sinks(readouts: Readouts) -> None:
-    """Let no gradient pass attention sinks where they leave a layer, but one through which all of the answer passes.
+@contextmanager
+def detached_sinks(readouts: Readouts) -> Iterator[None]:
+    """Let no gradient pass attention sinks where they leave a layer, in the block.
+
+    A sink passes it on where all of the answer passes through this one token.
 
     Args:
-        readouts: The readouts of a frozen pass, by place, whose hooks stay as long as its graph.
+        readouts: The readouts of a frozen pass, by place.
     """
-    if all(readout.sinks is None for readout in readouts.values()):
-        return
     last, exempt = max(readouts), None
 
     def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
@@ -171,9 +172,16 @@ def detach_sinks(readouts: Readouts) -> None:
         readout.by_token(passed).masked_fill_(mask, 0.0)
         return *gradients[:output], passed, *gradients[output + 1 :]
 
-    for place, readout in readouts.items():
-        if place == last or readout.sinks is not None:  # the hook runs after the gradient of the state was taken
-            readout.edges[0].node.register_prehook(partial(detach, place, readout))
+    places = [place for place, readout in readouts.items() if readout.sinks is not None]
+    handles = [  # a hook runs after the gradient of the state was taken
+        readouts[place].edges[0].node.register_prehook(partial(detach, place, readouts[place]))
+        for place in ({last, *places} if places else ())
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:  # a hook that stays keeps its graph: Python's collector sees no cycle through autograd
+            handle.remove()
 
 
 def only_token(contributions: Tensor) -> Tensor:

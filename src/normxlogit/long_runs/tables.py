@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 from ..errors import DataError, reason_of
 from ..inputs.texts import UTF16, collected, encoding_of, is_column
-from ..results.storage.columns import parquet_file
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -162,6 +161,8 @@ def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
 
 
 def _parquet(file: Any) -> RowSource:
+    from ..results.storage.columns import parquet_file
+
     reader = parquet_file(file)
 
     def batches(columns: list[str]) -> Iterator[tuple[Any, float]]:
