@@ -30,7 +30,7 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Target
 from ..tasks.base import message_spans
-from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, is_choice, resolve
+from ..tasks.targets import ALL, BatchTargets, check_target, contrast_note, describe_targets, is_choice, resolve
 from .by_halves import keep_errors
 from .completions.sources import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
@@ -237,6 +237,32 @@ class _OnHost(NamedTuple):
         }
 
 
+def _on_host(
+    model: TaskModel,
+    run: ForwardPass,
+    target: BatchTargets,
+    scores: Scores,
+    token_predictions: bool | None,
+    *,
+    is_span: bool,
+) -> _OnHost:
+    """Return the numbers of a pass's results, brought from the device in one transfer; a span is told elsewhere."""
+    batch, task = run.batch, model.task
+    predicted = task.outputs.predicted(target.ids)
+    on_device = {
+        "scores": batch.real(scores.values.detach().permute(0, 3, 1, 2)),
+        "target_ids": target.ids,
+        "contrast": target.contrast,
+        "positions": _positions_in_texts(run),
+        "predicted": None if is_span else task.outputs.top(run.logits, predicted),
+        "token_predictions": _token_predictions(model, run, token_predictions, predicted),
+        "bias": scores.bias,
+        "sink": scores.sink,
+        "is_sink": None if scores.sinks is None else batch.real(scores.sinks),
+    }
+    return _OnHost(**dict(zip(on_device, to_host(*on_device.values()), strict=True)))
+
+
 def _float32(values: FloatArray) -> FloatArray:
     """Return a copy of values that does not keep those of the whole batch in memory."""
     return np.array(values, np.float32, order="C")
@@ -261,20 +287,7 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     method, batch, task = options.method, run.batch, model.task
     request, scores = _scored(model, run, options)
     target, spans = request.target, task.position.spans(run)
-    predicted = task.outputs.predicted(target.ids)
-    on_host = _OnHost(
-        *to_host(
-            batch.real(scores.values.detach().permute(0, 3, 1, 2)),
-            target.ids,
-            target.contrast,
-            _positions_in_texts(run),
-            task.outputs.top(run.logits, predicted) if spans is None else None,
-            _token_predictions(model, run, options.token_predictions, predicted),
-            scores.bias,
-            scores.sink,
-            None if scores.sinks is None else batch.real(scores.sinks),
-        )
-    )
+    on_host = _on_host(model, run, request.target, scores, options.token_predictions, is_span=spans is not None)
     predictions: Any = spans
     if on_host.predicted is not None:
         model.check_finite(on_host.predicted[:, 0], batch)
