@@ -177,8 +177,7 @@ class Folder:
             state = json.loads(self.system.cat_file(path))
             if state["format"] != FORMAT or state["version"] != VERSION:
                 raise DataError(f"{self.location}: the manifest is of version {state['version']}, not {VERSION}")
-            manifest: Manifest = check(Manifest)(state)
-            return manifest
+            return check(Manifest)(state)
         except OSError as error:
             raise DataError(f"cannot read {self.location}: {reason_of(error)}") from None
         except UNREADABLE as error:

@@ -329,8 +329,7 @@ def _values_without(answers: TextAnswers, removals: list[TextRemoval]) -> Array:
     """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
     logits = torch.stack([answer.logits for answer in answers(removals) if answer.logits is not None])
     probabilities = answers.model.task.outputs.probabilities(logits)  # (N, C)
-    values: Array = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
-    return values
+    return (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
 
 
 def _outputs_of(values: Array, *, regression: bool) -> Array:
@@ -480,8 +479,7 @@ def _differences(a: Faithfulness, b: Faithfulness) -> Array:
     """Return the differences of two methods' drops on the same texts, (N,)."""
     if a.texts != b.texts:
         raise DataError(f"{a.method} was measured on {a.texts} texts, {b.method} on {b.texts}")
-    differences: Array = np.subtract(a.per_text, b.per_text)  # (N,)
-    return differences
+    return np.subtract(a.per_text, b.per_text)  # (N,)
 
 
 def _classifies_texts(model: TaskModel) -> bool:

@@ -39,8 +39,7 @@ class ResultCache(Generic[Stored]):
         if path.is_file():
             state = read_json(path)
             with suppress(ValueError):  # a version with other fields wrote it
-                stored: Stored = self.checked(state)
-                return stored
+                return self.checked(state)
         result = compute()
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(json.dumps(plain(result)), path)

@@ -27,8 +27,7 @@ def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array
     counts = np.ones_like(sums) if weights is None else np.asarray(weights, np.float64)  # (N,)
 
     def ratio(sums: Array, counts: Array, axis: int = -1) -> Array:
-        means: Array = sums.sum(axis) / counts.sum(axis)
-        return means
+        return sums.sum(axis) / counts.sum(axis)
 
     return bootstrap_interval(ratio, (sums, counts), seed, paired=True)
 

@@ -19,8 +19,7 @@ def to_latex(results: Record | Attributions[Any]) -> str:
         name: [one_line(value) if isinstance(value, str) else value for value in values]
         for name, values in _columns(results).items()
     }
-    table: str = to_pandas(columns).to_latex(index=False, escape=True, float_format="%.3f", na_rep="")
-    return table
+    return to_pandas(columns).to_latex(index=False, escape=True, float_format="%.3f", na_rep="")
 
 
 def _columns(results: Record | Attributions[Any]) -> Columns:

@@ -58,8 +58,7 @@ class Calibration(NamedTuple):
 
 def curve(supports: Array, slope: float, intercept: float) -> Array:
     """Return the probability of each support, of any shape."""
-    probabilities: Array = torch.as_tensor(slope * supports + intercept).sigmoid().numpy()
-    return probabilities
+    return torch.as_tensor(slope * supports + intercept).sigmoid().numpy()
 
 
 def fit(model: TaskModel, supports: Array, is_supported: npt.NDArray[np.bool_], data: str) -> Calibration:

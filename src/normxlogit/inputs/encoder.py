@@ -157,7 +157,7 @@ class Encoder:
             [list(t.words) if isinstance(t, SplitText) else t for t in side]
             for side in zip(*map(pair_of, texts), strict=True)
         )
-        encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
+        return private_tokenizer(self.tokenizer)(
             first,
             None if None in second else second,
             is_split_into_words=_kind(texts[0]).is_split,
@@ -167,7 +167,6 @@ class Encoder:
             padding=False,
             verbose=False,
         )
-        return encoded
 
     def _encoding_of_row(self, encoded: BatchEncoding, row: int, text: Text, index: int | None = None) -> Encoding:
         """Return the encoding of one row of a tokenizer's output; `index` is the text's index among the inputs."""

@@ -107,8 +107,7 @@ class PairModel:
 
     def predict(self, present: Booleans) -> Floats:
         """Return the value that the regression gives to masks, (N,)."""
-        values: Floats = self.mean + self.columns.of(present) @ self.weights
-        return values
+        return self.mean + self.columns.of(present) @ self.weights
 
     def effects(self) -> Effects:
         """Return the effects of units and pairs: the Shapley values and interactions of the fitted function.

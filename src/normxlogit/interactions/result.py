@@ -79,8 +79,7 @@ def k_shapley(single: FloatArray, joint: FloatArray) -> FloatArray:
         single: Shapley values, (M,).
         joint: Shapley interactions, (M, M), zero on the diagonal.
     """
-    values: FloatArray = single - joint.sum(1) / 2
-    return values
+    return single - joint.sum(1) / 2
 
 
 def kind_of(verified: Verification) -> Kind:

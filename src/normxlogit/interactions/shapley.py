@@ -46,8 +46,7 @@ def exact_effects(values: Floats) -> Effects:
 def _difference(values: Floats, unit: int) -> Floats:
     """Return the value with a unit less that without it, for each mask of the other units."""
     by_unit = values.reshape(-1, 2, 2**unit)  # the bits above the unit, its own, and those below
-    differences: Floats = (by_unit[:, 1] - by_unit[:, 0]).reshape(-1)
-    return differences
+    return (by_unit[:, 1] - by_unit[:, 0]).reshape(-1)
 
 
 def _mean_over_sizes(values: Floats) -> float:

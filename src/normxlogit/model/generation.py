@@ -104,8 +104,7 @@ class _Generator(NamedTuple):
         media_inputs = self.model.batch(prompts).inputs if prompts[0].media else {}
         output = self.call(texts, media_inputs)
         start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
-        generated: Rows = getattr(output, "sequences", output)[:, start:].tolist()
-        return generated
+        return getattr(output, "sequences", output)[:, start:].tolist()
 
     def call(self, texts: Rows, media_inputs: Inputs = MappingProxyType({})) -> Any:
         """Return what `generate` returns for the token ids of prompts, padded on the left, or of one source.

@@ -72,8 +72,7 @@ def left_to_calls(explain: Callable[P, R]) -> Callable[P, R]:
                 if argument in others:
                     raise InputError(f"{keyword}= is {argument}= of {call}: give one of them")
                 explainer, *inputs = args
-                result: R = getattr(explainer, call)(*inputs, **{argument: options[keyword]}, **others)
-                return result
+                return getattr(explainer, call)(*inputs, **{argument: options[keyword]}, **others)
         return explain(*args, **others)
 
     return explained

@@ -158,8 +158,7 @@ def _displays_of_thread() -> list[Display]:
     """Return the displays of this thread, the outermost first."""
     if not hasattr(_active, "displays"):
         _active.displays = []
-    displays: list[Display] = _active.displays
-    return displays
+    return _active.displays
 
 
 @contextmanager

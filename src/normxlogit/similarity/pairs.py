@@ -340,8 +340,7 @@ def _normalised(vectors: Tensor) -> Tensor:
 
 
 def _to_numpy(values: Tensor) -> FloatArray:
-    array: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
-    return array
+    return np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
 
 
 def embedding_task(model: TaskModel) -> Embeds:
@@ -364,5 +363,4 @@ def tower_for(model: TaskModel, item: Any) -> TaskModel:
 def encoded(model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
     """Return the encodings of items that a model, or a tower, embeds."""
     task: Any = model.task
-    encodings: list[Encoding] = task.encode_each(model, items)
-    return encodings
+    return task.encode_each(model, items)

@@ -42,8 +42,7 @@ class RunSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        state: dict[str, Any] = plain(self)
-        return state
+        return plain(self)
 
 
 LISTED_WORD = "coalesce({table}.word, lower(trim({unit})))"
@@ -199,8 +198,7 @@ class RunTables:
     def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
         with self._naming_damage():
-            rows: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
-            return rows
+            return self._connection.execute(query, list(values)).fetchall()
 
     def close(self) -> None:
         """Close the files."""

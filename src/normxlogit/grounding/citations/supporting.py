@@ -159,8 +159,7 @@ def _by_share(shares: FloatArray, *, first: bool) -> list[int]:
 
 def _ranked(values: FloatArray) -> list[int]:
     """Return the places of values, (S,), the largest first; NaN last."""
-    places: list[int] = np.argsort(-values, kind="stable").tolist()
-    return places
+    return np.argsort(-values, kind="stable").tolist()
 
 
 def _shown_sources(

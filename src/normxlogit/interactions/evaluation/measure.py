@@ -144,8 +144,7 @@ def _other_masks(asked: UnitAnswers) -> Booleans:
     is_new = np.array([tokens_of(asked.removable.parts, units) not in asked.asked for units in absent], bool)
     may_be_asked = masks.any(1) | np.full(len(masks), asked.may_be_empty)
     rows = np.random.default_rng(SEED).permutation(np.flatnonzero(is_new & may_be_asked))
-    others: Booleans = masks[rows[:MASKS]]
-    return others
+    return masks[rows[:MASKS]]
 
 
 def _explained_share(values: Floats, predicted: Floats) -> float:

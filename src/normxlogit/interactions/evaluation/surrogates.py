@@ -115,8 +115,7 @@ class QuadraticFunction(NamedTuple):
         """Return the values of masks, (N,), for masks (N, M)."""
         signs = 2.0 * present - 1  # (N, M)
         of_pairs = np.einsum("ni,ij,nj->n", signs, self.joint, signs) / 4  # (N,)
-        values: Floats = self.middle + signs @ self.single / 2 + of_pairs
-        return values
+        return self.middle + signs @ self.single / 2 + of_pairs
 
 
 def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:

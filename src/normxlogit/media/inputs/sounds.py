@@ -50,8 +50,7 @@ class Sound:
         """The root mean square of its parts, from 0 to 1, for drawings."""
         parts = np.array_split(self.samples, min(LOUDNESS_POINTS, len(self.samples)))
         root_mean_squares = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
-        relative: FloatArray = (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
-        return relative
+        return (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
 
     def size_and_details(self, end: float = 0.0) -> tuple[tuple[float], Fields]:
         """Return its duration, `end` if its rate is not known, and with its loudness the fields that results store."""
@@ -197,8 +196,7 @@ def _resampled(samples: npt.NDArray[Any], rate: Any, new_rate: Any) -> npt.NDArr
             f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
             "pip install 'normxlogit[speech]'"
         ) from None
-    resampled: npt.NDArray[Any] = resample_poly(samples.astype(np.float64), new_rate, rate)
-    return resampled
+    return resample_poly(samples.astype(np.float64), new_rate, rate)
 
 
 def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:

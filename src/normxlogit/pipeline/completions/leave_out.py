@@ -120,8 +120,7 @@ def token_log_probabilities(model: TaskModel, states: Tensor, token_ids: Tensor)
         logits = model.head.tokens(hidden).float()  # (G', V)
         token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
         parts.append(token_logits - logits.logsumexp(-1))  # (G',)
-    log_probabilities: Array = torch.cat(parts).double().cpu().numpy()
-    return log_probabilities
+    return torch.cat(parts).double().cpu().numpy()
 
 
 def with_completion_verification(
