@@ -1,6 +1,6 @@
 """What is written in several ways: numbers, dates, signs and abbreviations.
 
-A text that has one form of a thing has all of its forms: "12", "twelve", "XII" and "12th"; "5 March", "Mar 5",
+A text that has one form of a thing has all of its forms: "12", "twelve" and "12th"; "5 March", "Mar 5",
 "5.3.2024" and "2024-03-05"; "%" and "percent"; "3.5 million" and "3,500,000".
 """
 
@@ -37,26 +37,25 @@ SCALES = {3: ("thousand", "k"), 6: ("million", "mn", "m"), 9: ("billion", "bn"),
 
 SAME = """
 1 one first
-2 two second ii
-3 three third iii
-4 four fourth iv
-5 five fifth v
-6 six sixth vi
-7 seven seventh vii
-8 eight eighth viii
-9 nine ninth ix
-10 ten tenth x
-11 eleven eleventh xi
-12 twelve twelfth xii
-13 thirteen thirteenth xiii
-14 fourteen fourteenth xiv
-15 fifteen fifteenth xv
-16 sixteen sixteenth xvi
-17 seventeen seventeenth xvii
-18 eighteen eighteenth xviii
-19 nineteen nineteenth xix
-20 twenty twentieth xx
-21 xxi
+2 two second
+3 three third
+4 four fourth
+5 five fifth
+6 six sixth
+7 seven seventh
+8 eight eighth
+9 nine ninth
+10 ten tenth
+11 eleven eleventh
+12 twelve twelfth
+13 thirteen thirteenth
+14 fourteen fourteenth
+15 fifteen fifteenth
+16 sixteen sixteenth
+17 seventeen seventeenth
+18 eighteen eighteenth
+19 nineteen nineteenth
+20 twenty twentieth
 30 thirty thirtieth
 40 forty fortieth
 50 fifty fiftieth
@@ -74,14 +73,14 @@ sept sep september
 """Numbers, signs, abbreviations and words for the same, a thing on each line.
 
 English words alone: words for numbers in one language are ordinary in others ("on" is ten in Turkish, "to" two in
-Danish), so that a list of many languages would find numbers that do not stand there. "I" is no number for that reason.
+Danish), so that a list of many languages would find numbers that do not stand there.
 """
 
 
 @lru_cache(maxsize=2**16)
 def folded(word: str) -> str:
     """Return a word in the form in which words are compared; accents of Latin, Greek and Cyrillic do not count."""
-    letters = unicodedata.normalize("NFD", comparable(word).text.translate(_LETTERS_WITH_STROKES))
+    letters = unicodedata.normalize("NFD", comparable(word).text)
     return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
 
 
@@ -108,7 +107,7 @@ def with_same(forms: set[str]) -> set[str]:
 
 @lru_cache(maxsize=1)
 def _same_forms() -> dict[str, set[str]]:
-    """Return for each form all that stand for the same: for "12" and "twelve" also "xii"."""
+    """Return for each form all that stand for the same: for "12" also "twelve" and "twelfth"."""
     same: dict[str, set[str]] = {}
     names = [f"{month} {short}" for month, short in zip(calendar.month_name, calendar.month_abbr, strict=True)]
     names += [f"{day} {short}" for day, short in zip(calendar.day_name, calendar.day_abbr, strict=True)]
@@ -227,4 +226,3 @@ _SHORT = regex.compile(r"[1-9]\d{0,2}(\.\d{1,2})?")
 _DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
 _SIGNS = regex.compile(r"[%€$£¥]")
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
-_LETTERS_WITH_STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "æ": "ae", "œ": "oe"})
