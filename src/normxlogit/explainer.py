@@ -325,9 +325,7 @@ class Explainer(Calls):
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
         options |= {"completion": completion, "sources": sources}
         passed = {name: value for name, value in options.items() if value is not None}
-        calls = {**references("without", keywords.OF_CALLS), "completion": "explain_completion"}
-        call = next((calls[argument] for argument in calls if argument in passed), "__call__")
-        a = getattr(self, call)(inputs, method="random", verify=Together.of(units), **passed)
+        a = getattr(self, _call_with(passed))(inputs, method="random", verify=Together.of(units), **passed)
         if not isinstance(a, Record) or a.scored.verified is None:
             raise InputError(a.scored.notes[-1] if isinstance(a, Record) else "without() takes one input, not a list")
         return a.scored.verified.together
@@ -419,6 +417,12 @@ class Explainer(Calls):
     def language_model(self) -> TaskModel:
         """The same, with the task that generates where its class has several."""
         return self._model.generating()
+
+
+def _call_with(arguments: Mapping[str, Any]) -> str:
+    """Return the call that has one of these arguments of `without`: of a completion, of a wing, or the usual one."""
+    calls = {**references("without", keywords.OF_CALLS), "completion": "explain_completion"}
+    return next((calls[argument] for argument in calls if argument in arguments), "__call__")
 
 
 add_calls(Explainer, named_in(wings(), "calls"))

@@ -44,7 +44,7 @@ def conversation_prompt(
     messages = conversation.messages
     spans = _message_spans(messages, starts)
     placed = {index: spans[index] for index in starts}
-    unread = [index for index, message in enumerate(messages) if index not in starts and message.part is None]
+    unread = _unread(messages, starts)
     question, asked = _question_of(messages, starts)
     sources = _source_spans(messages, placed)
     said = {name: span for name, span in sources.items() if span not in asked}
@@ -82,6 +82,11 @@ def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> li
         start = starts.get(index, 0)
         spans.append(MessageSpan(message.kind, start, start + len(message.text), name, message.name))
     return spans
+
+
+def _unread(messages: Sequence[Message], starts: Mapping[int, int]) -> list[int]:
+    """Return the indices of the texts that are not in a prompt as they were written."""
+    return [index for index, message in enumerate(messages) if index not in starts and message.part is None]
 
 
 def _readable(model: TaskModel, conversation: Conversation) -> Conversation:
