@@ -1,7 +1,8 @@
 """The command that generates text and shows what each token rests on."""
 
 import sys
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +11,12 @@ from ..inputs.texts import decoded
 from ..results.units.kinds import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
+
+if TYPE_CHECKING:
+    from ..results.attribution import Attribution
+
+ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"
+"""The note for an instruct model that generates nothing after a plain question."""
 
 
 @options.loads_models
@@ -79,6 +86,7 @@ def generate(
     request = _request(prompt, attach, chat=chat)
     keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verified_units(verify)}
     with quiet():
+        from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
 
         explainer = loading.load(model)
@@ -89,6 +97,8 @@ def generate(
         if completion is None:
             with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
+            if isinstance(request, str) and has_chat_template(explainer.task_model.reader):
+                result = _with_note_on_chats(result)
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)
     deliver_result(result.through() if through else result, kind, output)
@@ -105,3 +115,9 @@ def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool
 
         return [{"role": "user", "content": [*map(part_of_file, attached_files), {"type": "text", "text": prompt}]}]
     return [{"role": "user", "content": prompt}] if chat else prompt
+
+
+def _with_note_on_chats(result: "Attribution") -> "Attribution":
+    """Return a result with a note where the model generated nothing."""
+    has_ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
+    return replace(result, notes=(*result.notes, ENDED)) if has_ended else result

@@ -81,6 +81,8 @@ class Folder:
         if not isinstance(place, str | Path) or not str(place).strip():
             raise DataError(f"{place!r} is not a folder or URL")
         self.location = str(place)
+        if any("\ud800" <= character <= "\udfff" for character in self.location):  # Arrow knows no such names
+            raise DataError(f"the name of {self.location!r} is not UTF-8; give another --output")
         try:
             self.system, self.path = fsspec.core.url_to_fs(self.location)
         except (ImportError, ValueError) as error:

@@ -202,6 +202,13 @@ class _Chat:
         """The messages as the chat template writes them."""
         return str(self.tokenizer.apply_chat_template(self.messages, tokenize=False, **self.options))
 
+    def advice_on_calls(self) -> str:
+        """Return what to do with a message that is a tool call alone, for a template that writes none; "" otherwise."""
+        empty = [index for index, message in enumerate(self.messages) if message.get("content") is None]
+        if not empty or "tool_calls" in str(self.tokenizer.chat_template):
+            return ""
+        return f"; message {empty[0]} has no content, and the template writes no tool calls: write them as its content"
+
     def unused_options(self) -> list[str]:
         """Return a note for tools or documents that the template does not write: the text is the same without them."""
         notes = []
@@ -306,7 +313,7 @@ def _written(chat: _Chat, media: Sequence[ReadPart]) -> _Chat:
         chat = replace(chat, messages=list(map(_as_one_text, chat.messages)))
         _ = chat.text
     except TEMPLATE_ERRORS as error:
-        raise InputError(f"the chat template refuses these messages: {error}") from None
+        raise InputError(f"the chat template refuses these messages: {error}{chat.advice_on_calls()}") from None
     return chat
 
 

@@ -179,6 +179,8 @@ def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
             f"and tables --input-format, one of {', '.join(get_args(Format))}"
         )
     compression, size = infer_compression(path), int(system.size(path) or 0)
+    if compression is None and Path(path).suffix in PACKED:
+        raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
     packed = OpenFile(system, path, "rb", compression=compression)
     return _InputFile(source_of_file(packed.open, name, kind, 0 if compression else size), path, size)
 

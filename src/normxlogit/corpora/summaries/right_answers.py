@@ -9,6 +9,7 @@ from ...long_runs.gold.meaning import meaning_of
 from ...long_runs.gold.model_labels import ModelLabels
 from ...long_runs.gold.reader import Gold
 from ...long_runs.gold.reading import agrees, read_gold
+from ...long_runs.tables import arrow_module
 from ...results.attribution import Attribution
 from ...results.storage.columns import result_states
 from ..columns import CORPUS
@@ -129,6 +130,9 @@ def _check_column(run: RunTables, gold: str) -> None:
         raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
     if gold in CORPUS["text"]:
         raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
+    kind = run.kinds[gold]
+    if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):
+        raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
     if run.common["outputs"] == "value":
         raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
