@@ -94,22 +94,22 @@ def _lines(
     scale: Scale,
 ) -> list[Path]:
     """Draw a panel for each study and group; series of one figure are dotted lines across."""
-    from normxlogit.evaluation.report import looks_of, save_figure
+    from normxlogit.evaluation.report import LINES, SERIES, save_figure
     from normxlogit.plots.figure import PlotFigure, plain_text
 
     rows = -(-len(panels) // columns)
     figure = PlotFigure(3.1 * columns + 2.2, 2.9 * rows)
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     titles = list(dict.fromkeys(a.title for _, _, series in panels for a in series))
-    looks = looks_of(titles)
+    looks = {t: (SERIES[i % len(SERIES)], LINES[i // len(SERIES) % len(LINES)]) for i, t in enumerate(titles)}
     handles = {}
     for axes, (study, group, series) in zip(grid.flat, panels, strict=False):
         for alignment in series:
             values = alignment.values(measure, group=group, scale=scale)
-            look = looks[alignment.title]
-            style = {"color": look["color"], "linewidth": 1.3}
+            color, dashes = looks[alignment.title]
+            style = {"color": color, "linewidth": 1.3}
             if len(values) > 1:
-                (handle,) = axes.plot(alignment.layers, values, look["linestyle"], marker=".", **style)
+                (handle,) = axes.plot(alignment.layers, values, dashes, marker=".", **style)
             elif alignment.method == "logat" and values:
                 (handle,) = axes.plot(alignment.layers, values, marker="*", linestyle="", **style)
             elif values:

@@ -84,11 +84,15 @@ def test_a_terminal_shows_all_of_a_method_with_its_settings(monkeypatch, capsys)
     assert spec in "".join(line.split()[0] for line in lines if line.strip())
 
 
-def test_no_two_methods_look_alike():
+def test_a_method_has_its_colour_in_every_figure():
     names = [info.name for info in list_methods()]
-    looks = looks_of(names)
-    assert list(looks) == names
-    assert len({tuple(look.values()) for look in looks.values()}) == len(names)
+    alone = {name: looks_of([name])[name] for name in names}
+    together = looks_of(reversed(names))
+    assert together == alone
+    assert len(set(alone.values())) == len(names), "no two methods look the same"
+    plain, other = looks_of(["occlusion", "occlusion:window=2"]).values()
+    assert plain.color == other.color
+    assert plain.marker != other.marker
 
 
 def test_curves_have_bands_and_axes_with_names():

@@ -215,10 +215,10 @@ def frontier_figure(panels: Panels) -> "PlotFigure":
             if line := [(cost.passes, result.aopc) for _, cost, result in measured(frontier(points))]:
                 axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
             for point, cost, result in sorted(measured(points), key=lambda entry: -entry[2].aopc):
-                low, high = result.aopc_interval
+                look, (low, high) = looks[point.method], result.aopc_interval
                 errors = [[result.aopc - low], [high - result.aopc]]
                 name = f"{result.aopc:.3f}  {shortened(point.method, NAME)}"
-                style = {**looks[point.method], "linestyle": "none", "elinewidth": 0.7}
+                style = {"fmt": look.marker, "color": look.color, "elinewidth": 0.7}
                 axes.errorbar([cost.passes], [result.aopc], errors, **style, label=name)
             if line:
                 axes.legend(title="AOPC and method", loc="upper center", bbox_to_anchor=(0.45, -0.22), fontsize=8)

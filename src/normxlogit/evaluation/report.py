@@ -1,13 +1,14 @@
 """Results as Markdown, JSON and figures."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..methods import list_methods
 from ..results.storage.files import replacing, write_json, write_text
 from ..results.storage.schema import plain
 from .faithfulness import COUNTS, MOST, Faithfulness, paired_difference, paired_p_value, worse_than_random
@@ -24,11 +25,10 @@ Metadata = Mapping[str, Any]
 
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Colours of Okabe and Ito (2008), safe for colour-blind readers; after the last, the next line is used."""
+"""Colours of Okabe and Ito (2008), safe for colour-blind readers; after the last, the next of `LINES` is used."""
 
 LINES = ("-", "--", ":", "-.")
-MARKERS = "os^v"
-"""The lines and markers of the first methods, of as many further ones, and so on."""
+MARKERS = "os^vDP*X<>hp"
 
 LEFT = ("tokens left out, % (highest scores first)", "tokens kept, % (highest scores)")
 """What the horizontal axis of a curve has, and of sufficiency."""
@@ -183,12 +183,32 @@ def save_figure(figure: "PlotFigure", path: Path) -> list[Path]:
     return files
 
 
-def looks_of(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return how methods, or other series, are drawn: the arguments of matplotlib for each, none like another's."""
-    from cycler import cycler
+class Look(NamedTuple):
+    """How a method is drawn."""
 
-    looks = cycler(linestyle=LINES, marker=MARKERS) * cycler(color=SERIES)
-    return dict(zip(dict.fromkeys(names), cycle(looks), strict=False))
+    color: str
+    line: str
+    marker: str
+
+
+def looks_of(specs: Iterable[str]) -> dict[str, Look]:
+    """Return how methods are drawn: one colour and line for a method in all figures, a marker for its settings.
+
+    Args:
+        specs: Methods with the settings that differ from the defaults.
+    """
+    places = {info.name: place for place, info in enumerate(list_methods())}
+    settings_seen: Counter[str] = Counter()
+    looks = {}
+    for spec in dict.fromkeys(specs):
+        name = spec.partition(":")[0]
+        place = places.setdefault(name, len(places))  # scores of another library have a name of their own
+        round_of_colors, color = divmod(place, len(SERIES))
+        line = LINES[round_of_colors % len(LINES)]
+        marker = MARKERS[(round_of_colors * 3 + settings_seen[name]) % len(MARKERS)]
+        looks[spec] = Look(SERIES[color], line, marker)
+        settings_seen[name] += 1
+    return looks
 
 
 def _drawn_figure(curve: str, of_values: bool) -> str:
@@ -208,11 +228,12 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     with panel_figure(len(panels), 3) as (figure, grid_):
         for axes, (title, results) in zip(grid_, panels.items(), strict=True):
             for r in results:
-                share = [100 * level for level in r.levels]
-                (curves[r.method],) = axes.plot(share, r.curves[curve], markersize=3, **looks[r.method])
+                look, share = looks[r.method], [100 * level for level in r.levels]
+                style = {"linestyle": look.line, "color": look.color, "marker": look.marker, "markersize": 3}
+                (curves[r.method],) = axes.plot(share, r.curves[curve], **style)
                 if curve in r.curve_intervals:
                     low, high = zip(*r.curve_intervals[curve], strict=True)
-                    axes.fill_between(share, low, high, color=looks[r.method]["color"], alpha=0.12, linewidth=0)
+                    axes.fill_between(share, low, high, color=look.color, alpha=0.12, linewidth=0)
             of_values = any(r.quality_name == "pearson" for r in results)
             axes.set(xlabel=LEFT[curve == "sufficiency"], ylabel=_drawn_figure(curve, of_values), title=title)
             axes.grid(alpha=0.3)
