@@ -205,3 +205,11 @@ def test_lines_of_utf_16_are_lines(tmp_path, kind):
     shards = read(open_source(tmp_path / f"in.{kind}"))
     assert [row["text"] for row in rows(shards)] == texts
     assert shards[-1].fraction == 1.0
+
+
+def test_a_table_that_cannot_be_unpacked_here_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("fsspec.utils.infer_compression", lambda name: None)
+    path = tmp_path / "in.jsonl.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd\x04")
+    with pytest.raises(DataError, match="pip install zstandard, or unpack it"):
+        open_source(path)
