@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("normxlogit.interactions", reason="the wing is not there")
 pytest.importorskip("normxlogit.evaluation", reason="the wing that measures is not there")
 
+from normxlogit.interactions.evaluation.measure import Explained, table
 from normxlogit.interactions.evaluation.surrogates import archipelago, pairs, single_units
 from tests.commands import run
 
@@ -71,3 +72,10 @@ def test_budgets_that_are_not_numbers_are_refused(capsys) -> None:
     code, _, errors = run(capsys, "evaluate", "interactions", "--budgets", "many")
     assert code == 2
     assert "--budgets" in errors
+
+
+def test_differences_are_paired_by_input_where_a_surrogate_lacks_some() -> None:
+    with_both = (Explained("pairs", 64, 0.9, 0.9), Explained("Archipelago", 64, 0.5))
+    rows = table([(Explained("pairs", 64, 0.1, 0.1),), with_both]).splitlines()
+    assert "| pairs | 64 | 0.50 (0.10 to 0.90) |  |" in rows
+    assert "| Archipelago | 64 | 0.50 (0.50 to 0.50) | 0.40 (0.40 to 0.40) |" in rows

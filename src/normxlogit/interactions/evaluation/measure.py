@@ -159,15 +159,19 @@ def table(measured: Sequence[OfInput]) -> str:
         measured: The results of each input.
     """
     shares: dict[tuple[str, int], list[float]] = {}
+    differences: dict[tuple[str, int], list[float]] = {}
     kept_aside: dict[int, list[float]] = {}
-    for result in (result for of_input in measured for result in of_input):
-        shares.setdefault((result.surrogate, result.budget), []).append(result.r2)
-        if result.kept_aside is not None:
-            kept_aside.setdefault(result.budget, []).append(result.kept_aside)
+    for of_input in measured:
+        of_pairs = {result.budget: result.r2 for result in of_input if result.surrogate == PAIRS}
+        for result in of_input:
+            shares.setdefault((result.surrogate, result.budget), []).append(result.r2)
+            less = of_pairs[result.budget] - result.r2
+            differences.setdefault((result.surrogate, result.budget), []).append(less)
+            if result.kept_aside is not None:
+                kept_aside.setdefault(result.budget, []).append(result.kept_aside)
     rows = []
     for (name, budget), of_surrogate in shares.items():
-        less = np.subtract(shares[PAIRS, budget], of_surrogate)
-        difference = "" if name == PAIRS else interval_text(mean_interval(less))
+        difference = "" if name == PAIRS else interval_text(mean_interval(differences[name, budget]))
         rows.append([name, str(budget), interval_text(mean_interval(of_surrogate)), difference])
     rows += [[f"{PAIRS}, as results say", str(budget), f"{np.mean(r2):.3f}", ""] for budget, r2 in kept_aside.items()]
     header = ["surrogate", "passes", f"R² on other masks of {len(measured)} inputs ↑", "pairs less this"]
