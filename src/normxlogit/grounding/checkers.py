@@ -4,7 +4,7 @@ Three kinds are read as their cards say: classifiers of a text or of a pair of t
 ("yes", "1"), and classifiers of tokens that mark the words of an answer. What decided is explained by this library.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +28,9 @@ COMPARED = 3
 
 WORDS = 3
 """Most words of either text that are named as those that decided."""
+
+NOT_EXPLAINED = "random"
+"""The method where only the prediction is needed: it costs nothing beside the forward pass."""
 
 TINY = 1e-30
 """Least sum of the probabilities of labels by which one's share is taken."""
@@ -118,9 +121,15 @@ class Checker:
         Returns:
             A check of each sentence, whose source is the place of the pair.
         """
-        checks = iter(self._checked([pair for group in pairs for pair in group]))
+        checks = iter(self._checked([pair for group in pairs for pair in group], explain=False))
         of_sentences = [[next(checks)._replace(source=place) for place in range(len(group))] for group in pairs]
-        return [max(candidates, key=Check.weight, default=Check()) for candidates in of_sentences]
+        decisive = [max(candidates, key=Check.weight, default=Check()) for candidates in of_sentences]
+        deciding_pairs = [group[check.source] for group, check in zip(pairs, decisive, strict=True) if group]
+        explained = iter(self._checked(deciding_pairs, explain=True))
+        return [
+            next(explained)._replace(source=check.source) if group else check
+            for group, check in zip(pairs, decisive, strict=True)
+        ]
 
     def mark(self, question: str, source: str, sentences: Sequence[str]) -> list[Check]:
         """Mark the words of an answer that the sources do not support.
@@ -135,7 +144,7 @@ class Checker:
         """
         answer = " ".join(sentences)
         prompt = source if self.template is None else _filled(self.template, Pair(question, source, ""))
-        marked = self.explainer((prompt, answer), position=ALL, method="random")
+        marked = self.explainer((prompt, answer), position=ALL, method=NOT_EXPLAINED)
         word_of_token = {token: word for word in marked.words(sequence=1) for token in word.tokens}
         last_characters = np.cumsum([len(sentence) + 1 for sentence in sentences])
         checks: list[list[Check]] = [[] for _ in sentences]
@@ -145,28 +154,30 @@ class Checker:
                 checks[sentence].append(self._check(prediction)._replace(words=(answer[word.start : word.end],)))
         return list(map(_check_of_words, checks))
 
-    def _checked(self, pairs: Sequence[Pair]) -> list[Check]:
-        """Return what the model predicts of each pair, with the words of both texts that speak most for it."""
+    def _checked(self, pairs: Sequence[Pair], *, explain: bool) -> list[Check]:
+        """Return what the model predicts of each pair, if `explain` with the words that speak most for it."""
         if not pairs:
             return []
         texts = [self._text_of(pair) for pair in pairs]
         if self._generates:
-            of_labels = [self._checked_label(label, pairs, texts) for label in self.labels]
+            of_labels = [self._checked_label(label, pairs, texts, explain=explain) for label in self.labels]
             return [_likeliest(checks) for checks in zip(*of_labels, strict=True)]
-        results = zip(self.explainer(texts, position=self.position), pairs, texts, strict=True)
-        return [self._with_words(self._check(a.prediction), a, pair, text) for a, pair, text in results]
+        results = self.explainer(texts, position=self.position, method=None if explain else NOT_EXPLAINED)
+        checks = [self._check(a.prediction) for a in results]
+        return self._with_words(checks, results, pairs, texts) if explain else checks
 
-    def _checked_label(self, label: str, pairs: Sequence[Pair], texts: Sequence[str]) -> list[Check]:
+    def _checked_label(self, label: str, pairs: Sequence[Pair], texts: Sequence[str], *, explain: bool) -> list[Check]:
         """Return how likely the first token of a label is after each text, and the words that speak for this one."""
         first, others = self._first_token(label), [name for name in self.labels if name != label]
         contrast = self._first_token(others[0]) if others else None
         completions, prompts = [[first]] * len(texts), self._prompts(texts)
-        results = self.explainer.explain_completion(prompts, completions, target=first, contrast=contrast)
-        checks = []
-        for a, pair, text in zip(results, pairs, texts, strict=True):
-            check = Check(label=label, probability=a.generated[0].probability or 0.0, opinion=self.labels[label])
-            checks.append(self._with_words(check, a[0], pair, text))
-        return checks
+        method = None if explain else NOT_EXPLAINED
+        results = self.explainer.explain_completion(
+            prompts, completions, target=first, contrast=contrast, method=method
+        )
+        chances = [a.generated[0].probability or 0.0 for a in results]
+        checks = [Check(label=label, probability=chance, opinion=self.labels[label]) for chance in chances]
+        return self._with_words(checks, [a[0] for a in results], pairs, texts) if explain else checks
 
     def _check(self, prediction: "Prediction") -> Check:
         """Return what a prediction says."""
@@ -187,15 +198,20 @@ class Checker:
         ids: list[int] = self.explainer.tokenizer(label, add_special_tokens=False)["input_ids"]
         return ids[0]
 
-    def _with_words(self, check: Check, explained: "Attribution", pair: Pair, text: Any) -> Check:
-        """Return a check with the words of the source, and those of the sentence, that speak most for it."""
-        if self.template is None:
-            source_words, words = explained.words(sequence=0), explained.words(sequence=1)
-        else:
-            start = (explained.text or "").find(text)  # a chat template writes more around it
-            source_words = _words_in(explained, start + _start(self.template, "{source}", pair), pair.source)
-            words = _words_in(explained, start + _start(self.template, "{sentence}", pair), pair.sentence)
-        return check._replace(source_words=_strongest(source_words), words=_strongest(words))
+    def _with_words(
+        self, checks: Sequence[Check], explained: Iterable["Attribution"], pairs: Sequence[Pair], texts: Sequence[Any]
+    ) -> list[Check]:
+        """Return checks with the words of the source, and those of the sentence, that speak most for each."""
+        with_words = []
+        for check, a, pair, text in zip(checks, explained, pairs, texts, strict=True):
+            if self.template is None:
+                source_words, words = a.words(sequence=0), a.words(sequence=1)
+            else:
+                start = (a.text or "").find(text)  # a chat template writes more around it
+                source_words = _words_in(a, start + _start(self.template, "{source}", pair), pair.source)
+                words = _words_in(a, start + _start(self.template, "{sentence}", pair), pair.sentence)
+            with_words.append(check._replace(source_words=_strongest(source_words), words=_strongest(words)))
+        return with_words
 
 
 def _filled(template: str, pair: Pair) -> str:
