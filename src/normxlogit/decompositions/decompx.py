@@ -307,6 +307,7 @@ class _HeadOnShares:
         self._model, self._paths, self._dtype = model, head_paths(model), dtype
         self.rows, self.target = target.vocabulary_rows()
         self.weight, self.bias = linear_weights(self._part(self._paths.out))  # (C, H), (C,)
+        self.dense = linear_weights(self._part(self._paths.dense)) if self._paths.dense else None
         self.centred = model.task.outputs.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
         self.exact = all(is_floating(self._part(path)) for path in (self._paths.out, self._paths.dense) if path)
 
@@ -335,8 +336,8 @@ class _HeadOnShares:
     def _contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), from shares (b, P, T, H) of states (b, P, H)."""
         paths = self._paths
-        if paths.dense and paths.activation:
-            weight, bias = linear_weights(self._part(paths.dense))
+        if self.dense is not None and paths.activation:
+            weight, bias = self.dense
             pre_activation = states @ weight.T + bias  # (b, P, H)
             activated = activation_function(self._model.module, paths.activation)(pre_activation)  # (b, P, H)
             # The activation multiplies by f(z) / z, as in the layers.
