@@ -1,4 +1,4 @@
-"""Means with bootstrap or Student's intervals, and rank correlation."""
+"""Means with bootstrap intervals, and rank correlation; further intervals are in `long_runs/intervals.py`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -25,11 +25,20 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
 from .contributions import FrozenPass, answer_at, proved_by_random_sum
-from .places import MEDIA, WORDS, ModelPlaces, Reading, Readout, Readouts, hold_sinks, masks_of
+from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, Readouts, hold_sinks, masks_of
 from .recording import Recording, call_recorded, recorded
 
 PROOF_TOKENS = 512
 """Most tokens of the text for the proof of a language model, which is not checkpointed."""
+
+
+class _PassKind(NamedTuple):
+    """What is proved once for all passes of a kind."""
+
+    has_media: bool  # whether pictures or sounds are beside the text
+    has_source: bool  # whether an encoder reads a source for a decoder
+    has_arguments: bool  # whether the model is given more than its inputs, such as a cache to fill
+    lowest: Place  # the lowest place of the pass
 
 
 class FrozenModel:
@@ -40,7 +49,7 @@ class FrozenModel:
         self._without_cache = without_cache(clone(model.module))
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
-        self._proved: set[Any] = set()  # kinds of passes, see `_first_pass`
+        self._proved: set[_PassKind] = set()
         self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
 
     @classmethod
@@ -151,8 +160,8 @@ class FrozenModel:
         A short text alone is proved by the very passes that explain it. A pass that begins at another place is proved
         by itself: that all paths lead through the states there does not follow from those of a lower one.
         """
-        # What may differ: pictures beside the text, a source, further arguments such as a cache to fill, and the place.
-        kind = bool(batch.media), batch.has_source, bool(batch.arguments), min({*reading.places} - {MEDIA})
+        lowest = min({*reading.places} - {MEDIA})
+        kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments), lowest)
         if kind in self._proved:
             return None
         sample = self._proof_sample(batch)
@@ -163,7 +172,7 @@ class FrozenModel:
             run = self._run_copy(sample, at_text, predict, conservation)
             self.recorded |= conservation.recorded
             self.frozen_answers_as_the_model(run)
-            is_of_batch = sample is batch and reading.baseline is None and reading.point == 1.0 and not is_changed
+            is_of_batch = sample is batch and reading.is_at_text and not is_changed
             is_explained = is_of_batch and not self._is_long(batch)
             if self.model.parts.trunk is not None:
                 self._prove_head(run, Conservation(dtype))

@@ -73,6 +73,11 @@ class Reading:
     baseline: Tensor | None = None
     point: float = 1.0  # where on the path from the baseline, 0, to the text, 1, the network is frozen
 
+    @property
+    def is_at_text(self) -> bool:
+        """Whether the network is frozen at the text itself, and contributions are differences from zero."""
+        return self.point == 1.0 and self.baseline is None
+
 
 @dataclass
 class Readout:

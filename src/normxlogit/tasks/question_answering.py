@@ -31,13 +31,14 @@ class Span(AnswerPosition):
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings, each of which has a context: only one that is taken away later may be missing."""
         for index, encoding in enumerate(encodings):
-            if CONTEXT not in encoding.sequence_ids and encoding.text_pair is not None:
+            if CONTEXT in encoding.sequence_ids:
+                continue
+            if encoding.text_pair is not None:
                 raise InputError(f"the context of input {index} is empty, and an answer is looked for in it")
-            if CONTEXT not in encoding.sequence_ids:
-                raise InputError(
-                    f"input {index} does not tell question from context, in which the answer is looked for; pass a "
-                    "tuple (question, context), or token ids with token_type_ids of 0 and 1"
-                )
+            raise InputError(
+                f"input {index} does not tell question from context, in which the answer is looked for; pass a tuple "
+                "(question, context), or token ids with token_type_ids of 0 and 1"
+            )
         return super().locate(encodings, position)
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
