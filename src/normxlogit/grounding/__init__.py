@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..extending import lazy_names
 
 if TYPE_CHECKING:
+    from .action import Action
     from .checkers import Checker, Pair
     from .comparing import Comparison
     from .documents.conversations import read_conversation
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READERS",
+    "Action",
     "Checker",
     "Citations",
     "Comparison",
@@ -30,6 +32,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "action": ("Action",),
         "checkers": ("Checker", "Pair"),
         "comparing": ("Comparison",),
         "documents.conversations": ("read_conversation",),

@@ -1,5 +1,6 @@
 """`explainer.cite`: the sentences of documents, or of a conversation, that an answer rests on."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from typing_extensions import Unpack
@@ -27,6 +28,12 @@ class Cite(TypedDict, total=False):
         "Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.",
     ]
     answer: Annotated[str | None, "The answer to be cited; None lets the model write one."]
+    action: Annotated[
+        int | str | Mapping[str, Any] | None,
+        "The call of a tool in the conversation that is explained instead of a text: its place among the calls, from "
+        "0, the name of the tool, whose last call is taken, or the call itself, which then follows the messages. None "
+        "for a text, or for the call with which the conversation ends.",
+    ]
     reasoning: OfReasoning
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
     checker: Annotated[
@@ -45,7 +52,7 @@ class Cite(TypedDict, total=False):
     method: ByMethod
 
 
-ASKED = ("messages", "turn", "answer", "reasoning", "system")
+ASKED = ("messages", "turn", "answer", "action", "reasoning", "system")
 """The keywords that say whose answer is cited."""
 
 
@@ -88,6 +95,8 @@ def cite(
     with progress_bar(None, options.get("progress"), "answering") as update:
         asked: dict[str, Any] = {name: value for name, value in options.items() if name in ASKED}
         answered = read_answered(model, question, documents, max_new_tokens=max_new_tokens, **asked)
+        if answered.tool and (checker is not None or rank):
+            raise InputError("checker= and rank= are about sentences, and the answer is a call of a tool")
         if rank and answered.completed.encoding.media:
             raise InputError("rank= orders sentences by the words of their sources, and pictures and sounds have none")
         cited = cite_answered(model, answered, settings, checker, update)

@@ -1,5 +1,6 @@
 """The command that answers a question from documents and cites the sentences that the answer rests on."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,6 +46,15 @@ def cite(
             rich_help_panel=MORE,
             metavar="N",
             help="Which of the assistant's texts in --messages is the answer, from 0; by default the last.",
+        ),
+    ] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MORE,
+            metavar="NAME|N",
+            help="Which call of a tool in --messages is explained instead of a text: the last one of a tool, by its "
+            "name, or one of all, from 0; by default the call with which the conversation ends.",
         ),
     ] = None,
     answer: Annotated[
@@ -107,6 +117,8 @@ def cite(
     else:
         _check_conversation(messages, output, [documents, question, system])
     keywords["answer"] = _written_answer(answer)
+    if action is not None:
+        keywords["action"] = int(action) if re.fullmatch(r"-?\d+", action) else action
     with quiet():
         explainer = loading.load(model)
         keywords["checker"] = None if checker is None else options.Loading(loading.device, loading.dtype).load(checker)

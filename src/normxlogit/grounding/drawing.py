@@ -39,8 +39,9 @@ def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Bloc
     prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(a.prompt or "")], small=True)])
     underlined = f"underlined: a number, a name or a long word that stands in {_nowhere(cited)}"
     is_underlined = any(piece.kind == "unsupported" for piece in answer)
+    summary = ("verdicts" if cited.action is None else "call", cited.summary)
     return [
-        Header("", [("verdicts", cited.summary), ("question", cited.question), *facts_of(a)], a.notes),
+        Header("", [summary, ("question", cited.question), *facts_of(a)], a.notes),
         _chat_of(cited, answer) if cited.messages else as_sentences(answer),
         links,
         *ways_of(a, links.data["shares"]),
@@ -73,10 +74,24 @@ def _stacked(names: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str 
 
 
 def _verdict_table(cited: Citations) -> list[Table]:
-    """Return the verdict on each sentence, and its words that stand nowhere."""
+    """Return the verdict on each sentence, and its words that stand nowhere; of a call what each part rests on."""
+    if cited.action is not None:
+        return _part_table(cited)
     rows = [[cell(s.text), cell(s.verdict), cell(", ".join(s.missing))] for s in cited.support]
     names = ["sentence", "verdict", f"in {_nowhere(cited)}"]
     return _stacked(names, rows, f"Is each sentence supported by the {cited.origin}?")
+
+
+def _part_table(cited: Citations) -> list[Table]:
+    """Return what each part of a call rests on, what it loses without that, and its words that stand nowhere."""
+    rows = []
+    for span, sentence in zip(cited.sentence_spans, cited.support, strict=True):
+        loss = sentence.largest_loss
+        measured = "" if loss is None else f"{likelihood_text(-loss.nats)} without {loss.name}"
+        texts = [sentence.text, cited.text[slice(*span)], sentence.verdict, measured, ", ".join(sentence.missing)]
+        rows.append(list(map(cell, texts)))
+    names = ["part", "text", "sources", "measured", f"in {_nowhere(cited)}"]
+    return _stacked(names, rows, "What does each part of the call rest on?")
 
 
 def _comparison_table(cited: Citations) -> list[Table]:

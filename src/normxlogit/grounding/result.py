@@ -12,11 +12,13 @@ import numpy as np
 from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import FloatArray, require
+from ..results.targets import Target
 from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import Verification
+from .action import Action
 from .columns import COLUMNS, citation_row
 from .facts import Facts
 from .measured import RankedSentence, Reading
@@ -49,6 +51,8 @@ class Citations(Record):
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
         support: What is said of each sentence; see docs/grounding.md.
         ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
+        action: Of an answer that is a call of a tool what is said of it: its targets are then the tool's name and the
+            values of the arguments, which count as its sentences. None for a text.
     """
 
     kind: ClassVar = "citations"
@@ -63,6 +67,7 @@ class Citations(Record):
     readings: tuple[Reading, ...] = ()
     support: tuple[Support, ...] = ()
     ranking: tuple[RankedSentence, ...] = ()
+    action: Action | None = None
 
     @property
     def scored(self) -> Attribution:
@@ -200,7 +205,12 @@ class Citations(Record):
 
     @property
     def summary(self) -> str:
-        """The verdicts in one line: "7 of 10 sentences are supported; 2 cannot be told; 1 is supported in part"."""
+        """The verdicts in one line: "7 of 10 sentences are supported; 2 cannot be told; 1 is supported in part".
+
+        Of a call of a tool it says which source it rests on, see docs/how-to-conversations.md.
+        """
+        if self.action is not None:
+            return self.action.line(self.top(1)[0])
         return summary_line((sentence.judgement for sentence in self.support), self.origin)
 
     @property
@@ -287,8 +297,8 @@ class Citations(Record):
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
-        """The numbers behind each sentence: of its citations if the documents support it, or it was not tested."""
-        marked = (*GOOD, "not tested")
+        """The numbers behind each sentence: of its citations if it rests on them, or it was not tested."""
+        marked = (*GOOD, "rests on", "not tested")
         return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
 
     def validate(self) -> None:
@@ -304,6 +314,8 @@ class Citations(Record):
         self._check_sentences(len(self.concluding))
         if self.messages:
             self._check_messages()
+        request = () if self.action is None else self.action.request
+        require(max(request, default=0) < len(self.sources), "action: a request that is not among the sources")
 
     def _check_sentences(self, count: int) -> None:
         """Raise ValueError if not each sentence has what is said of it."""
@@ -340,13 +352,20 @@ class Citations(Record):
             "summary": self.summary,
             "answer": self.answer.strip(),
             "sentences": [
-                {"text": t.name, "span": list(t.span or ()), "citations": list(numbers), "verdict": support.verdict}
+                {**self._described(t), "citations": list(numbers), "verdict": support.verdict}
                 for t, numbers, support in sentences
             ],
             "citations": [{**c._asdict(), "span": list(self.spans[c.source])} for c in self.citations()],
             "text": self.text,
         }
         return read_first | fields
+
+    def _described(self, target: Target) -> dict[str, Any]:
+        """Return the text of a sentence and its span; of a part of a call its name as well."""
+        span = target.span or (0, 0)
+        if self.action is None:
+            return {"text": target.name, "span": list(span)}
+        return {"part": target.name, "text": self.text[slice(*span)], "span": list(span)}
 
     def plot(self, *, k: int | None = None) -> "Figure":
         """Return a matplotlib heat map of the shares, a row for each source and a column for each sentence.

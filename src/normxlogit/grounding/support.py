@@ -99,6 +99,8 @@ class Support(NamedTuple):
             return f"not from the {self.origin}"
         if self.judgement in ("cannot tell", "not tested"):
             return self.judgement + (f"; compare {cited}" if cited else "")
+        if self.judgement == "rests on":
+            return f"rests on {cited or 'none of what was left out'}"
         words = {"quoted": "quoted from", "supported": "supported by", "contradicts": "contradicts"}
         return f"{words[self.judgement]} {cited or f'the {self.origin}'}"
 

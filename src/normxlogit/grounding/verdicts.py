@@ -22,8 +22,10 @@ from typing import Literal
 from .facts import Facts, StatedWord
 from .measured import Reading
 
-Judgement = Literal["quoted", "supported", "partly", "contradicts", "not in the sources", "cannot tell", "not tested"]
-"""How a sentence of an answer relates to its sources."""
+Judgement = Literal[
+    "quoted", "supported", "partly", "contradicts", "not in the sources", "cannot tell", "not tested", "rests on"
+]
+"""How a sentence of an answer relates to its sources. A part of a tool's call, which states nothing, rests on some."""
 
 Opinion = Literal["entails", "contradicts", "unsupported", ""]
 """What a checker makes of a sentence: a source entails or contradicts it, or none supports it; empty if it is open."""

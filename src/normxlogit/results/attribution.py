@@ -170,7 +170,7 @@ class Attribution(Contents):
 
         Args:
             parts: A generated token's index, a span of characters of the completion, "all" of it (or None); a target
-                for each of a list of indices or for each "token", "word", "sentence" or "paragraph".
+                for each of a list of indices, of spans by name, or for each "token", "word", "sentence" or "paragraph".
 
         Raises:
             DataError: If nothing was generated, or its tokens could not be found in the text.

@@ -13,11 +13,12 @@ from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
+from ..action import Action
 from ..checkers import Checker
 from ..result import Citations, of_targets
 from .cited_answer import Answered
 from .reading import AnswerReading, answer_sentences
-from .removals import MOST_OF_AUTO, tested
+from .removals import MOST_OF_AUTO, loss_without, tested
 from .supporting import with_support
 from .windows import read_in_windows
 
@@ -60,6 +61,9 @@ def cite_answered(
     if is_read and not completed.encoding.media:  # a picture's share of a sentence says little, see docs/grounding.md
         cited = replace(cited, readings=reading.readings())
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
+    if answered.tool:
+        is_tested = bool(options.verify) and not isinstance(options.verify, Together)
+        cited = replace(cited, action=_action(cited, answered.tool, reading, is_tested=is_tested))
     return with_support(cited, answered, answer_sentences(concluded), checker)
 
 
@@ -84,7 +88,7 @@ def _explained(
     """Return the scores of the sources for each sentence: of its tokens alike, and weighted by their gains."""
     sources, count = completed.named_sources, len(reading.sentences)
     explained = explain_sources(
-        model, completed, options, sources, "sentence", token_weights=reading.gains(), run=reading.text.run
+        model, completed, options, sources, completed.parts, token_weights=reading.gains(), run=reading.text.run
     )
     return Citations(
         question=answered.question,
@@ -115,6 +119,15 @@ def _verified(
     if completed.encoding.media:
         return replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return attribution
+
+
+def _action(cited: Citations, tool: str, reading: AnswerReading, *, is_tested: bool) -> Action:
+    """Return what is known of a call of a tool: what the user asked for last, and what the call loses without it."""
+    of_user = [place for place, message in enumerate(cited.messages) if message.role == "user"]
+    request = tuple(source for source, place in enumerate(cited.message_indices) if place in of_user[-1:])
+    if not request or not is_tested:
+        return Action(tool, request)
+    return Action(tool, request, loss_without(reading, cited.evidence, [cited.sources[source] for source in request]))
 
 
 READING = 3

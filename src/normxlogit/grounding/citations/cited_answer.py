@@ -18,6 +18,7 @@ from ...results.units.spans import MessageSpan
 from ...text.characters import Span
 from ...text.markdown import code_spans, fenced_blocks
 from ..documents.conversations import Conversation, read_conversation
+from .actions import Action, action_prompt, ends_with_call
 from .conversation_prompts import conversation_prompt
 from .prompts import SourcedPrompt, question_prompt
 
@@ -34,6 +35,7 @@ class Answered(NamedTuple):
     question: str
     messages: tuple[MessageSpan, ...] = ()  # that the sources are of, in the order of the prompt; none of documents
     unread: str = ""  # names of documents, and messages that the chat template leaves out
+    tool: str = ""  # the tool that the answer calls; empty for an answer that is a text
 
 
 def read_answered(
@@ -45,6 +47,7 @@ def read_answered(
     turn: int | None = None,
     system: str | None = None,
     answer: str | None = None,
+    action: Action | None = None,
     max_new_tokens: int = 200,
     reasoning: ReasoningSpec | None = None,
 ) -> Answered:
@@ -53,7 +56,15 @@ def read_answered(
     The arguments are those of `Explainer.cite`. The sources are the sentences of the documents, or what was said before
     the answer; an answer that is not given, and that a conversation does not have, is generated.
     """
-    sourced = _sourced_prompt(model, question, documents, messages, turn, system, answer)
+    if action is None and messages is not None and turn is None and answer is None:
+        messages = _conversation(messages)
+        action = -1 if ends_with_call(messages) else None
+    if action is None:
+        sourced = _sourced_prompt(model, question, documents, messages, turn, system, answer)
+    elif any(argument is not None for argument in (question, documents, turn, system, answer, reasoning)):
+        raise InputError("action= is a call in a conversation: pass messages= with it, and nothing else that is cited")
+    else:
+        sourced = action_prompt(model, _conversation(messages), action)
     completed = _completed(model, sourced, max_new_tokens, sourced.reasoning or reasoning)
     if len(completed.encoding) == completed.prompt_tokens:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
@@ -65,7 +76,8 @@ def read_answered(
     media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
     spans = sorted([*media, *sourced.messages], key=lambda message: message.start) if sourced.messages else ()
     completed = replace(completed, named_sources=sources)
-    return Answered(completed, sourced.question, tuple(spans), sourced.unread)
+    tool = "" if sourced.call is None else sourced.call.tool
+    return Answered(completed, sourced.question, tuple(spans), sourced.unread, tool)
 
 
 def _sourced_prompt(
@@ -84,8 +96,12 @@ def _sourced_prompt(
         return question_prompt(model, question, documents, system)._replace(answer=answer)
     if any(argument is not None for argument in (question, documents, system)):
         raise InputError("messages hold the question, the documents and the system message; pass one or the other")
-    conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
-    return conversation_prompt(model, conversation, turn, answer)
+    return conversation_prompt(model, _conversation(messages), turn, answer)
+
+
+def _conversation(messages: Any) -> Conversation:
+    """Return a conversation that was read, or that is to be read."""
+    return messages if isinstance(messages, Conversation) else read_conversation(messages)
 
 
 def _completed(
@@ -93,6 +109,9 @@ def _completed(
 ) -> Completed:
     """Return a prompt with its answer, or with one that the model generates; without special tokens at its end."""
     answer = sourced.answer
+    if sourced.call is not None:
+        completed = read_completion(model, sourced.prompt, answer or "", longer=True)
+        return replace(completed, parts=sourced.call.spans, reasoning=(), marked_reasoning=())
     if answer is not None:
         if not isinstance(answer, str) or not answer.strip():
             problem = "empty" if isinstance(answer, str) else f"a {type(answer).__name__}, not a text"

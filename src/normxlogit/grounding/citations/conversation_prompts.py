@@ -16,7 +16,7 @@ from ...text.boundaries import sentence_spans
 from ...text.characters import Span
 from ..documents.conversations import UNREAD, Conversation, Message, UpToAnswer
 from .prompts import SourcedPrompt, SourceSpans
-from .rendering import render
+from .rendering import Rendering, render
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 """Characters at the end of a question."""
@@ -39,28 +39,41 @@ def conversation_prompt(
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
     """
     conversation, answer, thoughts = _up_to_answer(conversation, turn, answer)
-    conversation = _readable(model, conversation)
-    prompt, starts = render(model, conversation)
+    conversation = readable(model, conversation)
+    sourced = sourced_messages(model, conversation, render(model, conversation))
+    answer, reasoning = _with_reasoning(model, sourced.prompt.text, answer, thoughts)
+    return sourced._replace(answer=answer, reasoning=reasoning)
+
+
+def sourced_messages(
+    model: TaskModel, conversation: Conversation, rendering: Rendering, *, with_question: bool = False
+) -> SourcedPrompt:
+    """Return the rendered messages before an answer as a prompt with sources.
+
+    Args:
+        model: A language model.
+        conversation: The messages.
+        rendering: The prompt, and where each message begins in it.
+        with_question: Whether the sentences of the question are sources as well.
+    """
+    prompt, starts = rendering.prompt, rendering.starts
     messages = conversation.messages
     spans = _message_spans(messages, starts)
     placed = {index: spans[index] for index in starts}
     unread = _unread(messages, starts)
     question, asked = _question_of(messages, starts)
     sources = _source_spans(messages, placed)
-    said = {name: span for name, span in sources.items() if span not in asked}
+    said = {name: span for name, span in sources.items() if with_question or span not in asked}
     notes = dict.fromkeys([*conversation.notes, *prompt.notes, *(LOST.format(spans[index].name) for index in unread)])
     prompt = replace(prompt, notes=tuple(notes))
     if has_chat_template(model.reader):
         contents = (Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
         prompt = replace(prompt, contents=tuple(contents))
-    answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
     return SourcedPrompt(
         prompt,
         spans=said if said or prompt.media else sources,
         question=question,
         messages=tuple(placed.values()),
-        answer=answer,
-        reasoning=reasoning,
         unread="\n".join(messages[index].text for index in unread),
     )
 
@@ -89,7 +102,7 @@ def _unread(messages: Sequence[Message], starts: Mapping[int, int]) -> list[int]
     return [index for index, message in enumerate(messages) if index not in starts and message.part is None]
 
 
-def _readable(model: TaskModel, conversation: Conversation) -> Conversation:
+def readable(model: TaskModel, conversation: Conversation) -> Conversation:
     """Return a conversation without the pictures and sounds that a model does not read, with a note for each."""
     reads_medium = generating_task(model).reads_medium if has_chat_template(model.reader) else lambda _: False
     unread = [m for m in conversation.messages if m.part is not None and not reads_medium(m.kind)]

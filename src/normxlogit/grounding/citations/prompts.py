@@ -15,6 +15,18 @@ SourceSpans = dict[str, tuple[int, int]]
 """Spans of sources by name, in characters of the prompt."""
 
 
+class CallParts(NamedTuple):
+    """The parts of an answer that is a call of a tool.
+
+    Attributes:
+        tool: The name of the tool.
+        spans: Where its name and the values of its arguments are, in characters of the answer, by name.
+    """
+
+    tool: str
+    spans: Mapping[str, tuple[int, int]]
+
+
 class SourcedPrompt(NamedTuple):
     """A prompt whose sources are known."""
 
@@ -25,6 +37,7 @@ class SourcedPrompt(NamedTuple):
     answer: str | None = None  # in a conversation, with its reasoning; None if the model has to write it
     reasoning: tuple[tuple[int, int], ...] = ()  # spans of the reasoning in the answer
     unread: str = ""  # the names of the documents; of a conversation the texts of messages that the prompt lacks
+    call: CallParts | None = None  # of an answer that is a call of a tool
 
 
 def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:

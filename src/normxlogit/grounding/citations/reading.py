@@ -91,7 +91,7 @@ def answer_sentences(completed: Completed) -> list[AnswerSentence]:
     sequence, sentences = completed.sequenced(), []
     shift = len(sequence.offsets) - len(completed.encoding) + completed.prompt_tokens  # with an encoder's source
     entry_ends = _entry_ends(sequence.text, sequence.prompt_characters)
-    for part in answer_parts(sequence, "sentence"):
+    for part in answer_parts(sequence, completed.parts):
         first, last = min(part.tokens), max(part.tokens) + 1
         offsets = tuple(sequence.offsets[first:last])
         start = entry_ends.get(part.start, part.start)

@@ -1,19 +1,19 @@
 """What an answer loses without some of its sources."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import cast
 
 import numpy as np
 
 from ...copies.memory import enough_memory
-from ...leave_out.outcomes import Progress
+from ...leave_out.outcomes import Progress, no_progress
 from ...leave_out.picking import Verify, picked
 from ...leave_out.removable import Removable
 from ...leave_out.search import run_searches
 from ...pipeline.completions.leave_out import Ablations, Array, answers_without, removable_sources
 from ...pipeline.completions.sources import part_weights
 from ...results.attribution import Attribution
-from ...results.units.spans import answer_parts
+from ...results.units.spans import NamedSpan, answer_parts
 from ...results.units.units import UnitScore
 from ...results.verification import Verification
 from .cached import CachedAblations
@@ -42,12 +42,9 @@ def tested(
         verify: Which sources are left out, see `Explainer.cite`.
         progress: Shows how many texts are read.
     """
-    completed = reading.text.completed
-    weights = part_weights(completed, answer_parts(completed.sequenced(), "sentence"))  # (K, G)
-    whole_answer = evidence.whole()
-    units, sources = removable_sources(whole_answer, completed, completed.named_sources)
-    known = {(True,) * len(sources): reading.nats, (False,) * len(sources): reading.nats_without}
-    ablations = CachedAblations(reading.text, list(sources.values()), progress, known)
+    weights, whole_answer = _weights_of_parts(reading), evidence.whole()
+    units, sources = removable_sources(whole_answer, reading.text.completed, reading.text.completed.named_sources)
+    ablations = _ablations(reading, list(sources.values()), progress)
     if verify == "auto":
         tested_units = [units.parts[source] for source in first_sources(ablations, weights, evidence)]
     else:  # the messages of a conversation, or documents, are what sources are called by
@@ -59,6 +56,36 @@ def tested(
     removable = _one_by_one(units, tested_units)
     (result,) = run_searches([evidence], [removable], answers_without(ablations, sources, weights))
     return cast(Verification, result.verified)
+
+
+@enough_memory("measure what the answer loses without the user's request")
+def loss_without(reading: AnswerReading, evidence: Attribution, places: Collection[int]) -> float:
+    """Return what the parts of an answer lose without some sources together, in nats.
+
+    Args:
+        reading: The answer.
+        evidence: The scores of the sources.
+        places: The sources, by their places among all units.
+    """
+    completed = reading.text.completed
+    _, sources = removable_sources(evidence.whole(), completed, completed.named_sources)
+    removed = [sources[place,] for place in places if (place,) in sources]
+    ablations = _ablations(reading, list(sources.values()), no_progress)
+    present = np.array([[True] * len(sources), [source not in removed for source in sources.values()]])  # (2, S)
+    with_all, without = ablations(present) @ _weights_of_parts(reading).sum(0)  # (2,)
+    return float(with_all - without)
+
+
+def _weights_of_parts(reading: AnswerReading) -> Array:
+    """Return which tokens are of which sentence or part of an answer, (K, G)."""
+    completed = reading.text.completed
+    return part_weights(completed, answer_parts(completed.sequenced(), completed.parts))
+
+
+def _ablations(reading: AnswerReading, sources: Sequence[NamedSpan], progress: Progress) -> CachedAblations:
+    """Return what measures an answer without some of its sources; with all and without any is known."""
+    known = {(True,) * len(sources): reading.nats, (False,) * len(sources): reading.nats_without}
+    return CachedAblations(reading.text, sources, progress, known)
 
 
 def _one_by_one(units: Removable, tested_units: Sequence[UnitScore]) -> Removable:

@@ -13,10 +13,6 @@ from ..documents.conversations import Conversation, Message, parsed_arguments
 AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
 """Kinds of messages that chat templates may not render, and that are written as text then."""
 
-Rendering = tuple[ReadPrompt, Mapping[int, int]]
-"""A conversation as a prompt, and where the text of each message begins in it, by the message's place; messages that
-are not rendered are left out."""
-
 
 class Form(NamedTuple):
     """How messages are written where a chat template does not know all kinds of them."""
@@ -31,6 +27,20 @@ class Form(NamedTuple):
         return ["tool call", "tool result"] * self.tools_as_text + ["system"] * self.two_roles
 
 
+class Rendering(NamedTuple):
+    """A conversation as a prompt.
+
+    Attributes:
+        prompt: The prompt.
+        starts: Where the text of each message begins in it, by the message's place; of those that are rendered.
+        form: How the messages are written; None without a chat template.
+    """
+
+    prompt: ReadPrompt
+    starts: Mapping[int, int]
+    form: Form | None = None
+
+
 class Row(NamedTuple):
     """A message of a chat template."""
 
@@ -39,27 +49,37 @@ class Row(NamedTuple):
     offsets: dict[int, int]  # where the text of each begins in the texts of the row's content, by its place
 
 
-def render(model: TaskModel, conversation: Conversation) -> Rendering:
+def render(
+    model: TaskModel, conversation: Conversation, *, answer_follows: bool = True, tools_as_text: bool = False
+) -> Rendering:
     """Render a conversation by the model's chat template, if it has one; what that leaves out is written as text.
 
     Reasoning that it leaves out stays out: the model does not read it either. The first rendering that holds every
     message is returned; if there is none, the one that lacks the fewest.
+
+    Args:
+        model: A language model.
+        conversation: The messages.
+        answer_follows: Whether the prompt ends with what the template writes before an answer; if not, the last message
+            is the answer, which need not be found as it was written.
+        tools_as_text: Whether calls and results of tools are written as text in any case.
     """
     if not has_chat_template(model.reader):
-        return _as_one_text(conversation)
-    spoken = {place for place, m in enumerate(conversation.messages) if m.part is None and m.kind != "reasoning"}
+        return _as_one_text(conversation, answer_follows=answer_follows)
+    said = conversation.messages if answer_follows else conversation.messages[:-1]
+    spoken = {place for place, m in enumerate(said) if m.part is None and m.kind != "reasoning"}
     renderings, refusals = list[Rendering](), list[InputError]()
-    for form in _forms(knows_tools="tool" in str(model.reader.chat_template)):
+    for form in _forms(knows_tools="tool" in str(model.reader.chat_template) and not tools_as_text):
         try:
-            renderings.append(_render_as(model, conversation, form))
+            renderings.append(render_as(model, conversation, form, answer_follows=answer_follows))
         except InputError as error:
             refusals.append(error)
             continue
-        if spoken <= renderings[-1][1].keys():
+        if spoken <= renderings[-1].starts.keys():
             break
     if not renderings:
         raise refusals[0]
-    return min(renderings, key=lambda rendering: len(spoken - rendering[1].keys()))
+    return min(renderings, key=lambda rendering: len(spoken - rendering.starts.keys()))
 
 
 def _forms(*, knows_tools: bool) -> Iterator[Form]:
@@ -71,11 +91,21 @@ def _forms(*, knows_tools: bool) -> Iterator[Form]:
         yield Form(True, True, in_parts)
 
 
-def _render_as(model: TaskModel, conversation: Conversation, form: Form) -> Rendering:
-    """Render a conversation by the chat template, and find where each message begins in the result."""
+def render_as(model: TaskModel, conversation: Conversation, form: Form | None, *, answer_follows: bool) -> Rendering:
+    """Render a conversation in one form, and find where each message begins in the result.
+
+    Args:
+        model: A language model.
+        conversation: The messages.
+        form: How they are written; None without a chat template.
+        answer_follows: See `render`.
+    """
+    if form is None:
+        return _as_one_text(conversation, answer_follows=answer_follows)
     messages, notes = conversation.messages, []
     rows = _rows(messages, form)
-    options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
+    options: dict[str, Any] = {**model.pipeline.chat, "continue_final_message": False}
+    options["add_generation_prompt"] = answer_follows
     prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
     if conversation.tools and not form.tools_as_text:
         prompt["tools"] = conversation.tools
@@ -85,17 +115,17 @@ def _render_as(model: TaskModel, conversation: Conversation, form: Form) -> Rend
         notes.append(f"the reader's chat template does not render {', '.join(names)}: rendered as plain text")
     if conversation.tools and form.tools_as_text:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
-    return replace(rendered, notes=tuple(notes)), _message_starts(rendered, rows, messages)
+    return Rendering(replace(rendered, notes=tuple(notes)), _message_starts(rendered, rows, messages), form)
 
 
-def _as_one_text(conversation: Conversation) -> Rendering:
+def _as_one_text(conversation: Conversation, *, answer_follows: bool) -> Rendering:
     """Write a conversation as one text, for models without a chat template."""
     text, starts = "", dict[int, int]()
     for row in _rows(conversation.messages, Form(tools_as_text=True, two_roles=False, in_parts=False)):
         text += f"{row.message['role'].title()}: "
         starts |= {place: len(text) + offset for place, offset in row.offsets.items()}
         text += f"{row.message['content']}\n\n"
-    return ReadPrompt(text + "Assistant:", None), starts
+    return Rendering(ReadPrompt(text + "Assistant:" if answer_follows else text.rstrip(), None), starts)
 
 
 def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequence[Message]) -> dict[int, int]:

@@ -116,11 +116,13 @@ def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | 
     """Return the source that a sentence is compared with; None of a quotation, and where no source has its words."""
     if judgement in ("supported", "contradicts") and sources:
         return sources[0]
-    return None if judgement == "quoted" else nearest
+    return None if judgement in ("quoted", "rests on") else nearest
 
 
 def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, check: Check | None) -> Judgement:
     """Return the verdict on a sentence; of a picture or a sound it follows from the loss without all sources."""
+    if cited.action is not None:
+        return "rests on"
     if cited.readings:
         return judgement_of(facts, cited.readings[k], deciding, "" if check is None else check.opinion)
     if facts.quoted:
@@ -168,6 +170,8 @@ def _shown_sources(
     """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one."""
     if judgement == "not in the sources":
         return ()
+    if judgement == "rests on":
+        return measured
     if judgement == "quoted":
         return tuple(source for source in (*measured, *facts.quoted) if source in facts.quoted)[:1]
     if judgement not in ("contradicts", "supported"):

@@ -9,7 +9,7 @@ from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Encoding, Spans
 from ...model.task_model import TaskModel
 from ...results.units.media import is_region
-from ...results.units.spans import MessageSpan, Sequenced, SourceSpec
+from ...results.units.spans import MessageSpan, PartSpec, Sequenced, SourceSpec
 from ...tasks.base import message_spans
 from ...text.characters import Span
 from .reasoning import ReasoningSpec, reasoning_spans
@@ -24,6 +24,7 @@ class Completed:
     Attributes:
         encoding: Both, as the model reads them; of an encoder-decoder model what its decoder reads, with the source.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
+        parts: How the completion is divided where its sentences are explained by sources.
         other: The same prompt with another completion, which this one is explained against.
         reasoning: Spans in which the completion reasons, in its characters; `marked_reasoning` with the marks around.
         by_model: Whether the model generated it, with its cache.
@@ -34,6 +35,7 @@ class Completed:
     prompt_characters: int
     prompt: ReadPrompt = NO_MESSAGES
     named_sources: Mapping[str, Span] = field(default_factory=dict)
+    parts: PartSpec = "sentence"
     other: "Completed | None" = None
     reasoning: Spans = ()
     marked_reasoning: Spans = ()

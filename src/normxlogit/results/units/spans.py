@@ -21,8 +21,8 @@ from .units import UnitKind, word_groups
 SourceSpec = SourceKind | Mapping[str, Indices]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and regions of media."""
 
-PartSpec = int | list[int] | Span | PartKind | None
-"""Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
+PartSpec = int | list[int] | Span | PartKind | Mapping[str, Span] | None
+"""Parts of an answer: token indices, a span of characters or several by name, each span of a kind, or all of it."""
 
 
 class MessageSpan(NamedTuple):
@@ -185,6 +185,8 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> Groups:
     if parts is None or parts == "all":
         tokens = range(sequence.prompt_tokens, len(sequence.offsets))
         return [NamedSpan(sequence.text[start:], start, end, tuple(tokens))]
+    if isinstance(parts, Mapping):
+        return _named_parts(sequence, parts)
     if named_tokens := _named_tokens(sequence, parts):
         spans = [(*sequence.offsets[token], (token,)) for token in named_tokens]
         return [NamedSpan(sequence.text[first:last], first, last, token) for first, last, token in spans]
@@ -195,6 +197,24 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> Groups:
     if not part_spans:
         raise InputError("no token of the answer begins there")
     return part_spans
+
+
+def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
+    """Return named parts of an answer with all tokens that have a character of them; parts without any are left out.
+
+    A token with the quotation mark before a word belongs to the word. Special tokens are left out.
+    """
+    special = sequence.special
+    tokens = [token for token in range(sequence.prompt_tokens, len(sequence.offsets)) if not special[token]]
+    offsets = np.array([sequence.offsets[token] for token in tokens]).reshape(-1, 2)  # (T, 2)
+    named = []
+    for name, span in parts.items():
+        start, end = _span_in_answer(sequence, span)
+        inside = np.flatnonzero((offsets[:, 0] < end) & (start < offsets[:, 1]))
+        named.append(NamedSpan(str(name), start, end, tuple(tokens[place] for place in inside)))
+    if not (named := [part for part in named if part.tokens]):
+        raise InputError("no token of the answer is in these parts")
+    return named
 
 
 def _named_tokens(sequence: Sequenced, parts: PartSpec) -> list[int]:
@@ -217,7 +237,7 @@ def _span_in_answer(sequence: Sequenced, span: Any) -> Span:
     if not isinstance(span, tuple) or not _is_pair(span):
         raise InputError(
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
-            f"indices, or a span (start, end) of characters, not {span!r}"
+            f"indices, a span (start, end) of characters, or several by name, not {span!r}"
         )
     (start, end), shift = span, sequence.prompt_characters
     length = len(sequence.text) - shift

@@ -1,0 +1,216 @@
+"""A call of a tool as the answer of a conversation: its name and the values of its arguments in the rendered text.
+
+Where a part of the call stands in the text of a chat template is found by rendering the conversation once more with a
+marker instead of the part: the two texts differ there, and nowhere else.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ...errors import InputError
+from ...inputs.texts import numbered
+from ...model.task_model import TaskModel
+from ...text.characters import Span
+from ..documents.conversations import Conversation, Message, parsed_arguments, read_conversation
+from .conversation_prompts import readable, sourced_messages
+from .prompts import CallParts, SourcedPrompt
+from .rendering import Rendering, render, render_as
+
+Action = int | str | Mapping[str, Any] | Any
+"""A call of a tool: its place among the calls of the conversation, the name of the tool, or the call itself."""
+
+MARK_LETTERS = "QXZ"
+"""A marker is made of one of these: neither the first nor the last character of what it stands for."""
+
+MARK_LENGTH = 8
+
+CLOSING = "\"'}]) \t\n"
+"""Characters that end the text of a call behind its last argument."""
+
+
+def ends_with_call(conversation: Conversation) -> bool:
+    """Return whether the last step of a conversation is a call of a tool."""
+    return conversation.messages[-1].kind == "tool call"
+
+
+def action_prompt(model: TaskModel, conversation: Conversation, action: Action) -> SourcedPrompt:
+    """Write a conversation up to a call as a prompt, whose answer is the call; its sources are all that was said.
+
+    The user's last message is among the sources: what a call rests on beside it is what is asked.
+
+    Args:
+        model: A language model.
+        conversation: The conversation.
+        action: Which call.
+
+    Raises:
+        InputError: If there is no such call, or it is not in the text that the chat template renders.
+    """
+    conversation = readable(model, _up_to_call(conversation, action))
+    *before, call = conversation.messages
+    rendering, spans = _rendered_call(model, conversation)
+    text = rendering.prompt.text
+    starts = {place: start for place, start in rendering.starts.items() if place < len(before)}
+    ends = [start + len(before[place].text) for place, start in starts.items()]
+    start = _start_of_call(model, conversation, rendering, max(ends, default=0))
+    start = min(start, *(first for first, _ in spans.values()))
+    said = replace(conversation, messages=tuple(before))
+    prompt = Rendering(replace(rendering.prompt, text=text[:start]), starts)
+    sourced = sourced_messages(model, said, prompt, with_question=True)
+    answer = text[start : _end_of_call(text, max(last for _, last in spans.values()))]
+    written = {name: span for name, span in spans.items() if text[slice(*span)].strip()}
+    in_answer = {name: (first - start, last - start) for name, (first, last) in written.items()}
+    return sourced._replace(answer=answer, call=CallParts(call.name, in_answer))
+
+
+def _up_to_call(conversation: Conversation, action: Action) -> Conversation:
+    """Return a conversation whose last step is a call."""
+    if hasattr(action, "model_dump"):  # an object of a client
+        action = action.model_dump()
+    if isinstance(action, Mapping):
+        _check_call(action)
+        message = {"role": "assistant", "content": None, "tool_calls": [action]}
+        *_, call = read_conversation([message]).messages
+        call = replace(call, number=conversation.messages[-1].number + 1)
+        return replace(conversation, messages=(*conversation.messages, call))
+    places = [place for place, step in enumerate(conversation.messages) if step.kind == "tool call"]
+    names = [conversation.messages[place].name for place in places]
+    if isinstance(action, str):
+        places = [place for place, name in zip(places, names, strict=True) if name == action]
+    index: Any = -1 if isinstance(action, str) else None if isinstance(action, bool) else action
+    try:
+        place = places[index]
+    except (IndexError, TypeError):
+        raise InputError(f"no call {action!r}: the conversation calls {', '.join(names) or 'no tool'}") from None
+    if not place:
+        raise InputError("the call is the first message; a conversation has messages before the call")
+    notes = conversation.notes
+    if after := len({step.number for step in conversation.messages[place + 1 :]}):
+        notes = (*notes, f"messages after the call are not read ({after})")
+    return replace(conversation, messages=conversation.messages[: place + 1], notes=notes)
+
+
+def _check_call(action: Mapping[str, Any]) -> None:
+    """Refuse what is not a call as messages hold it."""
+    function = action.get("function", action)
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or "arguments" not in function:
+        keys = ", ".join(map(str, action))
+        raise InputError(f'a call is {{"name": ..., "arguments": {{...}}}}, not a mapping with {keys}')
+
+
+def _rendered_call(model: TaskModel, conversation: Conversation) -> tuple[Rendering, dict[str, Span]]:
+    """Render a conversation with its last step, a call, and find the parts of this by name.
+
+    Where the chat template does not write each part once, calls are written as text.
+
+    Raises:
+        InputError: If the text does not hold each part once either.
+    """
+    for tools_as_text in (False, True):
+        rendering = render(model, conversation, answer_follows=False, tools_as_text=tools_as_text)
+        if spans := _spans_of_parts(model, conversation, rendering):
+            return rendering, spans
+    raise InputError(f"the chat template does not write the call of {conversation.messages[-1].name} once and as it is")
+
+
+def _spans_of_parts(model: TaskModel, conversation: Conversation, rendering: Rendering) -> dict[str, Span]:
+    """Return where the name and the arguments of the last call stand in a rendered text, in their order, by name.
+
+    Nothing is returned where one of them does not stand there once.
+    """
+    *before, call = conversation.messages
+    text = rendering.prompt.text
+    marked_calls = list(_marked_calls(call, text))
+    names = numbered(marked.part for marked in marked_calls)
+    spans = dict[str, Span]()
+    for name, marked in zip(names, marked_calls, strict=True):
+        marked_conversation = replace(conversation, messages=(*before, marked.call))
+        marked_rendering = render_as(model, marked_conversation, rendering.form, answer_follows=False)
+        span = _differing_span(text, marked_rendering.prompt.text, marked.mark)
+        if span is None:
+            return {}
+        spans[name] = span
+    return dict(sorted(spans.items(), key=lambda named: named[1]))
+
+
+class MarkedCall(NamedTuple):
+    """A call in which a marker stands for one of its parts.
+
+    Attributes:
+        part: The name of the tool, or of an argument.
+        mark: The marker.
+        call: The call with it.
+    """
+
+    part: str
+    mark: str
+    call: Message
+
+
+def _marked_calls(call: Message, text: str) -> Iterator[MarkedCall]:
+    """Yield a call with a marker for its name, and for the value of each argument.
+
+    Args:
+        call: The call.
+        text: What no marker stands in.
+    """
+    mark = _unused_mark(text, call.name)
+    yield MarkedCall(call.name, mark, replace(call, name=mark))
+    arguments = parsed_arguments(call.text)
+    if not isinstance(arguments, Mapping):
+        mark = _unused_mark(text, arguments)
+        yield MarkedCall("arguments", mark, replace(call, text=mark))
+        return
+    for key, value in arguments.items():
+        mark = _unused_mark(text, value)
+        marked_text = json.dumps({**arguments, key: mark}, ensure_ascii=False)
+        yield MarkedCall(str(key), mark, replace(call, text=marked_text))
+
+
+def _unused_mark(text: str, value: Any) -> str:
+    """Return a marker that a text lacks, and that begins and ends with another letter than a value."""
+    written = (value if isinstance(value, str) else json.dumps(value)).strip()
+    letter = next(letter for letter in MARK_LETTERS if letter not in (written[:1], written[-1:]))
+    mark = letter * MARK_LENGTH
+    while mark in text:
+        mark += letter
+    return mark
+
+
+def _differing_span(text: str, marked_text: str, mark: str) -> Span | None:
+    """Return the only span of a text that differs from the same with a marker there; None if more differs."""
+    start = _common_start(text, marked_text)
+    after = _common_start(text[::-1], marked_text[::-1])
+    written = marked_text[start : len(marked_text) - after]
+    return (start, len(text) - after) if written.strip("\"'") == mark else None
+
+
+def _common_start(text: str, other: str) -> int:
+    """Return how many characters two texts have in common from their beginning."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(text), len(other)))
+
+
+def _start_of_call(model: TaskModel, conversation: Conversation, rendering: Rendering, end: int) -> int:
+    """Return where the call begins in a rendered text: behind what the template writes before an answer.
+
+    Args:
+        model: A language model.
+        conversation: The conversation, whose last step is the call.
+        rendering: As it is rendered.
+        end: The end of the step before the call; a text of the same message is continued there.
+    """
+    *before, call = conversation.messages
+    if before[-1].number == call.number:
+        return end
+    opened = render_as(model, replace(conversation, messages=tuple(before)), rendering.form, answer_follows=True)
+    return _common_start(opened.prompt.text, rendering.prompt.text)
+
+
+def _end_of_call(text: str, end: int) -> int:
+    """Return where a call ends in a rendered text, whose last argument ends there: behind quotes and brackets."""
+    rest = text[end:]
+    closing = rest[: len(rest) - len(rest.lstrip(CLOSING))]
+    return end + len(closing.rstrip())
