@@ -23,9 +23,8 @@ from normxlogit.loading.load import AUTO, default_model_folder, device_named
 from normxlogit.long_runs.console import progress
 from normxlogit.results.storage.files import write_json
 
-from . import at2 as learned_attention
-from . import attnlrp as authors_package
 from . import (
+    actions,
     chain_reader,
     evidence_hops,
     evidence_real,
@@ -37,6 +36,8 @@ from . import (
     shortcut_plants,
     verification,
 )
+from . import at2 as learned_attention
+from . import attnlrp as authors_package
 from . import chains as reasoning_chains
 from . import corpus as corpora
 from . import device as device_costs
@@ -55,6 +56,7 @@ from .comparisons import contrasts, named_words, next_token, pointing, similarit
 from .context_cite import published_context_cite
 from .evidence_rankings import MEASURES
 from .hotpot import load_questions as load_hotpot
+from .injections import Half
 from .models import agreement_table, measure_agreement
 from .qnli import qnli_questions
 from .ratios import Row, as_state, as_table
@@ -695,6 +697,35 @@ def evidence_of_others(
         of_given = evidence_real.by_question(evidence_real.load_measured(measured), "given")
         hops = evidence_hops.report(of_given)
     write(f"{report}\nBoth gold paragraphs first, answers given\n\n{hops}" if hops else report)
+
+
+@app.command("evidence-actions")
+def evidence_of_actions(
+    model: Annotated[str | None, typer.Option(help="Folder of a causal language model, to measure.")] = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    dtype: DType = None,
+    half: Annotated[Half, typer.Option(help="Which half of the traces is measured.")] = "test",
+    limit: Annotated[int, typer.Option(min=1, max=actions.TRACES, help="How many traces of it.")] = actions.TRACES,
+    methods: Annotated[str, typer.Option(help=f"What is measured: {', '.join(actions.MEASURES)}.")] = " ".join(
+        actions.MEASURES
+    ),
+    measured: Annotated[
+        Path, typer.Option(help="JSON lines of what was measured; by default of SmolLM2-135M.")
+    ] = actions.MEASURED,
+    threads: Threads = None,
+) -> None:
+    """Measure how well methods find the instruction in a tool's result that makes an agent call another tool."""
+    names = methods.split()
+    if unknown := set(names) - actions.MEASURES.keys():
+        raise InputError(f"nothing called {sorted(unknown)} is measured; there are {', '.join(actions.MEASURES)}")
+    with quiet():
+        _use(threads)
+        if model is not None:
+            explainer = _load(model, gguf_file, dtype=dtype)
+            with progress(1) as step:
+                actions.measure(explainer, half, limit, names, measured, step)
+        report = actions.report(measured)
+    write(report)
 
 
 app.command()(pointing)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from normxlogit.errors import DataError
 from normxlogit.methods.perturbation import random_subsets
+from normxlogit.pipeline.completions.completed import Completed
 
 from .document_removals import PromptPieces, measured_losses, one_left_out, token_nats
 from .hotpot import Array, Prompt, shared_titles, shared_words
@@ -71,16 +72,26 @@ def _of_words(prompt: Prompt) -> list[Row]:
 
 def _of_gradient(prompt: Prompt) -> list[Row]:
     """Return the ranking by plain gradient times input embedding."""
-    model: Any = prompt.explainer.model
-    ids = torch.tensor([prompt.completed.encoding.ids], device=model.device)  # (1, T)
-    count = len(prompt.completed.generated_ids)
+    scores = gradient_times_input(prompt.explainer.model, prompt.completed)  # (T,)
+    return [{"method": "gradient x input", "scores": prompt.per_sentence(scores), "passes": 3.0}]
+
+
+def gradient_times_input(model: Any, completed: Completed) -> Array:
+    """Return plain gradient times input embedding of each token for an answer's log-probability, (T,).
+
+    Args:
+        model: A causal language model.
+        completed: A prompt with its answer.
+    """
+    ids = torch.tensor([completed.encoding.ids], device=model.device)  # (1, T)
+    count = len(completed.generated_ids)
     embeddings = model.get_input_embeddings()(ids).detach().requires_grad_()  # (1, T, H)
     with torch.enable_grad():
         logits = model(inputs_embeds=embeddings, use_cache=False, logits_to_keep=count + 1).logits[0, :-1]  # (G, V)
         nats = logits.float().log_softmax(-1).gather(1, ids[0, -count:, None]).sum()
         (gradient,) = torch.autograd.grad(nats, embeddings)
-    scores = (gradient * embeddings).sum(-1)[0].detach().double().cpu().numpy()  # (T,)
-    return [{"method": "gradient x input", "scores": prompt.per_sentence(scores), "passes": 3.0}]
+    scores: Array = (gradient * embeddings).sum(-1)[0].detach().double().cpu().numpy()
+    return scores
 
 
 def _of_rollout(prompt: Prompt) -> list[Row]:
