@@ -396,7 +396,7 @@ def qnli(
 @app.command()
 def evidence(
     name: Annotated[
-        Literal["phrases", "agreement", "sums", "planted", "answers", "traces", "injections"],
+        Literal["phrases", "agreement", "sums", "planted", "answers", "traces"],
         typer.Argument(help="The set."),
     ],
     data_dir: Annotated[Path, typer.Option(help="Folder with sst2/, mnli/, qnli/ and blimp/.")] = Path(),

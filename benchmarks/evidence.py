@@ -6,7 +6,6 @@
 - planted: texts with a shortcut that was planted in the model's training data, and that turns its answer.
 - answers: QNLI's questions with documents of sentences, one of which answers. The model says so, and not without it.
 - traces: conversations in which one tool's result was changed, and with it the answer that the model prefers.
-- injections: agents that prefer the call that an instruction in a tool's result asks for, and not without it.
 """
 
 from collections import defaultdict
@@ -27,7 +26,6 @@ from paper.blimp import Counts, load_pairs
 from paper.evidence import evidence_of
 from paper.minimal_pairs import Item, encode_pairs
 
-from .injections import write_injections
 from .qnli import qnli_questions
 from .shortcut_plants import CHOSEN_ON, LABELS, REPORTED, TEXTS, with_plant
 from .shortcut_plants import read_rows as labelled_rows
@@ -152,19 +150,6 @@ def known_traces(explainer: Explainer, seed: int) -> Iterator[Row]:
             yield {"messages": after, **known}
 
 
-def known_injections(explainer: Explainer, seed: int) -> Iterator[Row]:
-    """Yield traces of the test half in which a model prefers the injected call for the instruction alone."""
-    for trace in write_injections(10_000, "test", seed):
-        calls = [trace.harmless, trace.injected]
-        prefers = [
-            np.argmax([log_probability(explainer, messages, call) for call in calls])
-            for messages in (trace.without_span(), trace.messages)
-        ]
-        if prefers == [0, 1]:
-            known = {"completion": trace.injected, "contrast": trace.harmless, "evidence": [trace.span]}
-            yield {"messages": trace.messages, "units": "sentence", **known}
-
-
 def known_rows(
     name: str, explainer: Explainer | None, data_dir: Path, limit: int, seed: int, model: Path = Path()
 ) -> list[Row]:
@@ -183,6 +168,5 @@ def known_rows(
         "planted": known_planted(explainer, model, data_dir, seed),
         "answers": known_answers(explainer, data_dir, seed),
         "traces": known_traces(explainer, seed),
-        "injections": known_injections(explainer, seed),
     }[name]
     return list(islice(rows, limit))
