@@ -18,7 +18,7 @@ from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import Verification
-from .action import Action
+from .action import Action, FirstSource
 from .columns import COLUMNS, citation_row
 from .facts import Facts
 from .measured import RankedSentence, Reading
@@ -210,8 +210,21 @@ class Citations(Record):
         Of a call of a tool it says which source it rests on, see docs/how-to-conversations.md.
         """
         if self.action is not None:
-            return self.action.line(self.top(1)[0])
+            return self.action.line(self._first_source())
         return summary_line((sentence.judgement for sentence in self.support), self.origin)
+
+    def _first_source(self) -> FirstSource:
+        """Return what costs the answer most of what was left out; if nothing was, the source with the largest share."""
+        single = () if self.tested is None else self.tested.single
+        if not single:
+            first = self.top(1)[0]
+            return FirstSource(first.name, first.text, first.share, None, (first.source,))
+        removal = max(single, key=lambda removal: removal.original - removal.value)
+        places = tuple(place for place, unit in enumerate(self.sources) if unit in removal.tokens)
+        text = self._source_units.text[places[0]] if len(places) == 1 else ""
+        name = self.names[places[0]] if len(places) == 1 else removal.units[0]
+        share = float(np.nansum(self.shares[list(places)]))
+        return FirstSource(name, text, share, removal.original - removal.value, places)
 
     @property
     def most_doubtful(self) -> list[int]:

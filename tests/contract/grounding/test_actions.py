@@ -134,6 +134,9 @@ def test_what_is_said_of_a_call_was_measured():
         assert np.isnan(untested.action.request_loss)
         said.add(is_cause)
     assert said == {True, False}
+    by_message = explainer.cite(messages=AGENT, verify="message")
+    name, loss = max(by_message.losses.items(), key=lambda item: item[1])
+    assert (f"because of {name} (" in by_message.summary) == (loss > 1)
 
 
 def test_calls_are_saved_drawn_and_loaded(tmp_path):

@@ -240,7 +240,7 @@ class Conversations(CitationJob):
         if messages is None:
             raise InputError(f"no conversation: column {self.messages_column!r} is null")
         conversation = read_conversation(messages if tools is None else {"messages": messages, "tools": tools})
-        if conversation.until(self.turn)[1] is None:
+        if not conversation.ends_with_call and conversation.until(self.turn)[1] is None:
             raise InputError("the assistant says nothing in this conversation")
         return read_answered(model, None, messages=conversation, turn=self.turn)
 

@@ -30,11 +30,6 @@ CLOSING = "\"'}]) \t\n"
 """Characters that end the text of a call behind its last argument."""
 
 
-def ends_with_call(conversation: Conversation) -> bool:
-    """Return whether the last step of a conversation is a call of a tool."""
-    return conversation.messages[-1].kind == "tool call"
-
-
 def action_prompt(model: TaskModel, conversation: Conversation, action: Action) -> SourcedPrompt:
     """Write a conversation up to a call as a prompt, whose answer is the call; its sources are all that was said.
 

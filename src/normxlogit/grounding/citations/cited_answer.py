@@ -18,7 +18,7 @@ from ...results.units.spans import MessageSpan
 from ...text.characters import Span
 from ...text.markdown import code_spans, fenced_blocks
 from ..documents.conversations import Conversation, read_conversation
-from .actions import Action, action_prompt, ends_with_call
+from .actions import Action, action_prompt
 from .conversation_prompts import conversation_prompt
 from .prompts import SourcedPrompt, question_prompt
 
@@ -58,7 +58,7 @@ def read_answered(
     """
     if action is None and messages is not None and turn is None and answer is None:
         messages = _conversation(messages)
-        action = -1 if ends_with_call(messages) else None
+        action = -1 if messages.ends_with_call else None
     if action is None:
         sourced = _sourced_prompt(model, question, documents, messages, turn, system, answer)
     elif any(argument is not None for argument in (question, documents, turn, system, answer, reasoning)):

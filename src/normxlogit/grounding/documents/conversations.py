@@ -53,6 +53,11 @@ class Conversation:
     tools: list[Any] | None = field(default=None, compare=False)  # their definitions, for a chat template
     notes: tuple[str, ...] = ()  # what of the conversation is not read
 
+    @property
+    def ends_with_call(self) -> bool:
+        """Whether the last step is a call of a tool."""
+        return self.messages[-1].kind == "tool call"
+
     def until(self, turn: int | None = None) -> "UpToAnswer":
         """Return the conversation before an answer, and the answer with the assistant's thoughts right before it.
 
