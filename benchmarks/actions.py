@@ -403,10 +403,6 @@ def report(file: Path) -> str:
         traces = list(by_trace(rows, half).values())
         followed = [trace for trace in traces if "calls" in trace and trace["calls"].is_followed]
         if followed:
-            sections += [
-                f"The {half} half\n",
-                followed_line(traces) + "\n",
-                table(followed),
-                difference_table(followed),
-            ]
+            sections += [f"The {half} half: {followed_line(traces)}\n", table(followed)]
+            sections += [f"The {half} half, trace by trace\n", difference_table(followed)]
     return "\n".join(sections)

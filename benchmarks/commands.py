@@ -502,18 +502,25 @@ def chains(
 
 @app.command("needles")
 def needles_of_documents(
-    model: Annotated[str, typer.Option(help="Folder of a causal language model.")],
+    model: Annotated[str | None, typer.Option(help="Folder of a causal language model, to measure.")] = None,
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
     dtype: DType = None,
     sentences: Annotated[int, typer.Option(min=5, max=156, help="Sentences of a document, of 12 tokens each.")] = 40,
     limit: Annotated[int, typer.Option(min=1, help="How many documents.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of the drawn things, numbers and places.")] = 0,
+    measured: Annotated[
+        Path, typer.Option(help="JSON lines of what was measured; by default of SmolLM2-135M.")
+    ] = needles.MEASURED,
     threads: Threads = None,
-    output: Output = None,
 ) -> None:
     """Measure whether the first source of an answer is the one sentence of a long document that holds it."""
-    cases = needles.write_needles(limit, sentences, seed)
-    _measure_cases(needles, cases, partial(_load, model, gguf_file, dtype=dtype), threads, output)
+    with quiet():
+        _use(threads)
+        if model is not None:
+            explainer = _load(model, gguf_file, dtype=dtype)
+            with progress(1) as step:
+                needles.measure(explainer, limit, sentences, measured, on_progress=step)
+        report = needles.report(measured)
+    write(report)
 
 
 @app.command("long-answers")
