@@ -32,6 +32,28 @@ def test_a_conversation_in_a_file(tmp_path, capsys, monkeypatch):
     assert "tool result search:keys" in (tmp_path / "why.html").read_text(encoding="utf-8")
 
 
+def test_a_call_of_a_tool_in_a_file(tmp_path, capsys, monkeypatch):
+    tiny.save(tmp_path / "model", "llama", "CausalLM", length=300, chats=True)
+    call = {"function": {"name": "search", "arguments": '{"cat": "here"}'}}
+    messages = [
+        {"role": "user", "content": "Is the cat here?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "The cat is there."},
+        {"role": "assistant", "content": "The cat is there."},
+    ]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trace.json").write_text(json.dumps(messages), encoding="utf-8")
+    command = ["cite", "--messages", "trace.json", "--model", "model", "--verify", 1]
+    for action in ("search", "0", "-1"):
+        assert run(capsys, *command, "--output", "why.json", "--action", action)[:2] == (0, "")
+        cited = normxlogit.load("why.json")
+        assert (cited.action.tool, cited.names) == ("search", ("user:1",))
+    code, out, _ = run(capsys, *command, "--action", "search")
+    assert code == 0
+    assert "What does each part of the call rest on?" in out
+    assert run(capsys, *command, "--action", "find")[0] == 2
+
+
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
     tiny.save(tmp_path / "model", "llama", "CausalLM", length=300, chats=True)

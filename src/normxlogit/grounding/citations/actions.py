@@ -65,26 +65,37 @@ def _up_to_call(conversation: Conversation, action: Action) -> Conversation:
     if hasattr(action, "model_dump"):  # an object of a client
         action = action.model_dump()
     if isinstance(action, Mapping):
-        _check_call(action)
-        message = {"role": "assistant", "content": None, "tool_calls": [action]}
-        *_, call = read_conversation([message]).messages
-        call = replace(call, number=conversation.messages[-1].number + 1)
-        return replace(conversation, messages=(*conversation.messages, call))
-    places = [place for place, step in enumerate(conversation.messages) if step.kind == "tool call"]
-    names = [conversation.messages[place].name for place in places]
-    if isinstance(action, str):
-        places = [place for place, name in zip(places, names, strict=True) if name == action]
-    index: Any = -1 if isinstance(action, str) else None if isinstance(action, bool) else action
-    try:
-        place = places[index]
-    except (IndexError, TypeError):
-        raise InputError(f"no call {action!r}: the conversation calls {', '.join(names) or 'no tool'}") from None
+        return _with_call(conversation, action)
+    place = _place_of_call(conversation, action)
     if not place:
         raise InputError("the call is the first message; a conversation has messages before the call")
     notes = conversation.notes
     if after := len({step.number for step in conversation.messages[place + 1 :]}):
         notes = (*notes, f"messages after the call are not read ({after})")
     return replace(conversation, messages=conversation.messages[: place + 1], notes=notes)
+
+
+def _place_of_call(conversation: Conversation, action: Any) -> int:
+    """Return the place of a call among the steps of a conversation, see `Action`."""
+    names = {place: step.name for place, step in enumerate(conversation.messages) if step.kind == "tool call"}
+    places = list(names)
+    index: Any = None if isinstance(action, bool) else action
+    if isinstance(action, str):
+        places, index = [place for place, name in names.items() if name == action], -1
+    try:
+        return places[index]
+    except (IndexError, TypeError):
+        called = ", ".join(names.values()) or "no tool"
+        raise InputError(f"no call {action!r}: the conversation calls {called}") from None
+
+
+def _with_call(conversation: Conversation, call: Mapping[str, Any]) -> Conversation:
+    """Return a conversation with a call behind it."""
+    _check_call(call)
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    *_, step = read_conversation([message]).messages
+    step = replace(step, number=conversation.messages[-1].number + 1)
+    return replace(conversation, messages=(*conversation.messages, step))
 
 
 def _check_call(action: Mapping[str, Any]) -> None:
