@@ -18,7 +18,7 @@ from .conversation_prompts import readable, sourced_messages
 from .prompts import CallParts, SourcedPrompt
 from .rendering import Rendering, render, render_as
 
-Action = int | str | Mapping[str, Any] | Any
+Action = int | str | Mapping[str, Any]
 """A call of a tool: its place among the calls of the conversation, the name of the tool, or the call itself."""
 
 MARK_LETTERS = "QXZ"
@@ -60,7 +60,7 @@ def action_prompt(model: TaskModel, conversation: Conversation, action: Action) 
     return sourced._replace(answer=answer, call=CallParts(call.name, in_answer))
 
 
-def _up_to_call(conversation: Conversation, action: Action) -> Conversation:
+def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     """Return a conversation whose last step is a call."""
     if hasattr(action, "model_dump"):  # an object of a client
         action = action.model_dump()
