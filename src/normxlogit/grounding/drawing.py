@@ -14,9 +14,11 @@ from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
 from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
+from ..text.characters import Span
 from .comparing import Places
 from .result import MEDIA, Citations
 from .support import Source
+from .verdicts import NOWHERE
 
 MATTERS = 0.05
 """A message with this share of some sentence of the answer is never folded."""
@@ -37,7 +39,7 @@ def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Bloc
     verdicts = [verdict_of.get(k, "reasoning") for k in range(len(a.targets))]
     links = links_of(cited.direct_evidence, verdicts, a)
     prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(a.prompt or "")], small=True)])
-    underlined = f"underlined: a number, a name or a long word that stands in {_nowhere(cited)}"
+    underlined = f"underlined: a number, a name or a long word that stands in {NOWHERE[cited.origin]}"
     is_underlined = any(piece.kind == "unsupported" for piece in answer)
     return [
         Header("", [("verdicts", cited.summary), ("question", cited.question), *facts_of(a)], a.notes),
@@ -62,20 +64,18 @@ def _removals_of_several(cited: Citations) -> list[Table]:
     return removals_table(tested)
 
 
-def _nowhere(cited: Citations) -> str:
-    """Return where a missing word does not stand, as in "stands in no document"."""
-    return "no document" if cited.origin == "documents" else "no message"
-
-
-def _stacked(names: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> list[Table]:
+def _stacked(
+    names: Sequence[str], rows: Sequence[Sequence[str | tuple[Piece, ...]]], caption: str = ""
+) -> list[Table]:
     """Return a table of sentences whose columns have names; none without rows."""
-    return [Table([Column(name) for name in names], rows, caption, stacked=True)] if rows else []
+    cells = [[cell(part) if isinstance(part, str) else Cell(part) for part in row] for row in rows]
+    return [Table([Column(name) for name in names], cells, caption, stacked=True)] if rows else []
 
 
 def _verdict_table(cited: Citations) -> list[Table]:
     """Return the verdict on each sentence, and its words that stand nowhere."""
-    rows = [[cell(s.text), cell(s.verdict), cell(", ".join(s.missing))] for s in cited.support]
-    names = ["sentence", "verdict", f"in {_nowhere(cited)}"]
+    rows = [(s.text, s.verdict, ", ".join(s.missing)) for s in cited.support]
+    names = ["sentence", "verdict", f"in {NOWHERE[cited.origin]}"]
     return _stacked(names, rows, f"Is each sentence supported by the {cited.origin}?")
 
 
@@ -85,36 +85,30 @@ def _comparison_table(cited: Citations) -> list[Table]:
     for span, sentence in zip(cited.sentence_spans, cited.support, strict=True):
         if (beside := sentence.compared) is not None:
             source = _marked_words(cited.text, cited.spans[beside.source], beside.source_words)
-            rows.append([Cell(_marked_words(cited.text, span, beside.words)), Cell(source)])
+            rows.append((_marked_words(cited.text, span, beside.words), source))
     caption = "Beside the source that it is compared with; *in stars*: words that the other does not have"
     return _stacked(["sentence", "source"], rows, caption)
 
 
 def _ranking_table(cited: Citations) -> list[Table]:
     """Return the sentences in the order of their doubt, with what orders them; none if they were not ranked."""
-    if not cited.ranking:
-        return []
-    missing = f"numbers and names in {_nowhere(cited)}"
-    names = ["sentence", "words in one source", "makes a passage, per token", missing]
-    if calibrated_on := cited.ranking[0].calibrated_on:
-        names.append(f"supported among those like it in {calibrated_on}")
+    names = ["sentence", "words in one source", "makes a passage, per token"]
+    names.append(f"numbers and names in {NOWHERE[cited.origin]}")
+    names += [f"supported among those like it in {each.calibrated_on}" for each in cited.ranking[:1] if each.calibrated_on]
     rows = []
     for sentence in cited.most_doubtful:
         ranked = cited.ranking[sentence]
         figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain), str(ranked.missing)]
         figures += [] if ranked.probability is None else [f"{ranked.probability:.0%}"]
-        rows.append([cell(text) for text in (cited.sentences[sentence], *figures)])
+        rows.append((cited.sentences[sentence], *figures))
     return _stacked(names, rows, "The most doubtful sentence first: the one with the least support")
 
 
-def _marked_words(text: str, span: tuple[int, int], marked: Places) -> tuple[Piece, ...]:
+def _marked_words(text: str, span: Span, marked: Places) -> tuple[Piece, ...]:
     """Return a part of a text in pieces, some of its words in stars."""
-    pieces, (position, last) = list[Piece](), span
-    for start, end in marked:
-        pieces += [Piece(text[position:start]), Piece(f"*{text[start:end]}*", kind="unsupported")]
-        position = end
-    pieces.append(Piece(text[position:last]))
-    return tuple(piece._replace(text=piece.text.replace("\n", " ")) for piece in pieces if piece.text)
+    pieces = cut(text, [(*word, Piece("", kind="unsupported")) for word in marked], *span)
+    lines = [piece._replace(text=piece.text.replace("\n", " ")) for piece in pieces]
+    return tuple(piece._replace(text=f"*{piece.text}*") if piece.kind else piece for piece in lines)
 
 
 def _source_tables(cited: Citations) -> list[Block]:
@@ -135,7 +129,7 @@ def _source_row(source: Source) -> SourceRow:
 
 def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
     """Return what the model finds of each sentence, with other tables; nothing if nothing was measured."""
-    figures = [[cell(sentence.text), cell(sentence.reason)] for sentence in cited.support if sentence.reason]
+    figures = [(sentence.text, sentence.reason) for sentence in cited.support if sentence.reason]
     tables = _stacked(["sentence", "the model finds it"], figures)
     return [Fold("Measurements behind the verdicts", [*tables, *losses])] if figures else []
 
@@ -158,14 +152,10 @@ def _marked_answer(cited: Citations) -> list[Piece]:
 
 def _marked_piece(cited: Citations, piece: Piece, start: int) -> list[Piece]:
     """Return a sentence of the answer, which begins with a character of the text, each missing word by itself."""
-    pieces, end = list[Piece](), start + len(piece.text)
-    for word in (word for facts in cited.facts for word in facts.missing):
-        if start <= word.start and word.end <= end:
-            details = f"stands in {_nowhere(cited)}"
-            pieces.append(piece._replace(text=cited.text[start : word.start]))
-            pieces.append(piece._replace(text=word.text, kind="unsupported", details=details))
-            start = word.end
-    return [*pieces, piece._replace(text=cited.text[start:end])]
+    end, details = start + len(piece.text), f"stands in {NOWHERE[cited.origin]}"
+    words = [word for facts in cited.facts for word in facts.missing if start <= word.start and word.end <= end]
+    placed = [(word.start, word.end, piece._replace(kind="unsupported", details=details)) for word in words]
+    return [part if part.details else piece._replace(text=part.text) for part in cut(cited.text, placed, start, end)]
 
 
 def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:

@@ -7,7 +7,7 @@ from ..results.storage.schema import Index, Number
 from ..results.verification import likelihood_text
 from .checking import Check
 from .comparing import Comparison
-from .verdicts import GOOD, Judgement, Origin
+from .verdicts import GOOD, NOWHERE, Judgement, Origin
 
 
 class Source(NamedTuple):
@@ -92,9 +92,8 @@ class Support(NamedTuple):
         """The verdict as a text, such as "supported by [1]"."""
         cited = self._cited()
         if self.judgement == "partly":
-            place = "no document" if self.origin == "documents" else "no message"
             quoted = " and ".join(f'"{word}"' for word in self.against)
-            return f"partly: {quoted} {'is' if len(self.against) == 1 else 'are'} in {place}"
+            return f"partly: {quoted} {'is' if len(self.against) == 1 else 'are'} in {NOWHERE[self.origin]}"
         if self.judgement == "not in the sources":
             return f"not from the {self.origin}"
         if self.judgement in ("cannot tell", "not tested"):

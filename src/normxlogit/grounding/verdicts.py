@@ -31,6 +31,9 @@ Opinion = Literal["entails", "contradicts", "unsupported", ""]
 Origin = Literal["documents", "conversation"]
 """Where the sources of an answer come from."""
 
+NOWHERE: dict[Origin, str] = {"documents": "no document", "conversation": "no message"}
+"""Where a missing word stands, as in "stands in no document"."""
+
 GOOD: tuple[Judgement, ...] = ("quoted", "supported")
 """The verdicts on sentences that the sources support."""
 
