@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.chat import has_chat_template
+from ..results.storage.schema import Strings
 from ..tasks.base import Generates
 from ..tasks.targets import ALL
 from ..text.same import comparable
@@ -38,7 +39,7 @@ TINY = 1e-30
 FIELDS = {"source", "sentence", "question"}
 """What a template may hold."""
 
-OPINIONS: dict[Opinion, tuple[str, ...]] = {
+OPINIONS: dict[Opinion, Strings] = {
     "entails": ("entail", "support", "consistent"),
     "contradicts": ("contradict",),
     "unsupported": ("not ", "unsupport", "inconsistent", "hallucinat"),
@@ -228,7 +229,7 @@ def _words_in(explained: "Attribution", start: int, part: str) -> list["UnitScor
     return [word for word in explained.words(sequence=0) if start <= word.start < start + len(part)]
 
 
-def _strongest(words: Sequence["UnitScore"]) -> tuple[str, ...]:
+def _strongest(words: Sequence["UnitScore"]) -> Strings:
     ranked = sorted(words, key=lambda word: -float(word.score))
     return tuple(word.text for word in ranked[:WORDS] if word.score > 0)
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ..results.storage.schema import Number
+from ..results.storage.schema import Number, Strings
 from .verdicts import Opinion
 
 
@@ -21,8 +21,8 @@ class Check(NamedTuple):
     source: int = -1
     label: str = ""
     probability: Number = 0.0
-    source_words: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
+    source_words: Strings = ()
+    words: Strings = ()
     opinion: Opinion = ""
 
     @property

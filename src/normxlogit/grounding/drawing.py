@@ -64,9 +64,7 @@ def _removals_of_several(cited: Citations) -> list[Table]:
     return removals_table(tested)
 
 
-def _stacked(
-    names: Sequence[str], rows: Sequence[Sequence[str | tuple[Piece, ...]]], caption: str = ""
-) -> list[Table]:
+def _stacked(names: Sequence[str], rows: Sequence[Sequence[str | tuple[Piece, ...]]], caption: str = "") -> list[Table]:
     """Return a table of sentences whose columns have names; none without rows."""
     cells = [[cell(part) if isinstance(part, str) else Cell(part) for part in row] for row in rows]
     return [Table([Column(name) for name in names], cells, caption, stacked=True)] if rows else []
@@ -94,7 +92,9 @@ def _ranking_table(cited: Citations) -> list[Table]:
     """Return the sentences in the order of their doubt, with what orders them; none if they were not ranked."""
     names = ["sentence", "words in one source", "makes a passage, per token"]
     names.append(f"numbers and names in {NOWHERE[cited.origin]}")
-    names += [f"supported among those like it in {each.calibrated_on}" for each in cited.ranking[:1] if each.calibrated_on]
+    names += [
+        f"supported among those like it in {each.calibrated_on}" for each in cited.ranking[:1] if each.calibrated_on
+    ]
     rows = []
     for sentence in cited.most_doubtful:
         ranked = cited.ranking[sentence]

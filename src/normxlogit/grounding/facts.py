@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import regex
 
-from ..results.storage.schema import Index
+from ..results.storage.schema import Index, Indices
 from ..text.boundaries import word_spans
 from ..text.characters import UNSPACED, Span
 from ..text.same import comparable
@@ -42,18 +42,18 @@ class StatedWord(NamedTuple):
     end: Index  # one past its last
     text: str
     kind: WordKind
-    sources: tuple[Index, ...]  # the places of the sources in which it stands
+    sources: Indices  # the places of the sources in which it stands
     elsewhere: bool  # whether it stands in another part of the prompt, such as the question
 
 
 class Facts(NamedTuple):
     """What a sentence has in common with its sources."""
 
-    quoted: tuple[Index, ...]  # the places of the sources that have it word for word
+    quoted: Indices  # the places of the sources that have it word for word
     words: tuple[StatedWord, ...]
     nearest: Index | None  # the place of the source that has most of its words; None if none has any
     short: tuple[StatedWord, ...] = ()  # its words of three and four letters
-    opposed: tuple[Index, ...] = ()  # the sources that say "not" where it does not, or the other way round
+    opposed: Indices = ()  # the sources that say "not" where it does not, or the other way round
 
     @property
     def missing(self) -> tuple[StatedWord, ...]:

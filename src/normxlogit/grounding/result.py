@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from ..inputs.encoding import Spans
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..results.storage.schema import FloatArray, require
+from ..results.storage.schema import FloatArray, Indices, Strings, require
 from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import Verification
+from ..text.characters import Span
 from .columns import COLUMNS, citation_row
 from .facts import Facts
 from .measured import RankedSentence, Reading
@@ -85,7 +87,7 @@ class Citations(Record):
         return self.attribution.completion or ""
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Strings:
         """Notes on the result, such as a prompt that was cut."""
         return self.attribution.notes
 
@@ -123,17 +125,17 @@ class Citations(Record):
         return self.attribution.units.take(self.sources)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Strings:
         """The names of the sources."""
         return self._source_units.name
 
     @property
-    def spans(self) -> tuple[tuple[int, int], ...]:
+    def spans(self) -> Spans:
         """The character spans of the sources in `text`."""
         return self._source_units.spans or ()
 
     @property
-    def documents(self) -> tuple[str, ...]:
+    def documents(self) -> Strings:
         """The name of each source's document or message."""
         if self.messages:
             return tuple(self.messages[i].name for i in self.message_indices)
@@ -149,12 +151,12 @@ class Citations(Record):
         return [media.get(name, bisect_right(starts, start) - 1) for name, (start, _) in pairs]
 
     @property
-    def sentences(self) -> tuple[str, ...]:
+    def sentences(self) -> Strings:
         """The sentences of the answer."""
         return tuple(target.name for target in self.conclusion.targets)
 
     @property
-    def sentence_spans(self) -> list[tuple[int, int]]:
+    def sentence_spans(self) -> list[Span]:
         """The character spans of the sentences in `text`."""
         return [target.span or (0, 0) for target in self.conclusion.targets]
 
@@ -180,7 +182,7 @@ class Citations(Record):
         scores[places] = weighted[places]
         return replace(self.attribution, scores=scores, bias=None, sink=None)
 
-    def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> Attribution:
+    def through(self, spans: Literal["reasoning"] | Sequence[Span] | None = None) -> Attribution:
         """Return what each sentence of the answer rests on through its earlier sentences, as `Attribution.through`.
 
         What a sentence takes from an earlier one rests on the sources of that one, weighted by what its tokens gain
@@ -271,7 +273,7 @@ class Citations(Record):
         return [Source(numbers.get(i), i, *described) for i, described in enumerate(columns)]
 
     @property
-    def cited(self) -> tuple[tuple[int, ...], ...]:
+    def cited(self) -> tuple[Indices, ...]:
         """The places of the sources that each sentence cites, the strongest first."""
         return tuple(sentence.sources for sentence in self.support)
 
@@ -286,7 +288,7 @@ class Citations(Record):
         return text + self.text[position:]
 
     @property
-    def marks(self) -> list[tuple[int, ...]]:
+    def marks(self) -> list[Indices]:
         """The numbers behind each sentence: of its citations if the documents support it, or it was not tested."""
         marked = (*GOOD, "not tested")
         return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from ..results.storage.schema import Index, Number
+from ..results.storage.schema import Indices, Number, Strings
 from ..results.verification import likelihood_text
 from .checking import Check
 from .comparing import Comparison
@@ -71,14 +71,14 @@ class Support(NamedTuple):
     text: str
     judgement: Judgement
     origin: Origin
-    sources: tuple[Index, ...] = ()
-    citations: tuple[Index, ...] = ()
-    messages: tuple[str, ...] = ()
+    sources: Indices = ()
+    citations: Indices = ()
+    messages: Strings = ()
     share: Number = 0.0
     gain: Number = math.nan
     largest_loss: Loss | None = None
-    missing: tuple[str, ...] = ()
-    against: tuple[str, ...] = ()
+    missing: Strings = ()
+    against: Strings = ()
     compared: Comparison | None = None
     check: Check | None = None
 

@@ -13,6 +13,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.completed_prompts import generate_each, read_completion
 from ...pipeline.completions.reasoning import ReasoningSpec, are_marks, opens_reasoning, reasoning_marks, shifted
+from ...results.storage.schema import Strings
 from ...results.units.media import overlap
 from ...results.units.spans import MessageSpan
 from ...text.characters import Span
@@ -126,14 +127,14 @@ def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: R
     return read_completion(model, prompt, completion, longer=True, reasoning=reasoning)
 
 
-def _without_end(answer: str, special_tokens: tuple[str, ...]) -> str:
+def _without_end(answer: str, special_tokens: Strings) -> str:
     """Return an answer without the special tokens at its end, and the white space between them."""
     while answer.endswith(special_tokens):
         answer = next(answer.removesuffix(token) for token in special_tokens if answer.endswith(token)).rstrip()
     return answer
 
 
-def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
+def _special_tokens(tokenizer: Any) -> Strings:
     """Return the texts of a tokenizer's special tokens, those that were added among them."""
     added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
     return tuple(sorted(filter(None, {*added, *tokenizer.all_special_tokens})))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...errors import InputError
 from ...inputs.chat import Content, has_chat_template
+from ...inputs.encoding import Spans
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
 from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
@@ -112,7 +113,7 @@ def _source_spans(messages: Sequence[Message], placed: Mapping[int, MessageSpan]
 
 def _with_reasoning(
     model: TaskModel, prompt: str, answer: str | None, thoughts: Sequence[str]
-) -> tuple[str | None, tuple[tuple[int, int], ...]]:
+) -> tuple[str | None, Spans]:
     """Return an answer with its reasoning before it, in the marks of the chat template, and the reasoning's spans."""
     if not thoughts:
         return answer, ()

@@ -5,13 +5,15 @@ from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import ReadPrompt, has_chat_template, read_prompt
+from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
+from ...text.characters import Span
 from ..documents.documents import read_documents
 
-SourceSpans = dict[str, tuple[int, int]]
+SourceSpans = dict[str, Span]
 """Spans of sources by name, in characters of the prompt."""
 
 
@@ -23,7 +25,7 @@ class SourcedPrompt(NamedTuple):
     question: str  # of a conversation the last message of the user
     messages: tuple[MessageSpan, ...] = ()  # of a conversation, those that the prompt holds
     answer: str | None = None  # in a conversation, with its reasoning; None if the model has to write it
-    reasoning: tuple[tuple[int, int], ...] = ()  # spans of the reasoning in the answer
+    reasoning: Spans = ()  # spans of the reasoning in the answer
     unread: str = ""  # the names of the documents; of a conversation the texts of messages that the prompt lacks
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
+from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Array
@@ -32,7 +33,7 @@ class AnswerSentence(NamedTuple):
     start: int
     end: int
     tokens: slice
-    offsets: tuple[tuple[int, int], ...]
+    offsets: Spans
 
 
 class AnswerReading:

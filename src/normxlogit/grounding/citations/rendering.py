@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
+from ...results.storage.schema import Indices, Strings
 from ..documents.conversations import Conversation, Message, parsed_arguments
 
 AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
@@ -35,7 +36,7 @@ class Row(NamedTuple):
     """A message of a chat template."""
 
     message: dict[str, Any]
-    places: tuple[int, ...]  # of the conversation's messages that it is made of: calls come last
+    places: Indices  # of the conversation's messages that it is made of: calls come last
     offsets: dict[int, int]  # where the text of each begins in the texts of the row's content, by its place
 
 
@@ -133,7 +134,7 @@ def _rows(messages: Sequence[Message], form: Form) -> list[Row]:
     return [_row(key[0], dict(steps), form, call_ids) for key, steps in groups]
 
 
-def _row_key(message: Message, form: Form) -> tuple[str, ...]:
+def _row_key(message: Message, form: Form) -> Strings:
     """Return the role of the row that a message is in, and what tells this row from its neighbours."""
     role = "user" if message.kind in form.as_text and message.kind != "tool call" else message.role
     return (role,) if form.two_roles else (role, message.role, str(message.number))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...results.storage.schema import FloatArray
+from ...results.storage.schema import FloatArray, Indices, Strings
 from ...results.units.units import APART
 from ...results.verification import LEAST_LOSS
 from ...text.characters import Span
@@ -82,9 +82,7 @@ def with_support(
     return replace(cited, facts=facts, support=tuple(support))
 
 
-def _support_of(
-    cited: Citations, k: int, span: Span, facts: Facts, measured: tuple[int, ...], check: Check | None
-) -> Support:
+def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: Indices, check: Check | None) -> Support:
     """Return what is said of a sentence, without the numbers of its citations."""
     reading = cited.readings[k] if cited.readings else None
     deciding = deciding_source(facts, next(iter(measured), None))
@@ -107,7 +105,7 @@ def _support_of(
     )
 
 
-def _texts(words: Sequence[StatedWord]) -> tuple[str, ...]:
+def _texts(words: Sequence[StatedWord]) -> Strings:
     """Return the texts of words, each once."""
     return tuple(dict.fromkeys(word.text for word in words))
 
@@ -129,7 +127,7 @@ def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, che
     return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
 
 
-def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
+def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> Indices:
     """Return the sources that a sentence rests on most: removed ones by their losses, the others by their shares.
 
     Args:
@@ -163,8 +161,8 @@ def _ranked(values: FloatArray) -> list[int]:
 
 
 def _shown_sources(
-    judgement: Judgement, facts: Facts, measured: tuple[int, ...], deciding: int | None, check: Check | None
-) -> tuple[int, ...]:
+    judgement: Judgement, facts: Facts, measured: Indices, deciding: int | None, check: Check | None
+) -> Indices:
     """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one."""
     if judgement == "not in the sources":
         return ()

@@ -16,6 +16,7 @@ from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
 from ...pipeline.completions.reasoning import NAMES
 from ...results.storage.files import read_json
+from ...results.storage.schema import Strings
 
 KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer": "system", "tool": "tool result"}
 """Kinds of messages that say something, by their roles."""
@@ -51,7 +52,7 @@ class Conversation:
 
     messages: tuple[Message, ...]
     tools: list[Any] | None = field(default=None, compare=False)  # their definitions, for a chat template
-    notes: tuple[str, ...] = ()  # what of the conversation is not read
+    notes: Strings = ()  # what of the conversation is not read
 
     def until(self, turn: int | None = None) -> "UpToAnswer":
         """Return the conversation before an answer, and the answer with the assistant's thoughts right before it.
@@ -88,7 +89,7 @@ class UpToAnswer(NamedTuple):
 
     conversation: Conversation  # what was said before
     answer: str | None = None  # None if the assistant has not said anything
-    thoughts: tuple[str, ...] = ()  # what the assistant thought right before
+    thoughts: Strings = ()  # what the assistant thought right before
 
 
 def read_conversation(value: Any) -> Conversation:

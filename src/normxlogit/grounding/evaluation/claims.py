@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ...evaluation.datasets import parsed_rows
 from ...evaluation.runs import OnProgress, with_progress
 from ...model.task_model import TaskModel
+from ...results.storage.schema import Strings
 from ..citations.ranked import rank_sentences
 from ..documents.documents import read_documents
 from ..facts import ComparedText
@@ -19,7 +20,7 @@ from ..ranking import missing_names
 class Claim(NamedTuple):
     """A sentence about documents, with its label."""
 
-    documents: tuple[str, ...]  # their texts
+    documents: Strings  # their texts
     sentence: str
     is_supported: bool
     question: str = ""
