@@ -78,11 +78,11 @@ def _up_to_answer(conversation: Conversation, turn: int | None, answer: str | No
 def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> list[MessageSpan]:
     """Return the messages with their names and where they stand in a prompt; one that it lacks: at its beginning."""
     names = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
-    spans = []
-    for index, (message, name) in enumerate(zip(messages, names, strict=True)):
-        start = starts.get(index, 0)
-        spans.append(MessageSpan(message.kind, start, start + len(message.text), name, message.name))
-    return spans
+    placed = [(starts.get(index, 0), message) for index, message in enumerate(messages)]
+    return [
+        MessageSpan(message.kind, start, start + len(message.text), name, message.name)
+        for (start, message), name in zip(placed, names, strict=True)
+    ]
 
 
 def _unread(messages: Sequence[Message], starts: Mapping[int, int]) -> list[int]:
@@ -134,15 +134,15 @@ def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tupl
     """
     number = max((message.number for message in messages if message.kind == "user"), default=None)
     places = [place for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)]
-    sentences, marked, marks = set[Span](), set[Span](), tuple(QUESTION_MARKS)
-    for place in starts.keys() & set(places):
-        text, shift = messages[place].text, starts[place]
-        for start, end in sentence_spans(text):
-            sentences.add((shift + start, shift + end))
-            if text[start:end].rstrip(CLOSING).endswith(marks):
-                marked.add((shift + start, shift + end))
+    sentences = {
+        (starts[place] + start, starts[place] + end): messages[place].text[start:end].rstrip(CLOSING)
+        for place in places
+        if place in starts
+        for start, end in sentence_spans(messages[place].text)
+    }
+    marked = {span for span, sentence in sentences.items() if sentence.endswith(tuple(QUESTION_MARKS))}
     question = "\n\n".join(messages[place].text for place in places)
-    return question, sentences if len(sentences) == 1 else marked
+    return question, set(sentences) if len(sentences) == 1 else marked
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
