@@ -5,6 +5,7 @@ Three kinds are read as their cards say: classifiers of a text or of a pair of t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -122,15 +123,12 @@ class Checker:
         Returns:
             A check of each sentence, whose source is the place of the pair.
         """
-        checks = iter(self._checked([pair for group in pairs for pair in group], explain=False))
-        of_sentences = [[next(checks)._replace(source=place) for place in range(len(group))] for group in pairs]
-        decisive = [max(candidates, key=Check.weight, default=Check()) for candidates in of_sentences]
-        deciding_pairs = [group[check.source] for group, check in zip(pairs, decisive, strict=True) if group]
-        explained = iter(self._checked(deciding_pairs, explain=True))
-        return [
-            next(explained)._replace(source=check.source) if group else check
-            for group, check in zip(pairs, decisive, strict=True)
-        ]
+        distinct = list(dict.fromkeys(chain.from_iterable(pairs)))
+        checks = dict(zip(distinct, self._checked(distinct, explain=False), strict=True))
+        places = [_decisive([checks[pair] for pair in group]) for group in pairs]
+        deciding = [group[place] for group, place in zip(pairs, places, strict=True) if group]
+        explained = iter(self._checked(deciding, explain=True))
+        return [next(explained)._replace(source=place) if place >= 0 else Check() for place in places]
 
     def mark(self, question: str, source: str, sentences: Sequence[str]) -> list[Check]:
         """Mark the words of an answer that the sources do not support.
@@ -213,6 +211,11 @@ class Checker:
                 words = _words_in(a, start + _start(self.template, "{sentence}", pair), pair.sentence)
             with_words.append(check._replace(source_words=_strongest(source_words), words=_strongest(words)))
         return with_words
+
+
+def _decisive(checks: Sequence[Check]) -> int:
+    """Return the place of the check that decides; -1 of none."""
+    return max(range(len(checks)), key=lambda place: checks[place].weight(), default=-1)
 
 
 def _filled(template: str, pair: Pair) -> str:

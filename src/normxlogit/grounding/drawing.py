@@ -14,7 +14,7 @@ from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
 from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
-from ..text.characters import Span
+from ..text.characters import Span, trimmed
 from .comparing import Places
 from .result import MEDIA, Citations
 from .support import Source
@@ -137,22 +137,19 @@ def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
 def _marked_answer(cited: Citations) -> list[Piece]:
     """Return the answer in pieces, each sentence with the numbers of its citations, each missing word by itself."""
     answer, marks = list[Piece](), dict(zip(cited.concluding, cited.marks, strict=True))
-    position = len(cited.text) - len(cited.answer)
     for piece in answer_pieces(cited.attribution):
-        end = position + len(piece.text)
         if piece.part is None:
             answer.append(piece)
         else:
-            answer += _marked_piece(cited, piece, position)
+            answer += _marked_piece(cited, piece, cited.attribution.target_spans[piece.part])
             answer[-1] = answer[-1]._replace(cited=marks.get(piece.part, ()))
-        position = end
     # A space between two words is nothing that can be chosen.
     return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]
 
 
-def _marked_piece(cited: Citations, piece: Piece, start: int) -> list[Piece]:
-    """Return a sentence of the answer, which begins with a character of the text, each missing word by itself."""
-    end, details = start + len(piece.text), f"stands in {NOWHERE[cited.origin]}"
+def _marked_piece(cited: Citations, piece: Piece, span: Span) -> list[Piece]:
+    """Return a sentence of the answer, with its characters in the text, each missing word by itself."""
+    (start, end), details = trimmed(cited.text, *span), f"stands in {NOWHERE[cited.origin]}"
     words = [word for facts in cited.facts for word in facts.missing if start <= word.start and word.end <= end]
     placed = [(word.start, word.end, piece._replace(kind="unsupported", details=details)) for word in words]
     return [part if part.details else piece._replace(text=part.text) for part in cut(cited.text, placed, start, end)]
@@ -167,19 +164,18 @@ def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     question = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
     turns = []
     for index, message in enumerate(cited.messages):
-        turn = _turn(cited, message, sources_of[index])
-        turns.append(turn._replace(folded="") if index == question else turn)
+        turns.append(_turn(cited, message, sources_of[index], folds=index != question))
     return Chat(turns, Turn("answer", "answer", None, answer))
 
 
-def _turn(cited: Citations, message: MessageSpan, sources: Sequence[Source]) -> Turn:
+def _turn(cited: Citations, message: MessageSpan, sources: Sequence[Source], *, folds: bool) -> Turn:
     """Return a message with the share of its sources; None of one without any, such as the question."""
     length, share = message.end - message.start, None
     if sources:
         share = float(np.clip(np.nansum([source.share for source in sources]), 0.0, 1.0))
     shares = np.nan_to_num(cited.sentence_shares[:, [source.source for source in sources]])  # (K, M)
     matters = any(source.number is not None for source in sources) or shares.max(initial=0.0) >= MATTERS
-    folded = f"{length:,} characters" if length > LONG and not matters else ""
+    folded = f"{length:,} characters" if folds and length > LONG and not matters else ""
     return Turn(message.role, message.name, share, _message_pieces(cited, message, sources), folded)
 
 

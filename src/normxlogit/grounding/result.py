@@ -1,18 +1,17 @@
 """`Citations`: an answer with the sentences of documents, or of a conversation, that it rests on."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from ..inputs.encoding import Spans
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..results.storage.schema import FloatArray, Indices, Strings, require
+from ..results.storage.schema import Fields, FloatArray, Indices, Strings, require
 from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
@@ -137,18 +136,15 @@ class Citations(Record):
     @property
     def documents(self) -> Strings:
         """The name of each source's document or message."""
-        if self.messages:
-            return tuple(self.messages[i].name for i in self.message_indices)
+        divided = str.partition if self.messages else str.rpartition  # a message's name has no colon, a field's may
         pairs = zip(self.names, self._source_units.kind, strict=True)
-        return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
+        return tuple(name if kind == "medium" else divided(name, ":")[0] or name for name, kind in pairs)
 
     @cached_property
     def message_indices(self) -> list[int]:
-        """The index of each source's message in the conversation."""
-        starts = [message.start for message in self.messages]
-        media = {m.name: i for i, m in enumerate(self.messages) if m.role in MEDIA}
-        pairs = zip(self.names, self.spans, strict=True)
-        return [media.get(name, bisect_right(starts, start) - 1) for name, (start, _) in pairs]
+        """The index of each source's message in the conversation; -1 of one that is not there."""
+        places = {message.name: index for index, message in enumerate(self.messages)}
+        return [places.get(name, -1) for name in self.documents]
 
     @property
     def sentences(self) -> Strings:
@@ -231,10 +227,10 @@ class Citations(Record):
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
         if (tested := self.tested) is not None:
-            place = {unit: place for place, unit in enumerate(self.sources)}
-            for removal in (removal for removal in tested.single if len(removal.tokens) == 1):
-                # Of several that were removed together, none has a loss of its own.
-                losses[:, place[removal.tokens[0]]] = np.subtract(tested.original.values, removal.values)
+            for removal in tested.single:
+                if len(removal.tokens) == 1:  # of several that were removed together, none has a loss of its own
+                    place = self.sources.index(removal.tokens[0])
+                    losses[:, place] = np.subtract(tested.original.values, removal.values)
         return losses
 
     @property
@@ -329,7 +325,7 @@ class Citations(Record):
         for index, (_, end) in zip(self.message_indices, self.spans, strict=True):
             require(index >= 0 and end <= self.messages[index].end, "messages: a source that is not in one of them")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """Return everything as plain Python values, with derived values such as the verdicts first.
 
         Before the fields: "summary", the verdicts in one line; "answer", its text; "sentences", each with its span, its
@@ -361,7 +357,7 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def column_values(self) -> dict[str, Any]:
+    def column_values(self) -> Fields:
         """Return the answer, its sources and their support as columns."""
         return citation_row(self)
 

@@ -9,6 +9,17 @@ from .checking import Check
 from .comparing import Comparison
 from .verdicts import GOOD, NOWHERE, Judgement, Origin
 
+VERDICTS: dict[Judgement, str] = {
+    "quoted": "quoted from {by}",
+    "supported": "supported by {by}",
+    "contradicts": "contradicts {by}",
+    "partly": "partly: {against}",
+    "not in the sources": "not from the {origin}",
+    "cannot tell": "cannot tell{beside}",
+    "not tested": "not tested{beside}",
+}
+"""What is printed of each verdict."""
+
 
 class Source(NamedTuple):
     """A source of an answer.
@@ -91,15 +102,13 @@ class Support(NamedTuple):
     def verdict(self) -> str:
         """The verdict as a text, such as "supported by [1]"."""
         cited = self._cited()
-        if self.judgement == "partly":
-            quoted = " and ".join(f'"{word}"' for word in self.against)
-            return f"partly: {quoted} {'is' if len(self.against) == 1 else 'are'} in {NOWHERE[self.origin]}"
-        if self.judgement == "not in the sources":
-            return f"not from the {self.origin}"
-        if self.judgement in ("cannot tell", "not tested"):
-            return self.judgement + (f"; compare {cited}" if cited else "")
-        words = {"quoted": "quoted from", "supported": "supported by", "contradicts": "contradicts"}
-        return f"{words[self.judgement]} {cited or f'the {self.origin}'}"
+        quoted = " and ".join(f'"{word}"' for word in self.against)
+        return VERDICTS[self.judgement].format(
+            by=cited or f"the {self.origin}",
+            beside=f"; compare {cited}" if cited else "",
+            against=f"{quoted} {'is' if len(self.against) == 1 else 'are'} in {NOWHERE[self.origin]}",
+            origin=self.origin,
+        )
 
     @property
     def reason(self) -> str:

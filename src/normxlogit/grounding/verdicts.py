@@ -16,7 +16,7 @@ that other people labelled, see docs/grounding.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from .facts import Facts, StatedWord
@@ -89,8 +89,8 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
         facts: The facts of the sentence.
         reading: How likely the model finds it.
     """
-    standing = share_standing([bool(word.sources) for word in facts.words])
-    return len(facts.words) >= LEAST_WORDS and standing < FEW and reading.coefficient < NO_LIKELIER
+    standing, count = sum(bool(word.sources) for word in facts.words), len(facts.words)
+    return count >= LEAST_WORDS and standing < FEW * count and reading.coefficient < NO_LIKELIER
 
 
 def deciding_source(facts: Facts, first: int | None) -> int | None:
@@ -141,15 +141,6 @@ def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:
     """
     missing = [word for word in facts.missing if word.kind != "word"]
     return [word for word in missing if reading.gain_of(word) <= LESS_LIKELY]
-
-
-def share_standing(stands: Sequence[bool]) -> float:
-    """Return the share of a sentence's numbers, names and long words that stand somewhere; 1 if it has none.
-
-    Args:
-        stands: Whether each stands there.
-    """
-    return sum(stands) / len(stands) if stands else 1.0
 
 
 def summary_line(judgements: Iterable[Judgement], origin: Origin) -> str:

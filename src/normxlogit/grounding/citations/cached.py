@@ -75,7 +75,7 @@ class CachedText:
 
     def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
         self.model, self.completed = model, completed
-        self.count = len(completed.encoding) - completed.prompt_tokens  # of the answer's tokens, G
+        self.count = len(completed.generated_ids)  # of the answer's tokens, G
         self._cache_name = cache_argument(model.unmodified)
         self._cache: Any = None
         self.run: ForwardPass | None = None  # of the frozen gradient over the answer, whose keys and values are kept

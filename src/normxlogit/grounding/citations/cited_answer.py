@@ -56,7 +56,7 @@ def read_answered(
     """
     sourced = _sourced_prompt(model, question, documents, messages, turn, system, answer)
     completed = _completed(model, sourced, max_new_tokens, sourced.reasoning or reasoning)
-    if len(completed.encoding) == completed.prompt_tokens:
+    if not completed.generated_ids:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if sourced.answer is None else "the model's tokenizer knows no word of the answer")
     sequence, encoding = completed.sequenced(), completed.encoding

@@ -15,7 +15,7 @@ from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
 from ...text.characters import Span
-from ..documents.conversations import UNREAD, Conversation, Message, UpToAnswer
+from ..documents.conversations import UNREAD, Conversation, Message
 from .prompts import SourcedPrompt, SourceSpans
 from .rendering import render
 
@@ -39,7 +39,12 @@ def conversation_prompt(
 
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
     """
-    conversation, answer, thoughts = _up_to_answer(conversation, turn, answer)
+    if answer is None:
+        conversation, answer, thoughts = conversation.until(turn)
+    elif turn is not None:
+        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    else:
+        thoughts = ()
     conversation = _readable(model, conversation)
     prompt, starts = render(model, conversation)
     messages = conversation.messages
@@ -64,15 +69,6 @@ def conversation_prompt(
         reasoning=reasoning,
         unread="\n".join(messages[index].text for index in unread),
     )
-
-
-def _up_to_answer(conversation: Conversation, turn: int | None, answer: str | None) -> UpToAnswer:
-    """Return a conversation up to one of its answers, or with one that was given."""
-    if answer is None:
-        return conversation.until(turn)
-    if turn is not None:
-        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    return UpToAnswer(conversation, answer)
 
 
 def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> list[MessageSpan]:

@@ -90,7 +90,7 @@ def answer_sentences(completed: Completed) -> list[AnswerSentence]:
         completed: The prompt with the answer.
     """
     sequence, sentences = completed.sequenced(), []
-    shift = len(sequence.offsets) - len(completed.encoding) + completed.prompt_tokens  # with an encoder's source
+    shift = completed.joined().prompt_tokens
     entry_ends = _entry_ends(sequence.text, sequence.prompt_characters)
     for part in answer_parts(sequence, "sentence"):
         first, last = min(part.tokens), max(part.tokens) + 1

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
+from ...inputs.message_parts import Message as ChatMessage
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Indices, Strings
 from ..documents.conversations import Conversation, Message, parsed_arguments
@@ -35,7 +36,7 @@ class Form(NamedTuple):
 class Row(NamedTuple):
     """A message of a chat template."""
 
-    message: dict[str, Any]
+    message: ChatMessage
     places: Indices  # of the conversation's messages that it is made of: calls come last
     offsets: dict[int, int]  # where the text of each begins in the texts of the row's content, by its place
 
@@ -76,8 +77,8 @@ def _render_as(model: TaskModel, conversation: Conversation, form: Form) -> Rend
     """Render a conversation by the chat template, and find where each message begins in the result."""
     messages, notes = conversation.messages, []
     rows = _rows(messages, form)
-    options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
-    prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
+    options: ChatMessage = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
+    prompt: ChatMessage = {"messages": [row.message for row in rows]}
     if conversation.tools and not form.tools_as_text:
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
@@ -145,7 +146,7 @@ def _row(role: str, messages: Mapping[int, Message], form: Form, call_ids: Mappi
     calls = [m for m in messages.values() if m.kind == "tool call" and not form.tools_as_text]
     texts = {place: message for place, message in messages.items() if message not in calls}
     content, offsets = _content(texts, form)
-    row: dict[str, Any] = {"role": role, "content": content}
+    row: ChatMessage = {"role": role, "content": content}
     if calls:
         row["tool_calls"] = [_call(message, call_ids[message.call]) for message in calls]
     if role == "tool":
@@ -154,7 +155,7 @@ def _row(role: str, messages: Mapping[int, Message], form: Form, call_ids: Mappi
     return Row(row, tuple(messages), offsets)
 
 
-def _call(message: Message, call_id: str) -> dict[str, Any]:
+def _call(message: Message, call_id: str) -> ChatMessage:
     """Return a call of a tool as chat templates take it."""
     function = {"name": message.name, "arguments": parsed_arguments(message.text)}
     return {"type": "function", "id": call_id, "function": function}

@@ -70,8 +70,8 @@ def with_support(
     spans = [(sentence.start, sentence.end) for sentence in sentences]
     facts = tuple(facts_of(cited.text, span, sources, others) for span in spans)
     reasoned = len(cited.concluding) < len(cited.attribution.targets)
-    rows = zip(cited.sentence_shares, cited.source_losses, strict=True)
-    measured = [cited_sources(shares, losses, reasoned=reasoned) for shares, losses in rows]
+    losses = np.full_like(cited.source_losses, np.nan) if reasoned else cited.source_losses  # (K, S)
+    measured = list(map(cited_sources, cited.sentence_shares, losses))
     opinions = _checked(cited, facts, measured, checker)
     numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
     support = []
@@ -127,17 +127,14 @@ def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, che
     return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
 
 
-def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> Indices:
+def cited_sources(shares: FloatArray, losses: FloatArray) -> Indices:
     """Return the sources that a sentence rests on most: removed ones by their losses, the others by their shares.
 
     Args:
         shares: The sources' shares of its scores, (S,).
-        losses: What it loses without each, in nats, (S,); NaN if not removed.
-        reasoned: Whether a reasoning stands before the answer: shares follow it, while losses are of an answer without
-            it, and do not count.
+        losses: What it loses without each, in nats, (S,); NaN if not removed, and where a reasoning stands before the
+            answer: shares follow it, while losses are of an answer without it.
     """
-    if reasoned:
-        return tuple(_by_share(shares, first=True)[:MOST])
     is_measured = ~np.isnan(losses)  # (S,)
     by_share = _by_share(np.where(is_measured, 0, shares), first=not is_measured.any())
     return tuple(dict.fromkeys([*_by_loss(losses), *by_share]))[:MOST]

@@ -33,6 +33,10 @@ UNREAD = "message {} holds a part of type {!r}, which is not read"
 EXPECTED = "a list of messages, each with a role (system, user, assistant, tool) and a content"
 
 
+RawMessage = Mapping[str, Any]
+"""A message as it was given."""
+
+
 @dataclass(frozen=True)
 class Message:
     """One step of a conversation; an original message with text and tool calls becomes several of them."""
@@ -129,7 +133,7 @@ def _read_file(path: Path) -> Conversation:
         raise InputError(f"{path}: {error}") from None
 
 
-def _steps(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+def _steps(messages: Sequence[RawMessage]) -> list[Message]:
     """Return the steps of messages, with the names of tools at what they returned."""
     calls = [list(_calls(message, number)) for number, message in enumerate(messages)]
     tool_names = {call.call: call.name for of_message in calls for call in of_message if call.call}
@@ -149,7 +153,7 @@ def _check_message(message: Any, number: int) -> None:
         raise InputError(f"expected {EXPECTED}; message {number} {problem}")
 
 
-def _said(message: Mapping[str, Any], number: int, tool_names: Mapping[str, str]) -> Iterator[Message]:
+def _said(message: RawMessage, number: int, tool_names: Mapping[str, str]) -> Iterator[Message]:
     """Yield the steps of a message but its calls of tools: its reasoning and its content.
 
     What a tool shows is shown by the user, behind what it returned, as few templates have it in results.
@@ -191,7 +195,7 @@ def _thought(text: str, number: int) -> Message:
     return Message("reasoning", text, "assistant", number)
 
 
-def _calls(message: Mapping[str, Any], number: int) -> Iterator[Message]:
+def _calls(message: RawMessage, number: int) -> Iterator[Message]:
     """Yield a message's calls of tools."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list | tuple) else ():
@@ -203,7 +207,7 @@ def _calls(message: Mapping[str, Any], number: int) -> Iterator[Message]:
         yield Message("tool call", arguments, "assistant", number, name, _text_under(call, "id"))
 
 
-def _notes(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _notes(messages: Sequence[RawMessage]) -> Iterator[str]:
     """Yield a note for each part of the messages that is not read."""
     for number, message in enumerate(messages):
         for part in _parts(message):
@@ -226,7 +230,7 @@ def _joined(steps: Iterable[Message]) -> list[Message]:
     return joined
 
 
-def _parts(message: Mapping[str, Any]) -> Sequence[Any]:
+def _parts(message: RawMessage) -> Sequence[Any]:
     """Return the parts of a message's content; data that a tool returned, which are not parts, as JSON."""
     content = message.get("content")
     parts = content if isinstance(content, list | tuple) else () if content is None else (content,)
