@@ -16,12 +16,12 @@ from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
-from ..results.verification import Verification
+from ..results.verification import LEAST_LOSS, Verification
 from ..text.characters import Span
 from .columns import COLUMNS, citation_row
 from .facts import Facts
-from .measured import RankedSentence, Reading
-from .support import Source, Support
+from .measured import DocumentGain, RankedSentence, Reading
+from .support import Document, Source, Support
 from .verdicts import GOOD, Origin, summary_line
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Citations(Record):
             what its log-probability gains from all sources. None if the method has no such scores.
         facts: What each sentence has in common with its sources.
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
+        alone: How much likelier each sentence is after each document, or message, alone than after none; empty if not
+            measured.
         support: What is said of each sentence; see docs/grounding.md.
         ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
     """
@@ -62,6 +64,7 @@ class Citations(Record):
     weighted_scores: FloatArray | None = None
     facts: tuple[Facts, ...] = ()
     readings: tuple[Reading, ...] = ()
+    alone: tuple[DocumentGain, ...] = ()
     support: tuple[Support, ...] = ()
     ranking: tuple[RankedSentence, ...] = ()
 
@@ -139,6 +142,11 @@ class Citations(Record):
         divided = str.partition if self.messages else str.rpartition  # a message's name has no colon, a field's may
         pairs = zip(self.names, self._source_units.kind, strict=True)
         return tuple(name if kind == "medium" else divided(name, ":")[0] or name for name, kind in pairs)
+
+    @property
+    def document_names(self) -> Strings:
+        """The names of the documents or messages that the sources are of, in the order of the prompt."""
+        return tuple(dict.fromkeys(self.documents))
 
     @cached_property
     def message_indices(self) -> list[int]:
@@ -250,16 +258,42 @@ class Citations(Record):
         Raises:
             TargetError: If the answer has no such sentence.
         """
-        scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
-        sources = dict(zip(self.sources, self._sources(scores.shares[self.sources]), strict=True))
-        ranked = [sources[unit.position] for unit in scores.top(len(sources))]
+        ranked = self._ranked_by_score(sentence)
         if sentence is None:  # stable: sources that were not removed follow by score
             ranked.sort(key=lambda source: -math.inf if source.nats is None else source.nats, reverse=True)
         return ranked[:k]
 
+    def top_documents(self, k: int = 5, *, sentence: int | None = None) -> list[Document]:
+        """Return the first `k` documents, or messages: by how much likelier the answer is after each alone.
+
+        Where that was not measured, or the answer is not 2.7 times likelier (one nat) after any of them, the document
+        with the best source is the first one.
+
+        Args:
+            k: How many.
+            sentence: Index of a sentence of the answer, negative from the end; None for the whole answer.
+
+        Raises:
+            TargetError: If the answer has no such sentence.
+        """
+        shares = dict[str, float]()
+        for source in self._ranked_by_score(sentence):
+            shares.setdefault(source.document, source.share)
+        gains = {gain.name: sum(gain.nats) if sentence is None else gain.nats[sentence] for gain in self.alone}
+        documents = [Document(name, gains.get(name), share) for name, share in shares.items()]
+        if max(gains.values(), default=0.0) >= LEAST_LOSS:  # stable: documents that were not read follow by score
+            documents.sort(key=lambda document: gains.get(document.name, -math.inf), reverse=True)
+        return documents[:k]
+
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""
         return sorted(source for source in self._sources(self.shares) if source.number is not None)
+
+    def _ranked_by_score(self, sentence: int | None) -> list[Source]:
+        """Return all sources, the highest score for a sentence, or for the whole answer, first."""
+        scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
+        sources = dict(zip(self.sources, self._sources(scores.shares[self.sources]), strict=True))
+        return [sources[unit.position] for unit in scores.top(len(sources))]
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
@@ -307,7 +341,9 @@ class Citations(Record):
         """Raise ValueError if not each sentence has what is said of it."""
         require(count > 0, "attribution: an answer that is all reasoning")
         lengths = {len(self.support), len(self.facts), len(self.readings) or count, len(self.ranking) or count}
-        require(lengths == {count}, "support, facts, readings, ranking: not one for each sentence")
+        lengths |= {len(gain.nats) for gain in self.alone}
+        require(lengths == {count}, "support, facts, readings, ranking, alone: not one for each sentence")
+        require({gain.name for gain in self.alone} <= {*self.documents}, "alone: not of the documents")
         for sentence in self.support:
             beside = [each.source for each in (sentence.check, sentence.compared) if each is not None]
             is_there = max([*sentence.sources, *beside], default=0) < len(self.sources)

@@ -21,6 +21,21 @@ VERDICTS: dict[Judgement, str] = {
 """What is printed of each verdict."""
 
 
+class Document(NamedTuple):
+    """A document of an answer, or a message.
+
+    Attributes:
+        name: Its name.
+        nats: How much likelier the answer, or the sentence asked for, is after it alone than after none, in nats; None
+            if not measured.
+        share: The share of its best source, see `Source`.
+    """
+
+    name: str
+    nats: float | None
+    share: float
+
+
 class Source(NamedTuple):
     """A source of an answer.
 
@@ -55,6 +70,18 @@ class Loss(NamedTuple):
     nats: Number
 
 
+class Gain(NamedTuple):
+    """What a sentence gains from a document.
+
+    Attributes:
+        name: The name of the document.
+        nats: The rise of the sentence's log-probability, in nats.
+    """
+
+    name: str
+    nats: Number
+
+
 class Support(NamedTuple):
     """What is said of a sentence of the answer.
 
@@ -73,6 +100,8 @@ class Support(NamedTuple):
         gain: What its log-probability gains from all sources, in nats; NaN if not measured.
         largest_loss: The source without which it loses most, of those that were left out one at a time, and what it
             loses, in nats; None if none was left out.
+        best_alone: The document after which alone it is likeliest, and what it gains from that; None if none was read
+            alone.
         missing: Its numbers, names and long words that stand nowhere in the prompt.
         against: Those of them for which it is supported in part only.
         compared: The source that it is compared with, and the words in which they differ; None if none has its words.
@@ -88,6 +117,7 @@ class Support(NamedTuple):
     share: Number = 0.0
     gain: Number = math.nan
     largest_loss: Loss | None = None
+    best_alone: Gain | None = None
     missing: Strings = ()
     against: Strings = ()
     compared: Comparison | None = None
@@ -118,6 +148,8 @@ class Support(NamedTuple):
             figures.append(f"{likelihood_text(self.gain)} with the {self.origin}")
         if self.largest_loss is not None:
             figures.append(f"{likelihood_text(-self.largest_loss.nats)} without {self.largest_loss.name}")
+        if self.best_alone is not None:
+            figures.append(f"{likelihood_text(self.best_alone.nats)} with {self.best_alone.name} alone")
         if self.share:
             figures.append(f"share of the {self.origin} {self.share:.0%}")
         if self.check is not None and self.check.label:

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from ...errors import InputError
+from ...leave_out.outcomes import no_progress
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
@@ -15,6 +16,7 @@ from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ..checkers import Checker
 from ..result import Citations, of_targets
+from .alone import gains_alone
 from .cited_answer import Answered
 from .reading import AnswerReading, answer_sentences
 from .removals import MOST_OF_AUTO, tested
@@ -59,6 +61,9 @@ def cite_answered(
         reading, is_read = AnswerReading(model, concluded), True
     if is_read and not completed.encoding.media:  # a picture's share of a sentence says little, see docs/grounding.md
         cited = replace(cited, readings=reading.readings())
+        if concluded is completed and options.verify not in (None, "reasoning"):
+            update(description="reading each document alone")
+            cited = replace(cited, alone=gains_alone(reading, cited, no_progress))
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
     return with_support(cited, answered, answer_sentences(concluded), checker)
 

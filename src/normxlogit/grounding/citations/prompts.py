@@ -73,6 +73,18 @@ def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:
     return text, spans
 
 
+def with_heading(text: str, name: str, start: int) -> int:
+    """Return where a document begins in a prompt, with its name above it if that stands there.
+
+    Args:
+        text: The prompt.
+        name: The name of the document.
+        start: Where its first sentence begins.
+    """
+    before = text[:start].rstrip()
+    return len(before) - len(name) - 1 if before.endswith(f"{name}:") else start
+
+
 def _as_chat(model: TaskModel, text: str, pictures: Iterable[Any], system: str) -> tuple[ReadPrompt, int]:
     """Render a text as a message of the user, and return the prompt and where the text begins in it."""
     shown = [Message("picture", "", "user", 1, part={"type": "image", "image": picture}) for picture in pictures]

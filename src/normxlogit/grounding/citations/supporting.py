@@ -17,7 +17,7 @@ from ..checking import Check
 from ..comparing import compared
 from ..facts import ComparedText, Facts, StatedWord, facts_of
 from ..result import Citations
-from ..support import Loss, Support
+from ..support import Gain, Loss, Support
 from ..verdicts import Judgement, accused_words, deciding_source, judgement_of
 from .cited_answer import Answered
 from .reading import AnswerSentence
@@ -71,7 +71,10 @@ def with_support(
     facts = tuple(facts_of(cited.text, span, sources, others) for span in spans)
     reasoned = len(cited.concluding) < len(cited.attribution.targets)
     losses = np.full_like(cited.source_losses, np.nan) if reasoned else cited.source_losses  # (K, S)
-    measured = list(map(cited_sources, cited.sentence_shares, losses))
+    measured = [
+        tuple(dict.fromkeys([*_best_alone(cited, k), *cited_sources(shares, lost)]))[:MOST]
+        for k, (shares, lost) in enumerate(zip(cited.sentence_shares, losses, strict=True))
+    ]
     opinions = _checked(cited, facts, measured, checker)
     numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
     support = []
@@ -98,6 +101,7 @@ def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: In
         share=_share_of_sources(cited, k),
         gain=math.nan if reading is None else reading.gain,
         largest_loss=_largest_loss(cited, k),
+        best_alone=_largest_gain(cited, k),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
         compared=None if beside is None else compared(cited.text, span, beside, cited.spans[beside]),
@@ -125,6 +129,15 @@ def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, che
         return "quoted"
     loss = float(cited.sentence_losses[k])
     return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
+
+
+def _best_alone(cited: Citations, k: int) -> list[int]:
+    """Return the best source of the document after which alone a sentence is likeliest; none if it gains little."""
+    best = cited.top_documents(1, sentence=k)[0]
+    if best.nats is None or best.nats < LEAST_LOSS:
+        return []
+    ranked = cited.top(len(cited.sources), sentence=k)
+    return [source.source for source in ranked if source.document == best.name][:1]
 
 
 def cited_sources(shares: FloatArray, losses: FloatArray) -> Indices:
@@ -217,6 +230,12 @@ def _largest_loss(cited: Citations, k: int) -> Loss | None:
         return None
     source = int(np.nanargmax(losses))
     return Loss(cited.names[source], float(losses[source]))
+
+
+def _largest_gain(cited: Citations, k: int) -> Gain | None:
+    """Return the document after which alone a sentence is likeliest, if any was read alone."""
+    gains = [Gain(gain.name, gain.nats[k]) for gain in cited.alone]
+    return max(gains, key=lambda gain: gain.nats, default=None)
 
 
 _ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
