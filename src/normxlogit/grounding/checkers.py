@@ -17,7 +17,7 @@ from ..results.storage.schema import Strings
 from ..tasks.base import Generates
 from ..tasks.targets import ALL
 from ..text.same import comparable
-from .checking import Check
+from .support import Check
 from .verdicts import Opinion
 
 if TYPE_CHECKING:

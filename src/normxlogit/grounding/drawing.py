@@ -1,7 +1,7 @@
 """The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fo
 from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
 from ..text.characters import Span, trimmed
-from .comparing import Places
 from .result import MEDIA, Citations
 from .support import Source
 from .verdicts import NOWHERE
@@ -104,7 +103,7 @@ def _ranking_table(cited: Citations) -> list[Table]:
     return _stacked(names, rows, "The most doubtful sentence first: the one with the least support")
 
 
-def _marked_words(text: str, span: Span, marked: Places) -> tuple[Piece, ...]:
+def _marked_words(text: str, span: Span, marked: Iterable[Span]) -> tuple[Piece, ...]:
     """Return a part of a text in pieces, some of its words in stars."""
     pieces = cut(text, [(*word, Piece("", kind="unsupported")) for word in marked], *span)
     lines = [piece._replace(text=piece.text.replace("\n", " ")) for piece in pieces]

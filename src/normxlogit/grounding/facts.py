@@ -8,6 +8,7 @@ source has no form there.
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 import regex
@@ -108,6 +109,21 @@ class ComparedText:
         """Return whether a word of the text begins with another word, or is its beginning."""
         longer = (form for form in self._words if len(form) >= STEM)
         return any(form.startswith(word) or word.startswith(form) for form in longer)
+
+
+def words_not_in(text: str, span: Span, other: Span) -> tuple[Span, ...]:
+    """Return where the words of a part of a text stand that another part does not have; neighbours are one place.
+
+    Args:
+        text: The prompt with the answer.
+        span: The part, in characters of it.
+        other: The other part.
+    """
+    first, end = span
+    other_text, own = ComparedText(text[slice(*other)]), text[first:end]
+    runs = groupby(all_words(own), key=lambda word: other_text.has(own[word[0] : word[1]], word[2]))
+    differing = [list(words) for is_there, words in runs if not is_there]
+    return tuple((first + words[0][0], first + words[-1][1]) for words in differing)
 
 
 def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: ComparedText) -> Facts:

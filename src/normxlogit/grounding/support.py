@@ -3,11 +3,9 @@
 import math
 from typing import NamedTuple
 
-from ..results.storage.schema import Indices, Number, Strings
+from ..results.storage.schema import Index, IndexSpans, Indices, Number, Strings
 from ..results.verification import likelihood_text
-from .checking import Check
-from .comparing import Comparison
-from .verdicts import GOOD, NOWHERE, Judgement, Origin
+from .verdicts import GOOD, NOWHERE, Judgement, Opinion, Origin
 
 VERDICTS: dict[Judgement, str] = {
     "quoted": "quoted from {by}",
@@ -80,6 +78,59 @@ class Gain(NamedTuple):
 
     name: str
     nats: Number
+
+
+class Comparison(NamedTuple):
+    """A sentence beside a source.
+
+    Attributes:
+        source: The place of the source among all.
+        words: The words of the sentence that the source does not have.
+        source_words: The words of the source that the sentence does not have.
+    """
+
+    source: Index
+    words: IndexSpans
+    source_words: IndexSpans
+
+
+class Check(NamedTuple):
+    """What a checker predicts of a sentence.
+
+    Attributes:
+        source: The place of the source that it read among all; -1 if it read all of them at once, or none.
+        label: The predicted label.
+        probability: Its probability.
+        source_words: The words of the source that speak most for the label, the first one most.
+        words: Those of the sentence; of a checker that marks words, the marked ones.
+        opinion: What the label means; empty if the checker leaves the question open.
+    """
+
+    source: int = -1
+    label: str = ""
+    probability: Number = 0.0
+    source_words: Strings = ()
+    words: Strings = ()
+    opinion: Opinion = ""
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says of one source that it supports the sentence or not."""
+        return bool(self.opinion) and self.source >= 0
+
+    def weight(self) -> tuple[bool, float]:
+        """Return how much it counts among comparisons of a sentence with several sources.
+
+        One source that entails or contradicts a sentence decides; that another does not support it says nothing.
+        """
+        return self.opinion in ("entails", "contradicts"), self.probability
+
+    def described(self) -> str:
+        """Return the label with its probability, and the words that decided, as a text."""
+        words, source_words = ", ".join(self.words), ", ".join(self.source_words)
+        deciding = f' by "{words}"' if words else ""
+        deciding += f'{" and" if words else " by"} of the source "{source_words}"' if source_words else ""
+        return f"checker: {self.label} {self.probability:.0%}{deciding}"
 
 
 class Support(NamedTuple):

@@ -13,11 +13,9 @@ from ...results.units.units import APART
 from ...results.verification import LEAST_LOSS
 from ...text.characters import Span
 from ..checkers import COMPARED, Checker, Pair
-from ..checking import Check
-from ..comparing import compared
-from ..facts import ComparedText, Facts, StatedWord, facts_of
+from ..facts import ComparedText, Facts, StatedWord, facts_of, words_not_in
 from ..result import Citations
-from ..support import Gain, Loss, Support
+from ..support import Check, Comparison, Gain, Loss, Support
 from ..verdicts import Judgement, accused_words, deciding_source, judgement_of
 from .cited_answer import Answered
 from .reading import AnswerSentence
@@ -104,9 +102,15 @@ def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: In
         best_alone=_largest_gain(cited, k),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
-        compared=None if beside is None else compared(cited.text, span, beside, cited.spans[beside]),
+        compared=None if beside is None else _compared(cited, span, beside),
         check=check,
     )
+
+
+def _compared(cited: Citations, span: Span, source: int) -> Comparison:
+    """Return a sentence beside a source, with the words in which they differ."""
+    places = span, cited.spans[source]
+    return Comparison(source, words_not_in(cited.text, *places), words_not_in(cited.text, *reversed(places)))
 
 
 def _texts(words: Sequence[StatedWord]) -> Strings:
