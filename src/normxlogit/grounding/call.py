@@ -73,8 +73,9 @@ def cite(
         verify: Measure for this many of the first sources what each sentence loses without them, one at a time;
             "auto" measures sources until the others can no longer come first, and the first one of each sentence, eight
             at most; "sentence" measures each, "paragraph" and "message" each paragraph and each document or message, 0
-            none; a list names sources, documents or messages. What each sentence gains from all sources is measured in
-            any case, and the verdicts follow.
+            none; a list names sources, documents or messages. But for 0, each sentence is also measured after each of
+            the first documents alone, see `Citations.top_documents`. What it gains from all sources is measured in any
+            case, and the verdicts follow.
         **options: Whose answer is cited and how, see `Cite`.
 
     Raises:

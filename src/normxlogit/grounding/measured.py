@@ -81,7 +81,7 @@ class Reading(NamedTuple):
 
 
 class DocumentGain(NamedTuple):
-    """How much likelier the sentences of an answer are after one document, or message, alone than after none.
+    """How much likelier the sentences of an answer are after one document, or message, alone than without sources.
 
     Attributes:
         name: The name of the document or message.

@@ -16,7 +16,7 @@ from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
-from ..results.verification import LEAST_LOSS, Verification
+from ..results.verification import Verification
 from ..text.characters import Span
 from .columns import COLUMNS, citation_row
 from .facts import Facts
@@ -48,8 +48,8 @@ class Citations(Record):
             what its log-probability gains from all sources. None if the method has no such scores.
         facts: What each sentence has in common with its sources.
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
-        alone: How much likelier each sentence is after each document, or message, alone than after none; empty if not
-            measured.
+        alone: How much likelier each sentence is after each document, or message, alone than without all sources; empty
+            if not measured.
         support: What is said of each sentence; see docs/grounding.md.
         ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
     """
@@ -266,8 +266,7 @@ class Citations(Record):
     def top_documents(self, k: int = 5, *, sentence: int | None = None) -> list[Document]:
         """Return the first `k` documents, or messages: by how much likelier the answer is after each alone.
 
-        Where that was not measured, or the answer is not 2.7 times likelier (one nat) after any of them, the document
-        with the best source is the first one.
+        Documents of which that was not measured follow by their best sources.
 
         Args:
             k: How many.
@@ -281,9 +280,7 @@ class Citations(Record):
             shares.setdefault(source.document, source.share)
         gains = {gain.name: sum(gain.nats) if sentence is None else gain.nats[sentence] for gain in self.alone}
         documents = [Document(name, gains.get(name), share) for name, share in shares.items()]
-        if max(gains.values(), default=0.0) >= LEAST_LOSS:  # stable: documents that were not read follow by score
-            documents.sort(key=lambda document: gains.get(document.name, -math.inf), reverse=True)
-        return documents[:k]
+        return sorted(documents, key=lambda document: gains.get(document.name, -math.inf), reverse=True)[:k]
 
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""

@@ -24,8 +24,8 @@ class Document(NamedTuple):
 
     Attributes:
         name: Its name.
-        nats: How much likelier the answer, or the sentence asked for, is after it alone than after none, in nats; None
-            if not measured.
+        nats: How much likelier the answer, or the sentence asked for, is after it alone than without all sources, in
+            nats; None if not measured.
         share: The share of its best source, see `Source`.
     """
 

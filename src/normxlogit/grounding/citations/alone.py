@@ -1,12 +1,14 @@
 """How much likelier each sentence of an answer is after one of its documents alone."""
 
+from collections import defaultdict
+
 import numpy as np
 
 from ...copies.memory import enough_memory
-from ...errors import InputError
 from ...leave_out.outcomes import Progress
 from ...pipeline.completions.leave_out import Array
 from ...results.units.spans import NamedSpan
+from ...text.characters import Span
 from ..measured import DocumentGain
 from ..result import Citations
 from .cached import CachedAblations
@@ -19,9 +21,9 @@ MOST_DOCUMENTS = 16
 
 @enough_memory("measure the answer after each document alone")
 def gains_alone(reading: AnswerReading, cited: Citations, progress: Progress) -> tuple[DocumentGain, ...]:
-    """Measure how much likelier each sentence of an answer is after each document alone than after none.
+    """Measure how much likelier each sentence of an answer is after each document alone than without all sources.
 
-    The other documents are left out with their names, which may say the answer; messages without their roles.
+    The other documents are left out with their names, which may say the answer.
 
     Args:
         reading: The answer, without its reasoning.
@@ -33,30 +35,31 @@ def gains_alone(reading: AnswerReading, cited: Citations, progress: Progress) ->
         all that the answer gains, and none where nothing of the prompt is left without its documents.
     """
     documents = _document_spans(reading, cited)
-    if len(documents) == 1:
+    if len(documents) == 1 or np.isnan(reading.nats_without).any():
         return ()
-    ranked = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}
-    alone = np.eye(len(documents), dtype=bool)[[document.name in ranked for document in documents]]  # (N, D)
-    present = np.vstack([np.zeros_like(alone[:1]), alone])
-    try:
-        nats_without, *nats = CachedAblations(reading.text, documents, progress)(present)  # (G,) each
-    except InputError:  # the prompt has nothing beside its documents
-        return ()
-    names = [document.name for document in documents if document.name in ranked]
-    gains = [_by_sentence(reading, nats_alone - nats_without) for nats_alone in nats]
-    return tuple(map(DocumentGain, names, gains))
+    first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}
+    is_read = [document.name in first for document in documents]
+    present = np.eye(len(documents), dtype=bool)[is_read]  # (N, D)
+    gains = CachedAblations(reading.text, documents, progress)(present) - reading.nats_without  # (N, G)
+    names = [document.name for document in documents if document.name in first]
+    return tuple(DocumentGain(name, _by_sentence(reading, gain)) for name, gain in zip(names, gains, strict=True))
 
 
 def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]:
-    """Return where each document stands in the prompt, with its name above it; of a message its sources."""
+    """Return where each document stands in the prompt, from its name to the name of the next one; a message's sources."""
+    spans_of = defaultdict[str, list[Span]](list)
+    for name, span in zip(cited.documents, cited.spans, strict=True):
+        spans_of[name].append(span)
+    if not cited.messages:
+        starts = [with_heading(cited.text, name, spans[0][0]) for name, spans in spans_of.items()]
+        following = cited.text[cited.spans[-1][1] :].lstrip()
+        ends = [*starts[1:], len(cited.text) - len(following)]
+        spans_of.update({name: [(start, end)] for name, start, end in zip(spans_of, starts, ends, strict=True)})
     sequence = reading.text.completed.sequenced()
     documents = []
-    for name in cited.document_names:
-        spans = [span for span, document in zip(cited.spans, cited.documents, strict=True) if document == name]
-        if not cited.messages:
-            spans = [(with_heading(cited.text, name, spans[0][0]), spans[-1][1])]
-        tokens = [token for span in spans for token in sequence.tokens_in(*span, of_answer=False)]
-        documents.append(NamedSpan(name, spans[0][0], spans[-1][1], tuple(tokens)))
+    for name, spans in spans_of.items():
+        tokens = tuple(token for span in spans for token in sequence.tokens_in(*span, of_answer=False))
+        documents.append(NamedSpan(name, spans[0][0], spans[-1][1], tokens))
     return documents
 
 
