@@ -150,7 +150,7 @@ class Checker:
         for target, prediction in zip(marked.targets, marked.predictions, strict=True):
             if (word := word_of_token.get(target.position or 0)) is not None:
                 sentence = np.searchsorted(last_characters, word.start, side="right")
-                checks[sentence].append(self._check(prediction)._replace(words=(answer[word.start : word.end],)))
+                checks[sentence].append(self._check(prediction)._replace(words=(word.text,)))
         return list(map(_check_of_words, checks))
 
     def _checked(self, pairs: Sequence[Pair], *, explain: bool) -> list[Check]:

@@ -89,7 +89,7 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
         facts: The facts of the sentence.
         reading: How likely the model finds it.
     """
-    standing, count = sum(bool(word.sources) for word in facts.words), len(facts.words)
+    standing, count = sum(bool(word.sources) for word in facts.stated), len(facts.stated)
     return count >= LEAST_WORDS and standing < FEW * count and reading.coefficient < NO_LIKELIER
 
 
@@ -100,7 +100,7 @@ def deciding_source(facts: Facts, first: int | None) -> int | None:
         facts: The facts of the sentence.
         first: The source on which the sentence rests most, as it was measured; None if none was.
     """
-    stated = [word for word in facts.words if word.kind == "number" and not word.elsewhere]
+    stated = [word for word in facts.stated if word.kind == "number" and not word.elsewhere]
     lacking = [word for word in stated if facts.nearest not in word.sources]
     has_them = bool(lacking) and all(first in word.sources for word in lacking)
     return first if has_them else facts.nearest
@@ -119,12 +119,12 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
     """
     if source in facts.opposed or not reading.coefficient >= LIKELIER:
         return False
-    if any(reading.nats_of(word) < SURPRISE for word in _lacking((*facts.words, *facts.short), source)):
+    if any(reading.nats_of(word) < SURPRISE for word in _lacking(facts.words, source)):
         return False
-    stated = [word for word in facts.words if not word.elsewhere]
+    stated = [word for word in facts.stated if not word.elsewhere]
     lacking = [word.kind for word in _lacking(stated, source)]
     has_names = set(lacking) <= {"word"}
-    return has_names and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.words)
+    return has_names and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.stated)
 
 
 def _lacking(words: Iterable[StatedWord], source: int | None) -> list[StatedWord]:

@@ -36,10 +36,10 @@ def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[Compa
     """
     sequence, spans = answered.completed.sequenced(), answered.completed.named_sources
     placed = [spans.get(name, (0, 0)) for name in names]
-    rest = sequence.text[: sequence.prompt_characters]
+    rest = list(sequence.text[: sequence.prompt_characters])
     for start, end in placed:
-        rest = rest[:start] + "\n" * (end - start) + rest[end:]
-    all_else = _NUMBERED.sub("", f"{rest}\n{answered.unread}")
+        rest[start:end] = "\n" * (end - start)
+    all_else = _NUMBERED.sub("", f"{''.join(rest)}\n{answered.unread}")
     sources = [ComparedText(_with_unescaped(sequence.text[start:end])) for start, end in placed]
     return sources, ComparedText(_with_unescaped(all_else))
 
