@@ -46,7 +46,7 @@ def gains_alone(reading: AnswerReading, cited: Citations, progress: Progress) ->
 
 
 def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]:
-    """Return where each document stands in the prompt, from its name to the name of the next one; a message's sources."""
+    """Return where each document stands, from its name to that of the next one; of a message its sources."""
     spans_of = defaultdict[str, list[Span]](list)
     for name, span in zip(cited.documents, cited.spans, strict=True):
         spans_of[name].append(span)

@@ -77,8 +77,8 @@ def _render_as(model: TaskModel, conversation: Conversation, form: Form) -> Rend
     """Render a conversation by the chat template, and find where each message begins in the result."""
     messages, notes = conversation.messages, []
     rows = _rows(messages, form)
-    options: ChatMessage = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
-    prompt: ChatMessage = {"messages": [row.message for row in rows]}
+    options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
+    prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
     if conversation.tools and not form.tools_as_text:
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
