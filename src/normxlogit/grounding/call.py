@@ -83,9 +83,9 @@ def cite(
         MethodError: If the method does not exist or does not score sources.
         UnsupportedModelError: If the model is not a language model, or the method does not work on it.
     """
-    checker, rank, model = options.get("checker"), options.get("rank", False), explainer.language_model
+    checker, rank = checker_of(options.get("checker")), options.get("rank", False)
+    model = explainer.language_model
     settings = Options(method=named_or_default(options.get("method"), "completions"), verify=verify)
-    checker = None if checker is None else checker_of(checker)
     with progress_bar(None, options.get("progress"), "answering") as update:
         asked: dict[str, Any] = {name: value for name, value in options.items() if name in ASKED}
         answered = read_answered(model, question, documents, max_new_tokens=max_new_tokens, **asked)

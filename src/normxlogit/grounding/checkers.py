@@ -157,7 +157,8 @@ class Checker:
         """Return what the model predicts of each pair, if `explain` with the words that speak most for it."""
         if not pairs:
             return []
-        texts = [self._text_of(pair) for pair in pairs]
+        template = self.template
+        texts: list[Any] = [pair[1:] if template is None else _filled(template, pair) for pair in pairs]
         if self._generates:
             of_labels = [self._checked_label(label, pairs, texts, explain=explain) for label in self.labels]
             return [_likeliest(checks) for checks in zip(*of_labels, strict=True)]
@@ -182,10 +183,6 @@ class Checker:
         """Return what a prediction says."""
         opinion = self.labels.get(prediction.label, "")
         return Check(label=prediction.label, probability=float(prediction.probability or 0.0), opinion=opinion)
-
-    def _text_of(self, pair: Pair) -> Any:
-        """Return what the model reads of a pair: one text, or two."""
-        return (pair.source, pair.sentence) if self.template is None else _filled(self.template, pair)
 
     def _prompts(self, texts: Sequence[str]) -> list[Any]:
         """Return texts as the model is asked: as messages of a user, if it has a chat template."""
@@ -287,10 +284,10 @@ def _check_template(template: str) -> None:
         raise InputError("template= holds {source} and {sentence}, and may hold {question}, and no other field")
 
 
-def checker_of(checker: Any) -> Checker:
-    """Return a checker.
+def checker_of(checker: Any) -> Checker | None:
+    """Return a checker; None for none.
 
     Args:
-        checker: A `Checker`, or an explainer or a pipeline of a model whose labels say what they mean.
+        checker: A `Checker`, or an explainer or a pipeline of a model whose labels say what they mean; or None.
     """
-    return checker if isinstance(checker, Checker) else Checker(checker)
+    return checker if isinstance(checker, Checker | None) else Checker(checker)

@@ -1,6 +1,5 @@
 """The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -156,14 +155,12 @@ def _marked_piece(cited: Citations, piece: Piece, span: Span) -> list[Piece]:
 
 def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     """Return a conversation and the answer with its marks; long messages that it does not rest on are folded."""
-    sources_of: dict[int, list[Source]] = defaultdict(list)
     by_place = sorted(cited.top(len(cited.sources)), key=lambda source: source.source)
-    for source, index in zip(by_place, cited.message_indices, strict=True):
-        sources_of[index].append(source)
     question = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
     turns = []
     for index, message in enumerate(cited.messages):
-        turns.append(_turn(cited, message, sources_of[index], folds=index != question))
+        sources = [source for source in by_place if source.document == message.name]
+        turns.append(_turn(cited, message, sources, folds=index != question))
     return Chat(turns, Turn("answer", "answer", None, answer))
 
 

@@ -18,7 +18,7 @@ from ...results.units.media import overlap
 from ...results.units.spans import MessageSpan
 from ...text.characters import Span
 from ...text.markdown import code_spans, fenced_blocks
-from ..documents.conversations import Conversation, read_conversation
+from ..documents.conversations import Conversation, UpToAnswer, read_conversation
 from .conversation_prompts import conversation_prompt
 from .prompts import SourcedPrompt, question_prompt
 
@@ -86,7 +86,11 @@ def _sourced_prompt(
     if any(argument is not None for argument in (question, documents, system)):
         raise InputError("messages hold the question, the documents and the system message; pass one or the other")
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
-    return conversation_prompt(model, conversation, turn, answer)
+    if answer is None:
+        return conversation_prompt(model, conversation.until(turn))
+    if turn is not None:
+        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    return conversation_prompt(model, UpToAnswer(conversation, answer))
 
 
 def _completed(

@@ -15,7 +15,7 @@ from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
 from ...text.characters import Span
-from ..documents.conversations import UNREAD, Conversation, Message
+from ..documents.conversations import UNREAD, Conversation, Message, UpToAnswer
 from .prompts import SourcedPrompt, SourceSpans
 from .rendering import render
 
@@ -32,19 +32,12 @@ JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(
 """A text or another scalar in JSON, and whether it is a key."""
 
 
-def conversation_prompt(
-    model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
-) -> SourcedPrompt:
+def conversation_prompt(model: TaskModel, up_to_answer: UpToAnswer) -> SourcedPrompt:
     """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
 
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
     """
-    if answer is None:
-        conversation, answer, thoughts = conversation.until(turn)
-    elif turn is not None:
-        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    else:
-        thoughts = ()
+    conversation, answer, thoughts = up_to_answer
     conversation = _readable(model, conversation)
     prompt, starts = render(model, conversation)
     messages = conversation.messages
@@ -129,15 +122,14 @@ def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tupl
         starts: Where each begins in the prompt, by its place.
     """
     number = max((message.number for message in messages if message.kind == "user"), default=None)
-    places = [place for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)]
+    asked = {place: m.text for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
     sentences = {
-        (starts[place] + start, starts[place] + end): messages[place].text[start:end].rstrip(CLOSING)
-        for place in places
-        if place in starts
-        for start, end in sentence_spans(messages[place].text)
+        (starts[place] + start, starts[place] + end): asked[place][start:end].rstrip(CLOSING)
+        for place in starts.keys() & asked.keys()
+        for start, end in sentence_spans(asked[place])
     }
     marked = {span for span, sentence in sentences.items() if sentence.endswith(tuple(QUESTION_MARKS))}
-    question = "\n\n".join(messages[place].text for place in places)
+    question = "\n\n".join(asked.values())
     return question, set(sentences) if len(sentences) == 1 else marked
 
 
