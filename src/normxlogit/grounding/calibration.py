@@ -21,7 +21,7 @@ from ..errors import DataError
 from ..loading.model_files import FOLDER_VARIABLE, cache_folder
 from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_json
-from ..results.storage.schema import Number, check, plain
+from ..results.storage.schema import Index, Number, check, plain
 from .citations.passages import token_gains
 from .measured import RankedSentence
 
@@ -44,6 +44,7 @@ class Calibration(NamedTuple):
     slope: Number
     intercept: Number
     data: str  # what the sentences are from, for people
+    sentences: Index  # how many
     reader: tuple[Number, ...]  # what it gains of `FIXED`, in nats
 
     def applied(self, ranked: RankedSentence) -> RankedSentence:
@@ -80,7 +81,7 @@ def fit(model: TaskModel, supports: Array, is_supported: Labels, data: str) -> C
     slope, intercept = platt(supports, is_supported)
     if slope <= 0:
         raise DataError("this model's support is not higher where the labels say supported: there is no calibration")
-    return Calibration(slope, intercept, data, reader_of(model))
+    return Calibration(slope, intercept, data, len(supports), reader_of(model))
 
 
 def platt(supports: Array, is_supported: Labels) -> tuple[float, float]:
