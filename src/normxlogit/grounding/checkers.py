@@ -268,10 +268,7 @@ def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict
 
 def _opinion_by_name(name: str) -> Opinion:
     spelled = comparable(name).text.replace("_", " ")
-    for opinion, beginnings in OPINIONS.items():
-        if spelled.startswith(beginnings):
-            return opinion
-    return ""
+    return next((opinion for opinion, beginnings in OPINIONS.items() if spelled.startswith(beginnings)), "")
 
 
 def _check_template(template: str) -> None:

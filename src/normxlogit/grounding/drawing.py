@@ -112,17 +112,13 @@ def _marked_words(text: str, span: Span, marked: Iterable[Span]) -> tuple[Piece,
 def _source_tables(cited: Citations) -> list[Block]:
     """Return the cited sources and those that were left out, and the measurements behind the verdicts."""
     tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
-    rows = [_source_row(source) for source in (*cited.citations(), *tested)]
+    sources = [*cited.citations(), *tested]
+    names = [source.name if source.number is None else f"[{source.number}] {source.name}" for source in sources]
+    rows = [SourceRow(name, s.text, s.share, s.nats) for name, s in zip(names, sources, strict=True)]
     if not rows:
         return [Paragraph("no source is cited"), *_measurements(cited)]
     losses = source_table(rows, "What the answer loses without each")
     return [source_table([row._replace(nats=None) for row in rows], "Sources"), *_measurements(cited, losses)]
-
-
-def _source_row(source: Source) -> SourceRow:
-    """Return the row of a source, named by its number if the answer cites it."""
-    name = source.name if source.number is None else f"[{source.number}] {source.name}"
-    return SourceRow(name, source.text, source.share, source.nats)
 
 
 def _measurements(cited: Citations, *losses: Block) -> list[Fold]:

@@ -9,7 +9,7 @@ from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...inputs.message_parts import Message as ChatMessage
 from ...model.task_model import TaskModel
-from ...results.storage.schema import Indices, Strings
+from ...results.storage.schema import Strings
 from ..documents.conversations import Conversation, Message, parsed_arguments
 
 AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
@@ -37,8 +37,8 @@ class Row(NamedTuple):
     """A message of a chat template."""
 
     message: ChatMessage
-    places: Indices  # of the conversation's messages that it is made of: calls come last
-    offsets: dict[int, int]  # where the text of each begins in the texts of the row's content, by its place
+    offsets: Mapping[int, int]  # of each message in it, by its place, calls last: where its text begins in those of the
+    # row's content; -1 of what is no text of it
 
 
 def render(model: TaskModel, conversation: Conversation) -> Rendering:
@@ -110,9 +110,9 @@ def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequenc
     contents = rendered.contents or ()
     for number, row in enumerate(rows):
         end = min((content.start for content in contents if content.message > number), default=len(rendered.text))
-        for place in row.places:
+        for place, offset in row.offsets.items():
             text = messages[place].text
-            start = _start_in_contents(contents, number, row.offsets.get(place, -1), len(text))
+            start = _start_in_contents(contents, number, offset, len(text))
             if start is None and text and rendered.text.count(text, position, end) == 1:
                 start = rendered.text.index(text, position)
             if start is not None:
@@ -152,7 +152,7 @@ def _row(role: str, messages: Mapping[int, Message], form: Form, call_ids: Mappi
     if role == "tool":
         result = next(iter(texts.values()))
         row |= {"name": result.name, "tool_call_id": call_ids[result.call]}
-    return Row(row, tuple(messages), offsets)
+    return Row(row, dict.fromkeys(messages, -1) | offsets)
 
 
 def _call(message: Message, call_id: str) -> ChatMessage:

@@ -89,7 +89,6 @@ def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: In
     deciding = deciding_source(facts, next(iter(measured), None))
     judgement = _judgement(cited, k, facts, deciding, check)
     sources = _shown_sources(judgement, facts, measured, deciding, check)
-    beside = _source_beside(judgement, sources, facts.nearest)
     return Support(
         text=cited.sentences[k],
         judgement=judgement,
@@ -102,27 +101,25 @@ def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: In
         best_alone=_largest_gain(cited, k),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
-        compared=None if beside is None else _compared(cited, span, beside),
+        compared=_compared(cited, span, judgement, sources, facts.nearest),
         check=check,
     )
 
 
-def _compared(cited: Citations, span: Span, source: int) -> Comparison:
-    """Return a sentence beside a source, with the words in which they differ."""
-    places = span, cited.spans[source]
-    return Comparison(source, words_not_in(cited.text, *places), words_not_in(cited.text, *reversed(places)))
+def _compared(
+    cited: Citations, span: Span, judgement: Judgement, sources: Sequence[int], nearest: int | None
+) -> Comparison | None:
+    """Return a sentence beside a source, with the words in which they differ; None of a quotation, or without one."""
+    beside = sources[0] if judgement in ("supported", "contradicts") and sources else nearest
+    if judgement == "quoted" or beside is None:
+        return None
+    places = span, cited.spans[beside]
+    return Comparison(beside, words_not_in(cited.text, *places), words_not_in(cited.text, *reversed(places)))
 
 
 def _texts(words: Sequence[StatedWord]) -> Strings:
     """Return the texts of words, each once."""
     return tuple(dict.fromkeys(word.text for word in words))
-
-
-def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | None) -> int | None:
-    """Return the source that a sentence is compared with; None of a quotation, and where no source has its words."""
-    if judgement in ("supported", "contradicts") and sources:
-        return sources[0]
-    return None if judgement == "quoted" else nearest
 
 
 def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, check: Check | None) -> Judgement:
