@@ -7,6 +7,7 @@ from typing_extensions import Unpack
 
 from ..errors import InputError, TargetError
 from ..explainer import Explainer
+from ..extending import references
 from ..inputs.chat import Prompt
 from ..inputs.texts import positive_integer
 from ..methods import Method
@@ -173,8 +174,13 @@ def answers_to_documents(
         options: As of `pairs`.
 
     Raises:
-        InputError: If the units are others, or the documents are too long for the model.
+        InputError: If nothing reads documents, the units are others, or the documents are too long for the model.
     """
+    if "cite" not in references("calls"):
+        raise InputError(
+            "documents= needs the folder normxlogit/grounding, which is not there; run: "
+            "pip install --force-reinstall --no-deps normxlogit"
+        )
     from ..grounding.citations.cited_answer import read_answered
 
     _check_no_label(options)
