@@ -81,10 +81,8 @@ def _reason_table(reasons: Sequence[Reason]) -> Table:
         shares = [
             "" if share is None else f"{share.part} of {share.texts}" for share in (reason.turned, reason.changed)
         ]
-        is_length = reason.score_share is None
-        name = reason.name if is_length else f'"{reason.name}"'
         scored = "" if reason.score_share is None else f"{reason.score_share:.0%}"
-        lines.append([name, reason.label, f"{reason.texts:,}", answered, scored, *shares])
+        lines.append([reason.name, reason.label, f"{reason.texts:,}", answered, scored, *shares])
     return table(REASON_COLUMNS, lines, words=2)
 
 
