@@ -107,8 +107,18 @@ def _budget(options: Keywords) -> int:
 def _explained(asked: tuple[list[UnitAnswers], bool], options: Keywords) -> Pairs | Attributions[Pairs]:
     """Return the pairs of inputs, given with whether there is one."""
     answers, single = asked
-    results = [explain_pairs(answers_of_input, _budget(options)) for answers_of_input in answers]
-    return results[0] if single else Attributions(results)
+    budget = _budget(options)
+    if single:
+        return explain_pairs(answers[0], budget)
+    return Attributions([_explained_input(place, of_input, budget) for place, of_input in enumerate(answers)])
+
+
+def _explained_input(place: int, asked: UnitAnswers, budget: int) -> Pairs:
+    """Return the pairs of one of several inputs, whose place errors name."""
+    try:
+        return explain_pairs(asked, budget)
+    except InputError as error:
+        raise InputError(f"input {place}: {error}") from None
 
 
 def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tuple[list[UnitAnswers], bool]:

@@ -68,10 +68,10 @@ def _caption(result: Pairs) -> str:
 
 
 def _row(result: Pairs, pair: Pair) -> list[Cell]:
-    names = " + ".join(shortened(visible(result.names[unit]), LONGEST) for unit in pair.units)
+    names = _names(result)
     removals = (*pair.verified.single, pair.verified.together)
     return [
-        cell(names),
+        cell(" + ".join(names[unit] for unit in pair.units)),
         cell(pair.kind),
         cell(f"{pair.joint:+.2f}", pair.joint),
         cell(f"{pair.tested:+.2f}", pair.tested),
@@ -79,18 +79,14 @@ def _row(result: Pairs, pair: Pair) -> list[Cell]:
     ]
 
 
+def _names(result: Pairs) -> list[str]:
+    """Return the names of the units as tables have them."""
+    return [shortened(visible(name), LONGEST) for name in result.names]
+
+
 def _singles(result: Pairs) -> Fold:
     """Return the table of single effects, the largest first."""
-    ranked = sorted(range(len(result.units)), key=lambda unit: -abs(result.single[unit]))[:MOST_LISTED]
-    rows = [[_unit_cell(result, unit), _effect_cell(result, unit)] for unit in ranked]
+    effects = sorted(zip(_names(result), result.single.tolist(), strict=True), key=lambda unit: -abs(unit[1]))
+    rows = [[cell(name), cell(f"{effect:+.2f}", effect)] for name, effect in effects[:MOST_LISTED]]
     table = Table([Column("unit"), Column("effect", numbers=True)], rows, sortable=True)
     return Fold(f"The effects of {len(rows)} single units, averaged over which others are present", [table])
-
-
-def _unit_cell(result: Pairs, unit: int) -> Cell:
-    return cell(shortened(visible(result.names[unit]), LONGEST))
-
-
-def _effect_cell(result: Pairs, unit: int) -> Cell:
-    effect = float(result.single[unit])
-    return cell(f"{effect:+.2f}", effect)

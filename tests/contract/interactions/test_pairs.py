@@ -202,6 +202,7 @@ def test_a_regression_has_no_answer_that_goes() -> None:
     ("arguments", "options", "error", "words"),
     [
         (("good",), {}, InputError, "two units"),
+        (([TEXT, "good"],), {}, InputError, "input 1: a pair needs two units"),
         ((LONG,), {"budget": 5}, InputError, "from 20"),
         ((LONG,), {"budget": 10**6}, InputError, "from 20"),
         ((LONG,), {"budget": "many"}, InputError, "budget"),
