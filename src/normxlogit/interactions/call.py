@@ -92,8 +92,8 @@ def pairs(
         UnsupportedModelError: If the answer is a span of the text, or the method does not work on the model.
     """
     if documents is not None:
-        asked = [answers_to_documents(explainer, inputs, documents, completion, options)]
-        return _explained((asked, True), options)
+        asked = answers_to_documents(explainer, inputs, documents, completion, options)
+        return explain_pairs(asked, _budget(options))
     if completion is not None:
         return _explained(answers_to_prompts(explainer, inputs, completion, options), options)
     return _explained(answers_to_texts(explainer, inputs, options), options)

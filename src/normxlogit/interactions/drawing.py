@@ -30,13 +30,14 @@ def _header(result: Pairs) -> Header:
     """Return the answer, how far pairs explain it, and what the test of the first pair says."""
     tested = str(result.pairs[0]) if result.pairs else ""
     described = header([result.attribution], tested)
+    target = shortened(visible(result.attribution.target.name), LONGEST)
     facts = [
         *described.facts,
-        ("effects on", f"{shortened(visible(result.attribution.target.name), LONGEST)}: {result.quantity}"),
+        ("effects on", f"{target}: {result.quantity}"),
+        ("left out", f"{result.unit}s, {result.removed_by}"),
+        ("explained share", explained_text(result)),
+        ("passes", str(result.passes)),
     ]
-    facts.append(("left out", f"{result.unit}s, {result.removed_by}"))
-    facts.append(("explained share", explained_text(result)))
-    facts.append(("passes", str(result.passes)))
     return Header(described.prediction, facts, described.notes, described.tested)
 
 
@@ -55,16 +56,12 @@ def _arc(pair: Pair) -> Arc:
 
 def _table(result: Pairs) -> Table:
     """Return a table with a row for each pair."""
-    columns = [Column("pair"), Column("what they do"), Column("joint effect", numbers=True)]
-    columns += [Column("measured", numbers=True), Column("without the first"), Column("without the second")]
-    columns.append(Column("without both"))
-    rows = [_row(result, pair) for pair in result.pairs]
-    return Table(columns, rows, _caption(result), stacked=True)
-
-
-def _caption(result: Pairs) -> str:
-    count, tested = len(result.pairs), len(result.pairs) + result.rejected
-    return f"{count} of {tested} tested pairs act together"
+    numbers = [Column(name, numbers=True) for name in ("joint effect", "measured")]
+    answers = [Column(f"without {which}") for which in ("the first", "the second", "both")]
+    columns = [Column("pair"), Column("what they do"), *numbers, *answers]
+    count = len(result.pairs)
+    caption = f"{count} of {count + result.rejected} tested pairs act together"
+    return Table(columns, [_row(result, pair) for pair in result.pairs], caption, stacked=True)
 
 
 def _row(result: Pairs, pair: Pair) -> list[Cell]:
