@@ -49,8 +49,9 @@ DECIDES = (
 
 COUNTED = (
     '"put in: turned": of so many texts with another answer, how many get this one; "taken out: changed": of so many '
-    "texts with this answer, how many lose it. Lengths were tested by reading texts of one answer as one text, which "
-    "should have that answer: how many get this one."
+    "texts with this answer, how many lose it. Two words are put in together, and neither turns as many by itself. "
+    "Lengths were tested by reading texts of one answer as one text, which should have that answer: how many get this "
+    "one."
 )
 
 SIDES = "← against | for →"
