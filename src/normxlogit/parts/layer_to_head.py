@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.utils.generic import ModelOutput
+from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named tuples and transformers' outputs
 
 from ..copies.answer_form import fields_of
 from ..copies.memory import reraise_out_of_memory
@@ -272,29 +272,22 @@ def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> 
 
 
 def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
-    """Return the output of a skipped layer: its input states, by the names of arguments or in order of their shape."""
+    """Return the output of a skipped layer with the states that it was given, each by its name or in their order."""
     if isinstance(output, Tensor):
         return arguments.main_input
-    fields: dict[Any, Any] = dict(fields_of(output))
-    by_name: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
-    tensors = {name: value for name, value in by_name.items() if isinstance(value, Tensor)}
-    state_names = [name for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3]
-    for name in sorted(state_names, key=lambda name: name not in arguments.kwargs):
-        argument = _argument_like(fields[name], name if name in arguments.kwargs else None, tensors)
-        if argument is not None:
-            fields[name] = tensors.pop(argument)
-    return _with_fields(output, fields)
+    inputs: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
+
+    def input_for(name: Any, value: Any) -> Any:
+        """Return the input of a state's name, or the next one of its shape; the value itself if it is not a state."""
+        if not isinstance(value, Tensor) or value.ndim != 3:
+            return value
+        alike = [key for key, given in inputs.items() if isinstance(given, Tensor) and _has_form(given, value)]
+        return inputs.pop(name if name in alike else alike[0]) if alike else value
+
+    values, form = tree_flatten(output, is_leaf=lambda value: value is not output)
+    return tree_unflatten(list(map(input_for, fields_of(output), values)), form)
 
 
-def _argument_like(state: Tensor, name: str | None, arguments: Mapping[Any, Tensor]) -> Any:
-    """Return the name or place of an argument of a state's shape and precision, if it can be this one; None if none."""
-    form = state.shape, state.dtype
-    alike = [key for key, value in arguments.items() if (value.shape, value.dtype) == form]
-    return name if name in alike else next(iter(alike), None)
-
-
-def _with_fields(output: Any, fields: Mapping[Any, Any]) -> Any:
-    """Return the output of a module with other fields."""
-    if isinstance(output, ModelOutput):
-        return type(output)(**fields)
-    return output._replace(**fields) if hasattr(output, "_replace") else type(output)(fields.values())
+def _has_form(tensor: Tensor, state: Tensor) -> bool:
+    """Return whether a tensor has the shape and the precision of a state."""
+    return tensor.shape == state.shape and tensor.dtype == state.dtype
