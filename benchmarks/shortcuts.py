@@ -15,7 +15,7 @@ from normxlogit import Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.summaries.reasons import LONGER
 from normxlogit.corpora.summaries.summary import Summary
 from normxlogit.corpora.summaries.units import share_of
-from normxlogit.results.storage.tables import optional_module
+from normxlogit.errors import optional_module
 
 from .shortcut_plants import (
     CHOSEN_ON,

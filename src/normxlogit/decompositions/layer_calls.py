@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 from transformers import Cache
 
 from ..compat import without_probabilities
@@ -112,21 +113,20 @@ def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tu
         yield slice(first_text, min(first_text + texts_at_once, texts)), row_slices
 
 
-def _copy_caches(value: Any) -> Any:
+def _is_cache(value: Any) -> bool:
+    return isinstance(value, Cache)
+
+
+def _copy_caches(arguments: Any) -> Any:
     """Return a call's arguments with copies of its caches, which a layer writes into."""
-    if isinstance(value, Cache):
-        return deepcopy(value)
-    if isinstance(value, dict):
-        return {name: _copy_caches(part) for name, part in value.items()}
-    return tuple(map(_copy_caches, value)) if type(value) is tuple else value
+    return tree_map(lambda value: deepcopy(value) if _is_cache(value) else value, arguments, is_leaf=_is_cache)
 
 
-def _select_texts(value: Any, texts: Tensor, count: int) -> Any:
+def _select_texts(arguments: Any, texts: Tensor, count: int) -> Any:
     """Return arguments with some rows selected of every tensor that has a row for each of `count` texts."""
-    if isinstance(value, Tensor) and value.ndim > 1 and len(value) == count:
-        return value[texts.to(value.device)]
-    if isinstance(value, tuple | list):
-        return type(value)(_select_texts(item, texts, count) for item in value)
-    if isinstance(value, dict):
-        return {name: _select_texts(item, texts, count) for name, item in value.items()}
-    return value
+
+    def selected(value: Any) -> Any:
+        has_rows = isinstance(value, Tensor) and value.ndim > 1 and len(value) == count
+        return value[texts.to(value.device)] if has_rows else value
+
+    return tree_map(selected, arguments, is_leaf=_is_cache)

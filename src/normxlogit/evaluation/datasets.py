@@ -8,12 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import DataError, InputError, reason_of
+from ..errors import DataError, InputError, optional_module, reason_of
 from ..long_runs.cells import text_of
 from ..long_runs.gold.meaning import GoldLabels, meaning_of
 from ..long_runs.gold.values import entries_of
 from ..long_runs.tables import RowSource, rows_and_problems, rows_of, source_in_memory, source_of_file
-from ..results.storage.tables import optional_module
 
 SAMPLE = "reviews"
 """A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""

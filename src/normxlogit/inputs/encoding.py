@@ -436,9 +436,29 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
     return [_window_indices(encoding, content, start, size) for start in starts]
 
 
+EMPTY = Encoding({"input_ids": []}, (), (), None, (), (), "")
+"""The encoding of an empty text."""
+
+
 def too_long(index: int, length: int, limit: int) -> InputError:
     """Return the error for an input of which the model cannot read all tokens at once."""
     return InputError(f"input {index} has {length} tokens and the model reads {limit}; long_text='window' reads all")
+
+
+def check_fits(content: str, count: int, limit: int | None, advice: str = "shorten them") -> None:
+    """Refuse more tokens than a model reads, where none of them can be left out.
+
+    Args:
+        content: What the tokens are of, with its verb, such as "the prompt has".
+        count: How many tokens there are.
+        limit: How many the model reads; None for any number.
+        advice: What to do.
+
+    Raises:
+        InputError: If there are more.
+    """
+    if limit is not None and count > limit:
+        raise InputError(f"{content} {count} tokens and the model reads {limit}; {advice}")
 
 
 def text_to_cut(encoding: Encoding, limit: int) -> tuple[Indices, int]:

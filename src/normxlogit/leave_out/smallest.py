@@ -204,7 +204,8 @@ def _groups_with_each_pair(count: int) -> list[list[int]]:
 
     They are the lines of the affine plane over the integers modulo `SIDE`, whose points are the parts.
     """
-    lines = [[part for part in range(count) if part % SIDE == column] for column in range(SIDE)]
+    points = [(part, *divmod(part, SIDE)) for part in range(count)]
+    lines = [[part for part, _, column in points if column == upright] for upright in range(SIDE)]
     for slope, shift in product(range(SIDE), repeat=2):
-        lines.append([part for part in range(count) if part // SIDE == (slope * (part % SIDE) + shift) % SIDE])
+        lines.append([part for part, row, column in points if row == (slope * column + shift) % SIDE])
     return [line for line in lines if len(line) > 1]

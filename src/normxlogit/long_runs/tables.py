@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
 
-from ..errors import DataError, reason_of
+from ..errors import DataError, optional_module, reason_of
 from ..inputs.texts import UTF16, collected, encoding_of, is_column
 
 BLOCK = 4096
@@ -99,14 +99,10 @@ class RowSource:
 
 def arrow_module() -> Any:
     """Import pyarrow."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError:
-        missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
-        raise DataError(missing) from None
-    return pyarrow
+    missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
+    for name in ("pyarrow.compute", "pyarrow.parquet"):
+        optional_module(name, missing)
+    return optional_module("pyarrow", missing)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.answer_form import IDS, AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
-from ..copies.memory import out_of_memory, reraise_out_of_memory, result_or_none
+from ..copies.memory import reraise_out_of_memory, result_or_none
 from ..copies.run import Pass, Pool, Replacements, Site, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
@@ -158,12 +158,15 @@ class ProvedLengths:
 
 
 @contextmanager
-def named_errors(description: str, error_class: type[NormXLogitError] = InputError) -> Iterator[None]:
+def named_errors(
+    description: str, error_class: type[NormXLogitError] = InputError, *, hint: str = ""
+) -> Iterator[None]:
     """Turn an error of a model or a processor into one of this library.
 
     Args:
         description: What cannot be done, with which the error begins.
         error_class: The class of the error.
+        hint: What to do, with which it ends.
 
     Raises:
         NormXLogitError: In the place of another error, unless that is for too little memory.
@@ -174,7 +177,7 @@ def named_errors(description: str, error_class: type[NormXLogitError] = InputErr
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        raise error_class(f"{description}: {type(error).__name__}: {reason_of(error)}") from error
+        raise error_class(f"{description}: {type(error).__name__}: {reason_of(error)}{hint}") from error
 
 
 @contextmanager
@@ -193,22 +196,18 @@ def input_errors(
     Raises:
         InputError: In the place of the model's own error.
     """
-    try:
+    if gradients:
         yield
-    except NormXLogitError:
-        raise
-    except Exception as error:
-        if out_of_memory(error) or gradients:
-            raise
-        described, hint = "its input", ""
-        if main_input != IDS:
-            described = f"{main_input} of shape {tuple(inputs[main_input].shape)}"
-        elif IDS in inputs:
-            texts, tokens = inputs[IDS].shape
-            described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
-            hint = TOO_LONG if tokens > 16 else ""
-        reason = f"{type(error).__name__}: {reason_of(error)}{hint}"
-        raise InputError(f"{type(model).__name__} cannot {doing} {described}: {reason}") from error
+        return
+    described, hint = "its input", ""
+    if main_input != IDS:
+        described = f"{main_input} of shape {tuple(inputs[main_input].shape)}"
+    elif IDS in inputs:
+        texts, tokens = inputs[IDS].shape
+        described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
+        hint = TOO_LONG if tokens > 16 else ""
+    with named_errors(f"{type(model).__name__} cannot {doing} {described}", hint=hint):
+        yield
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:

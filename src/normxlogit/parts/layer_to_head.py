@@ -137,8 +137,8 @@ def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, input
 
 def _tail_after(last: Call, family: Calls, trunk: Call, states: States) -> Tail | None:
     """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
-    axes, state, output = axes_of(last.main_input, states[-2]), last.main_input, last.output
-    if axes is None or state is None or output is None or output.shape != state.shape or last.path == trunk.path:
+    axes = axes_of(last.main_input, states[-2])
+    if axes is None or not last.keeps_shape or last.path == trunk.path:
         return None
     if len(states) > 2 and calls_returning(family, states[1:-1]) is None:
         return None
@@ -245,7 +245,8 @@ def chained_layers(calls: Calls) -> Calls:
     layers: Calls = []
     for call in calls:
         is_numbered = call.path.rpartition(".")[2].isdecimal()
-        if is_numbered and call.keeps_shape and not any(call.path.startswith(f"{outer.path}.") for outer in layers):
+        outer_paths = tuple(f"{layer.path}." for layer in layers)
+        if is_numbered and call.keeps_shape and not call.path.startswith(outer_paths):
             layers.append(call)
     # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
     families_read = {layer.family for layer in layers if _is_read_by_another(layer, calls)}

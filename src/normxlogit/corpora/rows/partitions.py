@@ -5,9 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...errors import DataError, reason_of
+from ...errors import DataError, optional_module, reason_of
 from ...long_runs.tables import RowBlock, RowSource, arrow_module
-from ...results.storage.tables import optional_module
 
 
 def partition_values(paths: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -60,8 +59,9 @@ def _names(source: RowSource, values: Mapping[str, Any]) -> list[str]:
 def _blocks(source: RowSource, values: Mapping[str, Any], columns: Sequence[str]) -> Iterator[RowBlock]:
     """Yield some columns of a file, and of its path, where each has one value for all rows."""
     in_file = source.names()
-    in_path = {name: values[name] for name in columns if name in values and name not in in_file}
-    to_read = [name for name in columns if name not in in_path]
-    for block in source.blocks(to_read or in_file[:1]):
-        repeated = {name: arrow_module().repeat(value, len(block.problems)) for name, value in in_path.items()}
+    of_file = [name for name in columns if name in in_file or name not in values]
+    of_path = [name for name in columns if name not in of_file]
+    for block in source.blocks(of_file or in_file[:1]):
+        count = len(block.problems)
+        repeated = {name: arrow_module().repeat(values[name], count) for name in of_path}
         yield replace(block, columns={**block.columns, **repeated})

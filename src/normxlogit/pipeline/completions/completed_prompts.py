@@ -10,7 +10,7 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
-from ...inputs.encoding import Encoding, check_ids
+from ...inputs.encoding import Encoding, check_fits, check_ids
 from ...model.generation import generated_ids
 from ...model.task_model import TaskModel
 from ...tasks.base import generating_task
@@ -139,16 +139,10 @@ def read_completion(
     if len(encoding) <= count:
         raise InputError("the completion is empty")
     if not longer:
-        _check_length(encoding, model.answer_limit)
+        parts = "prompt and completion have" if encoding.source is None else "the completion has"
+        check_fits(parts, len(encoding), model.answer_limit)
     completed = Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
     return completed.with_reasoning(model, reasoning)
-
-
-def _check_length(encoding: Encoding, limit: int | None) -> None:
-    """Refuse a prompt with its completion that is beyond the model's length."""
-    if limit is not None and len(encoding) > limit:
-        parts = "prompt and completion have" if encoding.source is None else "the completion has"
-        raise InputError(f"{parts} {len(encoding)} tokens and the model reads {limit}; shorten them")
 
 
 def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:

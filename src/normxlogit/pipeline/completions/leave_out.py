@@ -158,8 +158,7 @@ def _removable_words(
 ) -> tuple[Removable, dict[Tokens, NamedSpan]]:
     """Return the words and parts of media that are removed of a prompt whose tokens have scores, and where each is."""
     parts = removable(whole)
-    prompt_units = whole.text_units if whole.prompt_tokens is None else whole.prompt_tokens
-    if prompt_units != completed.joined().prompt_tokens:  # an encoder's input has no scores
+    if whole.answer_units.start != completed.joined().prompt_tokens:  # an encoder's input has no scores
         parts = parts._replace(parts=[part for part in parts.parts if part.tokens[0] >= whole.text_units])
     units = picked(whole, parts, _in_characters(completed, verify))
     return units, {part.tokens: _piece(whole, part) for part in units.parts}

@@ -119,13 +119,21 @@ def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
 
 
 def _options_of_each(options: Options, count: int) -> list[Options]:
-    """Return the options of each of several prompts; a kind of source and marks of reasoning are for all of them."""
-    rows: dict[str, list[Any]] = {}
-    for name, called in OF_EACH_PROMPT.items():
-        value = getattr(options, name)
-        is_kind = (name == "sources" and isinstance(value, str)) or (name == "reasoning" and are_marks(value))
-        rows[name] = [value] * count if value is None or is_kind else _one_each(called, value, count)
-    return [replace(options, **{name: values[place] for name, values in rows.items()}) for place in range(count)]
+    """Return the options of each of several prompts."""
+    given = {name: getattr(options, name) for name in OF_EACH_PROMPT}
+    one_each = {
+        name: _one_each(OF_EACH_PROMPT[name], value, count)
+        for name, value in given.items()
+        if not _is_for_all_prompts(name, value)
+    }
+    return [replace(options, **{name: values[place] for name, values in one_each.items()}) for place in range(count)]
+
+
+def _is_for_all_prompts(name: str, value: Any) -> bool:
+    """Return whether an option is the same for all prompts: none, a kind of source, or marks of reasoning."""
+    if name == "sources" and isinstance(value, str):
+        return True
+    return value is None or (name == "reasoning" and are_marks(value))
 
 
 def _one_each(name: str, values: Any, count: int) -> list[Any]:

@@ -346,7 +346,8 @@ def _notes_of(explained: Sequence[Attribution], answers: Sequence[Completed], *,
     notes = [note for each in explained for note in each.notes]
     if adds_up and any(len(answer.generated_ids) > 1 for answer in answers):
         notes.append(OWN_TOKENS)
-    if len(answers) > 1 and answers[0].encoding.ids == answers[1].encoding.ids:
+    are_same = len(answers) > 1 and answers[0].encoding.ids == answers[1].encoding.ids
+    if are_same:
         notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
     return tuple(dict.fromkeys(notes))
 

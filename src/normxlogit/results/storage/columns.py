@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import numpy as np
 
-from ...errors import DataError, reason_of
+from ...errors import DataError, optional_module, reason_of
 from ...extending import registered
 from ..attribution import Attribution
 from ..base import Record
@@ -34,7 +34,6 @@ from .schema import (
     field_names,
     plain,
 )
-from .tables import optional_module
 
 METADATA, NO_ARROW = b"normxlogit", "Parquet and datasets need pyarrow: pip install pyarrow"
 """Key in a file's metadata for the values that all its rows share, as JSON; what is said without pyarrow."""
