@@ -96,6 +96,23 @@ def optional_module(name: str, otherwise: str, error: type[NormXLogitError] = Da
         raise error(otherwise) from None
 
 
+def check_choice(name: str, value: object, choices: Sequence[Any], *, optional: bool = True) -> None:
+    """Refuse a setting that is not among its choices.
+
+    Args:
+        name: The setting.
+        value: Its value.
+        choices: The values that it can have.
+        optional: Whether it can be None, too.
+
+    Raises:
+        InputError: If it is another value.
+    """
+    allowed = [*choices, None] if optional else choices
+    if value not in allowed:
+        raise InputError(f"{name} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return the first names as text, with the number of further ones."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

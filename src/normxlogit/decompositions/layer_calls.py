@@ -11,11 +11,10 @@ from torch.utils._pytree import tree_map
 from transformers import Cache
 
 from ..compat import without_probabilities
-from ..copies.memory import reraise_out_of_memory
 from ..copies.run import Inputs, Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
-from ..model.model_copy import input_errors
+from ..model.model_copy import input_errors, named_errors
 from ..model.task_model import TaskModel
 
 
@@ -40,18 +39,16 @@ class LayerCall:
         if texts is not None and count > 1:
             arguments = _select_texts(arguments, texts, count)
         args, kwargs = _copy_caches(arguments)
-        try:
+        cannot = (
+            f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
+            "copies of a text"
+        )
+        with named_errors(cannot, UnsupportedModelError):  # a layer may be of any form, and made for so many texts
             returned = (
                 self.layer(states, *args, **kwargs)
                 if self.name is None
                 else self.layer(*args, **kwargs, **{self.name: states})
             )
-        except Exception as error:  # a layer may be of any form, and made for so many texts
-            reraise_out_of_memory(error)
-            raise UnsupportedModelError(
-                f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
-                f"copies of a text: {type(error).__name__}"
-            ) from error
         hidden = hidden_of(without_probabilities(returned))
         if hidden is None:
             raise UnsupportedModelError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import DataError, InputError, optional_module, reason_of
+from ..inputs.texts import Text
 from ..long_runs.cells import text_of
 from ..long_runs.gold.meaning import GoldLabels, meaning_of
 from ..long_runs.gold.values import entries_of
@@ -57,7 +58,7 @@ class Example:
         meaning: What the labels mean that are not names of labels of the model, such as the names of whole numbers.
     """
 
-    text: str | tuple[str, str]
+    text: Text
     label: GoldLabel
     meaning: GoldLabels = field(default_factory=GoldLabels)
 

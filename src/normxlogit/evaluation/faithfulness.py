@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError
+from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError, check_choice
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..inputs.texts import is_column
+from ..inputs.texts import Text, is_column
 from ..leave_out.outcomes import Answer
 from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, masks
@@ -174,7 +174,7 @@ def run_methods(
         yield result
 
 
-def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
+def encode(explainer: Explainer, texts: Sequence[Text], protocol: Protocol) -> list[Encoding]:
     """Encode the texts for all methods of a run.
 
     Args:
@@ -182,8 +182,7 @@ def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protoco
         texts: Texts or pairs.
         protocol: As in `evaluate`.
     """
-    if protocol not in ("default", "published"):
-        raise InputError(f"protocol must be 'default' or 'published', not {protocol!r}")
+    check_choice("protocol", protocol, ("default", "published"), optional=False)
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 
@@ -225,7 +224,7 @@ def measure_attributions(
     Raises:
         DataError: If an attribution has no text, several scores for a token, or tokens that are not this model's.
     """
-    texts: list[str | tuple[str, str]] = []
+    texts: list[Text] = []
     for index, a in enumerate(attributions):
         if a.text is None or a.scores.ndim != 1:
             raise DataError(f"attribution {index} needs its text and one score for each token")

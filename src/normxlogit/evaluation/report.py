@@ -241,9 +241,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     return figure
 
 
-def write_faithfulness(
-    folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
-) -> str:
+def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Metadata) -> str:
     """Return the report of faithfulness; write it and the curves into the folder, if any."""
     by_method = [result if isinstance(result, Faithfulness) else None for result in results]
     measured = [result for result in results if isinstance(result, Faithfulness)]

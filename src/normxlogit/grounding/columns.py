@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results.storage.schema import FloatArray, Number, plain
+from ..results.storage.schema import FloatArray, Number, Strings, plain
 from ..results.units.spans import MessageSpan
 
 if TYPE_CHECKING:
     from .result import Citations
-
-Strings = tuple[str, ...]
 
 COLUMNS: Mapping[str, Any] = {
     "question": str,

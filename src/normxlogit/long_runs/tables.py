@@ -253,6 +253,7 @@ class _CsvFile:
         # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates.
         self.lines = io.TextIOWrapper(file, _encoding_of_file(file), "surrogateescape", newline="")
         self.delimiter = "\t" if kind == "tsv" else self._delimiter()
+        # A mark behind the last line: it is a row of its own, or in the last cell where a quote was never closed.
         self.reader = csv.reader(chain(self.lines, [END_MARK]), delimiter=self.delimiter)
         self.names = next(iter(_next_rows(self.reader, 1))) or [""]
         if self.names == [END_MARK]:

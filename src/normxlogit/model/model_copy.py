@@ -14,7 +14,7 @@ from ..copies.answer_form import IDS, AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import reraise_out_of_memory, result_or_none
-from ..copies.run import Pass, Pool, Replacements, Site, private_clone, run
+from ..copies.run import Pass, Pool, Replacements, Site, TensorInputs, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
 from ..inputs.encoder import Encoder
@@ -24,9 +24,6 @@ from ..parts.headpiece import Parts, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..tasks import Task
-
-Inputs = Mapping[str, Tensor]
-"""The arguments of a model's forward, by name."""
 
 MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
 
@@ -182,7 +179,7 @@ def named_errors(
 
 @contextmanager
 def input_errors(
-    model: nn.Module, inputs: Inputs, main_input: str = IDS, *, gradients: bool = False, doing: str = "read"
+    model: nn.Module, inputs: TensorInputs, main_input: str = IDS, *, gradients: bool = False, doing: str = "read"
 ) -> Iterator[None]:
     """Turn an error of the model's own code into an `InputError` that names the input.
 
@@ -250,7 +247,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     why="the copy was given another call or setting (an adapter, a choice, a decoder, a padding id)",
     when="first call, where something was changed; two passes",
 )
-def copy_answers_as_the_model(copy: ModelCopy, inputs: Inputs, caller_inputs: Inputs) -> tuple[str, ...]:
+def copy_answers_as_the_model(copy: ModelCopy, inputs: TensorInputs, caller_inputs: TensorInputs) -> tuple[str, ...]:
     """Compare the logits of the explained copy with the model's; return a note if they cannot be compared.
 
     Args:

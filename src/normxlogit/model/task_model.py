@@ -14,7 +14,7 @@ from ..copies.answer_form import ForwardSettings
 from ..copies.arithmetic import full_float32, is_finite, non_finite_error
 from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
-from ..copies.run import Pass, Replacements, embedded_of, states_of, without_autocast
+from ..copies.run import Pass, Replacements, TensorInputs, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch, collate
@@ -33,7 +33,7 @@ from ..tasks.targets import All, BatchTargets, Layers
 from ..tasks.task_outputs import logits_at
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import Inputs, ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
+from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
 from .version import read_model
 
 
@@ -290,7 +290,7 @@ class TaskModel:
 
     def answer(
         self,
-        inputs: Inputs,
+        inputs: TensorInputs,
         positions: Tensor | None = None,
         *,
         replace: Replacements | None = None,
@@ -320,7 +320,7 @@ class TaskModel:
     def measure(
         self,
         target: BatchTargets,
-        inputs: Inputs,
+        inputs: TensorInputs,
         positions: Tensor | None,
         texts: Tensor,
         *,
@@ -363,7 +363,7 @@ class TaskModel:
         self.prepare(batch)
         return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
-    def run_trunk(self, inputs: Inputs, *, replace: Replacements | None = None) -> Tensor:
+    def run_trunk(self, inputs: TensorInputs, *, replace: Replacements | None = None) -> Tensor:
         """Run the model up to the end of its trunk.
 
         Args:

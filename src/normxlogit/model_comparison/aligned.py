@@ -10,7 +10,7 @@ from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
 from ..results.units.grouping import units_of
 from ..results.units.spans import NamedSpan
-from .result import ModelDifference
+from .result import ModelDifference, Names
 
 
 class Aligned(NamedTuple):
@@ -59,7 +59,7 @@ class Aligned(NamedTuple):
         """Return the tokens of some words in one of the models."""
         return tuple(sorted(token for word in words for token in self.tokens_of[which][word]))
 
-    def difference(self, models: tuple[str, str], **fields: Any) -> ModelDifference:
+    def difference(self, models: Names, **fields: Any) -> ModelDifference:
         """Return the difference of the two, with further fields of the result.
 
         Args:

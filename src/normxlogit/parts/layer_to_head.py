@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named tuples and transformers' outputs
 
 from ..copies.answer_form import fields_of
-from ..copies.memory import reraise_out_of_memory
+from ..copies.memory import attempted
 from ..copies.run import (
     CallArguments,
     Form,
@@ -125,14 +125,11 @@ def find_tail(pool: ModelPool, inputs: Inputs, calls: Calls, trunk: Call, states
 def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, inputs: Inputs, tolerance: float) -> bool:
     """Return whether the last layer's output, brought to the head by a tail, is what the head read."""
     hidden: Any = trunk.hidden
-    try:
-        with torch.inference_mode():
-            brought = bring_to_head(pool, trunk.path, tail, output.permute(tail.axes), inputs)
-    except Exception as error:  # a wrong guess may fail in any way; the next one is tried
-        reraise_out_of_memory(error)
-        return False
-    difference = (brought - hidden).abs().max().item()
-    return bool(difference <= tolerance)
+    with attempted(), torch.inference_mode():  # a wrong guess may fail in any way; the next one is tried
+        brought = bring_to_head(pool, trunk.path, tail, output.permute(tail.axes), inputs)
+        difference = (brought - hidden).abs().max().item()
+        return bool(difference <= tolerance)
+    return False
 
 
 def _tail_after(last: Call, family: Calls, trunk: Call, states: States) -> Tail | None:
@@ -212,20 +209,17 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) 
     hidden = trunk.hidden
     if hidden is None:
         return []
-    try:
-        with torch.inference_mode():
-            layers = _layers_reaching_head(pool, trunk, calls, inputs)
-            if not layers:
-                return []
-            every_layer, without_last = (
-                exit_after(pool, trunk.path, layers, inputs, count) for count in (len(layers), len(layers) - 1)
-            )
-    except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
-        reraise_out_of_memory(error)
-        return []
-    if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-        return []
-    return layers if beyond_rounding(every_layer, hidden) is None else []
+    with attempted(), torch.inference_mode():  # without a way a model's layers are refused
+        layers = _layers_reaching_head(pool, trunk, calls, inputs)
+        if not layers:
+            return []
+        every_layer, without_last = (
+            exit_after(pool, trunk.path, layers, inputs, count) for count in (len(layers), len(layers) - 1)
+        )
+        if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
+            return []
+        return layers if beyond_rounding(every_layer, hidden) is None else []
+    return []
 
 
 def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> list[str]:

@@ -13,11 +13,11 @@ from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding, check_fits, check_ids
 from ...model.generation import generated_ids
 from ...model.task_model import TaskModel
-from ...tasks.base import generating_task
+from ...results.storage.schema import Strings
+from ...tasks.base import GenerateSettings, generating_task
 from ...tasks.seq2seq import with_first_tokens
 from .completed import Completed
 from .generation_settings import (
-    Settings,
     decoder_ids,
     generation_config,
     merged_settings,
@@ -32,7 +32,7 @@ from .reasoning import ReasoningSpec
 def generate_each(
     model: TaskModel,
     prompts: Sequence[Prompt | ReadPrompt | Encoding],
-    options: Settings,
+    options: GenerateSettings,
     reasoning: ReasoningSpec | None = None,
 ) -> list[Completed]:
     """Generate completions of prompts, in batches if that gives the same tokens; several of a prompt are in a row.
@@ -71,10 +71,10 @@ class _Room(NamedTuple):
     """How many tokens are generated at most, and a note if that is fewer than requested."""
 
     most: int
-    notes: tuple[str, ...] = ()
+    notes: Strings = ()
 
 
-def _room(model: TaskModel, prompt: Completed, options: Settings) -> _Room:
+def _room(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _Room:
     """Return the room for what is generated after a prompt."""
     limit, encoding = model.answer_limit, prompt.encoding
     requested = most_new_tokens(model, options, len(encoding) if encoding.source is None else 1)
@@ -84,9 +84,7 @@ def _room(model: TaskModel, prompt: Completed, options: Settings) -> _Room:
     return _Room(count, (f"the model reads {limit} tokens, so it could write only {count}",))
 
 
-def _completed(
-    model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...], begun: Sequence[int]
-) -> Completed:
+def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: Strings, begun: Sequence[int]) -> Completed:
     """Return a prompt with the tokens that `generate` returned, of which a decoder was given the first, `begun`."""
     encoding = prompt.encoding
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
@@ -115,7 +113,7 @@ def read_completion(
     *,
     longer: bool = False,
     reasoning: ReasoningSpec | None = None,
-    settings: Settings | None = None,
+    settings: GenerateSettings | None = None,
 ) -> Completed:
     """Encode a prompt and a given completion as one text, which only with `longer` may exceed the model's length.
 
