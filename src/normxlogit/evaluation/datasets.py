@@ -201,7 +201,14 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def parsed_rows(
     path: str | Path, parse: Callable[[dict[str, Any]], Parsed], wrong: str = "", limit: int | None = None
 ) -> list[Parsed]:
-    """Read the rows of a file as `read_rows`, and parse each, without its missing values."""
+    """Read the rows of a file as `read_rows`, and parse each, without its missing values.
+
+    Args:
+        path: The file.
+        parse: Returns what a row holds, or raises an error that says what is wrong with it.
+        wrong: What the message says before such an error.
+        limit: The most rows; None for all.
+    """
     parsed = []
     for number, row in enumerate(read_rows(Path(path))[:limit]):
         try:

@@ -148,7 +148,18 @@ def run_methods(
     refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
     on_progress: OnProgress | None = None,
 ) -> Iterator[Faithfulness | Refused]:
-    """Yield the result of each method, or its refusal, on the same texts; each distinct perturbed text is run once."""
+    """Yield the result of each method, or its refusal, on the same texts; each distinct perturbed text is run once.
+
+    Args:
+        explainer: The model.
+        examples: The texts with their right answers.
+        methods: The methods.
+        folder: Where results are kept for another run; None to keep none.
+        protocol: As in `evaluate`.
+        seed: Of the bootstrap of intervals.
+        refusals: Errors of a method that are its result; others end the run.
+        on_progress: Called with the method, the texts that are done and all texts; None for nothing.
+    """
     labels = checked_labels(explainer.task_model, examples)
     results_depend_on = [[e.text for e in examples], labels, protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
@@ -403,7 +414,13 @@ def hits(outputs: Array, gold: Array) -> Array:
 
 
 def quality(outputs: Array, gold: Array, *, regression: bool) -> float:
-    """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true."""
+    """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true.
+
+    Args:
+        outputs: The predicted classes, or values.
+        gold: The right ones; for labels that do not exclude each other, whether each is right.
+        regression: Whether they are values.
+    """
     if not regression:
         return float(hits(outputs, gold).mean())
     from scipy.stats import pearsonr

@@ -23,6 +23,7 @@ from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Parts, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
+from ..results.storage.schema import Strings
 from ..tasks import Task
 
 MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
@@ -51,7 +52,7 @@ class ModelCopy:
         self.module = cast(PreTrainedModel, clone(unwrapped_model))  # that is explained, by private copies, see `run`
         self.is_adapted = self.wrapped is not self.unmodified  # whether `module` must be compared with `wrapped`
         self.form = AnswerForm()
-        self.notes: tuple[str, ...] = ()  # for all results on it, and on proofs that could not be run
+        self.notes: Strings = ()  # for all results on it, and on proofs that could not be run
         self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
         self.main_input = IDS  # the name of the input that holds what is explained
         self.decoder_limit: float | None = None  # the most tokens of a decoder beside an encoder, inf for any number
@@ -247,7 +248,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     why="the copy was given another call or setting (an adapter, a choice, a decoder, a padding id)",
     when="first call, where something was changed; two passes",
 )
-def copy_answers_as_the_model(copy: ModelCopy, inputs: TensorInputs, caller_inputs: TensorInputs) -> tuple[str, ...]:
+def copy_answers_as_the_model(copy: ModelCopy, inputs: TensorInputs, caller_inputs: TensorInputs) -> Strings:
     """Compare the logits of the explained copy with the model's; return a note if they cannot be compared.
 
     Args:

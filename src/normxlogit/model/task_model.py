@@ -26,7 +26,7 @@ from ..parts.headpiece import TOKENS_AT_ONCE, Head, Parts, answer_of
 from ..parts.layer_to_head import bring_to_head, exit_after
 from ..parts.main_input import MainInput
 from ..parts.model_proofs import prove_alone
-from ..results.storage.schema import FloatArray
+from ..results.storage.schema import FloatArray, Strings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.base import Generates, Pooling, check_answer
 from ..tasks.targets import All, BatchTargets, Layers
@@ -59,7 +59,7 @@ class TaskModel:
     pad_id: int = _of_copy("pad_id")
     module: PreTrainedModel = _of_copy("module")  # the copy that is explained
     unmodified: PreTrainedModel = _of_copy("unmodified")  # another one, which answers as the caller's model does
-    notes: tuple[str, ...] = _of_copy("notes")
+    notes: Strings = _of_copy("notes")
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class TaskModel:
 
     def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
         """Find the parts of the model with the first text of a batch."""
-        notes: tuple[str, ...] = ()
+        notes: Strings = ()
         main_input = MainInput(copy.main_input, self.filler, tuple(batch.inputs[copy.main_input].shape[2:]))
         find = partial(find_parts, copy.pool, main_input=main_input, further=tuple(self.extra_inputs))
         sample = sample_of(batch, self.task)

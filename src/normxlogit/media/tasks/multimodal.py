@@ -175,7 +175,15 @@ class MultimodalLM(CausalLM):
     def read_completion(
         self, model: TaskModel, prompt: ReadPrompt, before: Encoding, completion: str, settings: GenerateSettings
     ) -> tuple[Encoding, int]:
-        """Encode a completion and append it to the encoded prompt with pictures or sounds."""
+        """Encode a completion and append it to the encoded prompt with pictures or sounds.
+
+        Args:
+            model: The model.
+            prompt: The prompt as it was read.
+            before: Its encoding.
+            completion: The text.
+            settings: Settings of `generate`.
+        """
         if not before.media:
             return super().read_completion(model, prompt, before, completion, settings)
         prompt_ids, both_ids = (

@@ -233,7 +233,13 @@ def _as_written(column: Any, type_: Any) -> Any:
 
 
 def write_parquet(results: Sequence[Record], path: str | Path, *, single: bool = False) -> None:
-    """Write results to a Parquet file atomically, with checksums of its pages; `single` if it is not a list."""
+    """Write results to a Parquet file atomically, with checksums of its pages; `single` if it is not a list.
+
+    Args:
+        results: The results.
+        path: The file.
+        single: Whether it is read as the one result, and not as a collection of it.
+    """
     parquet = optional_module("pyarrow.parquet", NO_ARROW)
     table = result_table(results, single=single)
     with replacing(path) as temporary:
@@ -260,7 +266,13 @@ def read_parquet(path: str | Path) -> Fields:
 
 @contextmanager
 def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
-    """Open a Parquet file for reading, see `parquet_file`, with errors as `DataError`."""
+    """Open a Parquet file for reading, see `parquet_file`, with errors as `DataError`.
+
+    Args:
+        open_file: Opens the file of bytes.
+        name: What errors call it.
+        advice: What to do about a damaged file; empty for nothing.
+    """
     arrow_errors = optional_module("pyarrow", NO_ARROW).ArrowException
     try:
         with open_file() as file:
