@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from normxlogit import Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.summaries.summary import Summary
 from normxlogit.corpora.summaries.units import Reason, share_of
-from normxlogit.results.storage.tables import optional_module
+from normxlogit.errors import optional_module
 
 from .shortcut_plants import (
     CHOSEN_ON,

@@ -9,6 +9,7 @@ from ..errors import InputError, TargetError
 from ..explainer import Explainer
 from ..extending import references
 from ..inputs.chat import Prompt
+from ..inputs.encoding import check_fits
 from ..inputs.texts import positive_integer
 from ..methods import Method
 from ..methods.registry import named_or_default
@@ -199,9 +200,7 @@ def answers_to_documents(
         raise InputError(f'units of documents are "document" or "sentence", not {units!r}')
     model = explainer.language_model
     completed = read_answered(model, question, documents, answer=answer).completed
-    count, limit = len(completed.encoding), model.answer_limit
-    if limit is not None and count > limit:
-        raise InputError(f"documents, question and answer have {count} tokens and the model reads {limit}")
+    check_fits("documents, question and answer have", len(completed.encoding), model.answer_limit)
     sentences = completed.named_sources
     division = sentences if units == "sentence" else whole_documents(sentences)
     settings = Options(method=named_or_default(options.get("method"), "completions"))

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from ...errors import InputError
+from ...inputs.encoding import check_fits
 from ...leave_out.outcomes import no_progress
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
@@ -74,7 +75,7 @@ def _fitting(model: TaskModel, answered: Answered, options: Options) -> Complete
     if limit is None or len(completed.encoding) <= limit:
         return completed
     if isinstance(options.verify, Together):
-        raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
+        check_fits("prompt and answer have", len(completed.encoding), limit)
 
     def score(window: Completed) -> dict[str, float]:
         cited = _explained(model, answered, window, options, AnswerReading(model, window, options))

@@ -23,6 +23,7 @@ from ...inputs.texts import (
     plain_cell,
     visible_files,
 )
+from ...results.storage.files import content_of
 from ...results.storage.schema import Fields, Strings
 
 TEXT_KEYS = ("page_content", "text", "content")
@@ -207,11 +208,7 @@ def _name_of(document: Any) -> str:
 def read_file(path: str | PathLike[str]) -> Texts:
     """Return the text of a file as {"": text}, or those of its parts: {", page 3": text}."""
     path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    return READERS.get(path.suffix.lower(), _read_text)(content, str(path))
+    return READERS.get(path.suffix.lower(), _read_text)(content_of(path), str(path))
 
 
 def files_in(folder: Path) -> list[Path]:
