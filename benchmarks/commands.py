@@ -360,11 +360,18 @@ def planted_pairs(
     gap: Annotated[int, typer.Option(min=0, help="Words of the text between the two of a pair.")] = 0,
     budget: Annotated[int, typer.Option(min=20, help="Passes of each text.")] = 64,
     limit: Annotated[int, typer.Option(min=1, help="Texts that each pair is put into.")] = 5,
+    corpus: Annotated[
+        bool, typer.Option("--corpus", help="See instead whether the summary of a corpus names them.")
+    ] = False,
 ) -> None:
     """Plant pairs of words that decide together, and see whether `explainer.pairs` names them."""
     with quiet(), progress(1) as step:
-        found = unit_pairs.measure_planted(data_dir, work_dir, data, gap, budget, limit, step)
-    write(unit_pairs.planted_table(found))
+        if corpus:
+            table = unit_pairs.corpus_table(unit_pairs.measure_corpus(data_dir, work_dir, data, gap, step))
+        else:
+            found = unit_pairs.measure_planted(data_dir, work_dir, data, gap, budget, limit, step)
+            table = unit_pairs.planted_table(found)
+    write(table)
 
 
 @app.command("short-prompts")

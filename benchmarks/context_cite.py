@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from normxlogit.errors import UnsupportedModelError
+from normxlogit.errors import UnsupportedModelError, optional_module
 from normxlogit.grounding.evaluation.sources import AnsweredPrompt, Scored
-from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["published_context_cite"]
 

@@ -20,9 +20,8 @@ import torch
 
 from normxlogit import Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.local import limit_cached_kernels
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, optional_module
 from normxlogit.inputs.encoding import batches
-from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["corpus"]
 

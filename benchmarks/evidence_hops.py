@@ -1,6 +1,6 @@
 """The second of two paragraphs that an answer rests on: ways to find it once the first one is found.
 
-The first paragraph is that of the first source of `cite`. A way orders the others behind it: by the same scores, by
+The first paragraph is the one that `cite` ranks first. A way orders the others behind it: by the same measurements, by
 words and titles, which need no model, or by short passes that read two of the paragraphs at a time. The way is chosen
 on one half of the questions and reported on the other.
 """
@@ -27,14 +27,14 @@ BASELINE = "shared rare words (no model)"
 
 
 def first_paragraph(rows: OfQuestion) -> int:
-    """Return the index of the paragraph that holds the first source of `cite`."""
-    default = sentence_ranking("default", rows)
-    assert default is not None  # noqa: S101  # questions without it are left out
-    return default.order[0]
+    """Return the index of the paragraph that `cite` ranks first."""
+    ranking = sentence_ranking("alone", rows)
+    assert ranking is not None  # noqa: S101  # questions without it are left out
+    return ranking.order[0]
 
 
 def best_sentences(rows: OfQuestion) -> Array:
-    """Return the score of the best sentence of each paragraph by `cite`, (D,)."""
+    """Return the score of the best sentence of each paragraph by the evidence of `cite`, (D,)."""
     units, scores = np.array(rows["default"].units), np.array(rows["default"].scores)  # (S,) each
     return np.array([scores[units == document].max(initial=-np.inf) for document in range(int(units.max()) + 1)])
 
@@ -53,11 +53,6 @@ def between(method: str, rows: OfQuestion) -> Array:
     return np.asarray(pairs.reshape(len(rows[method].units), -1)[first_paragraph(rows)])
 
 
-def alone(rows: OfQuestion) -> Array:
-    """Return the log-probability of the answer after each paragraph alone, (D,)."""
-    return np.array(rows["one kept"].scores[1:])
-
-
 def beside_first(rows: OfQuestion) -> Array:
     """Return the log-probability of the answer after the first paragraph and each other one, (D,)."""
     return np.array(rows["first and one kept"].scores)
@@ -65,7 +60,7 @@ def beside_first(rows: OfQuestion) -> Array:
 
 def joint_effect(rows: OfQuestion) -> Array:
     """Return how far each paragraph's effect beside the first one exceeds its effect alone, (D,)."""
-    return beside_first(rows) - alone(rows)
+    return beside_first(rows) - np.array(rows["one kept"].scores[1:])
 
 
 def summed(scores: Sequence[Scores], rows: OfQuestion) -> Array:
@@ -87,25 +82,25 @@ of_words = partial(summed, (of_question, of_first))
 likelier_words = partial(scores_of, "words of the first are likelier")
 
 BY_WORDS: dict[str, Scores] = {
-    "the order of `cite`": best_sentences,
+    "the order of `cite`": partial(scores_of, "alone"),
+    "the order of its evidence": best_sentences,
     "rare words of question and answer": of_question,
     "rare words of the question's names": partial(scores_of, "names of the question"),
     "rare words of the first": of_first,
     "rare words of question, answer and first": of_words,
     "titles: it names the first, or the first names it": of_titles,
     "titles, and rare words of question and answer": partial(ranks_of, (of_titles, of_question)),
-    "titles, and the order of `cite`": partial(ranks_of, (of_titles, best_sentences)),
-    "the order of `cite`, and rare words of question and answer": partial(ranks_of, (best_sentences, of_question)),
+    "titles, and the order of its evidence": partial(ranks_of, (of_titles, best_sentences)),
 }
 """Ways to order the other paragraphs behind the first one, without a further pass."""
 
 BY_PASSES: dict[str, Scores] = {
-    "the answer after each alone": alone,
     "the answer after the first and each": beside_first,
     "joint effect with the first": joint_effect,
     "makes the first likelier": partial(scores_of, "first is likelier"),
     "makes five words of the first likelier": likelier_words,
-    "that, and rare words of question, answer and first": partial(ranks_of, (of_words, likelier_words)),
+    "that, and rare words of question and answer": partial(ranks_of, (of_question, likelier_words)),
+    "that, and titles": partial(ranks_of, (of_titles, of_question, likelier_words)),
 }
 """Ways with further passes, which read one or two of the paragraphs each: less than three prompts in all."""
 
@@ -141,7 +136,7 @@ def report(questions: Mapping[int, OfQuestion], seed: int = 0) -> str:
         questions: The rows of each question by its number.
         seed: Of the bootstrap.
     """
-    cited = {number: rows for number, rows in questions.items() if {"default", "words between"} <= rows.keys()}
+    cited = {number: rows for number, rows in questions.items() if {"alone", "default", "words between"} <= rows.keys()}
     asked = {number: rows for number, rows in cited.items() if "one kept" in rows}
     tables = [
         way_table(of_ways, ways, seed)

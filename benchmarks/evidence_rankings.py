@@ -44,6 +44,14 @@ def _cited(prompt: Prompt) -> list[Row]:
     ]
 
 
+def _alone(prompt: Prompt) -> list[Row]:
+    """Return the ranking of `cite` by how much likelier the answer is after each paragraph alone."""
+    cited = prompt.cite(verify=1)
+    nats = {document.name: document.nats for document in cited.top_documents(len(prompt.titles))}
+    units, scores = range(len(prompt.titles)), [nats[title] for title in prompt.titles]
+    return [{"method": "alone", "units": units, "scores": scores, "passes": 1.0 + len(scores)}]
+
+
 def _of_paper(prompt: Prompt) -> list[Row]:
     """Return the ranking of the method `normxlogit`."""
     cited = prompt.cite(method="normxlogit")
@@ -232,6 +240,7 @@ class Measure(NamedTuple):
 MEASURES: dict[str, Measure] = {
     "words": Measure(_of_words, ("shared rare words", "names of the question", "words between", "titles between")),
     "cite": Measure(_cited, ("default", "sums")),
+    "alone": Measure(_alone, ("alone",)),
     "left-out": Measure(_left_out, ("one left out",)),
     "random": Measure(_random, ("random", "context-cite 1")),
     "gradient": Measure(_of_gradient, ("gradient x input",)),

@@ -125,7 +125,7 @@ def measure(
         missing = [name for name in names if not set(MEASURES[name].methods) <= rows.keys()]
         if not missing or is_wrong(rows):
             continue
-        default = sentence_ranking("default", rows)
+        default = sentence_ranking("alone", rows)
         answer = _written(explainer, question) if is_written else question.answer
         prompt = Prompt(explainer, question, answer, None if default is None else default.order[0])
         for row in _rows(prompt, missing, needs_judgement=is_written and WRITTEN not in rows):
@@ -249,7 +249,8 @@ def _context_cite_ranking(rows: OfQuestion, parts: Sequence[str]) -> Ranking | N
 
 
 METHODS: Mapping[str, Rank] = {
-    "`cite`'s evidence (default)": partial(sentence_ranking, "default"),
+    "`cite`: the paragraph alone (default)": partial(sentence_ranking, "alone"),
+    "its evidence": partial(sentence_ranking, "default"),
     "its sums over all tokens": partial(sentence_ranking, "sums"),
     "`normxlogit`": partial(sentence_ranking, "normxlogit"),
     "gradient x input": partial(sentence_ranking, "gradient x input"),

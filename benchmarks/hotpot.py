@@ -116,7 +116,7 @@ class Prompt:
         explainer: An explainer of a causal language model.
         question: The question.
         answer: The answer.
-        first: The index of the paragraph that holds the first source of `cite`, if that was measured before.
+        first: The index of the paragraph that `cite` ranks first, if that was measured before.
     """
 
     def __init__(self, explainer: Explainer, question: Question, answer: str, first: int | None = None) -> None:
@@ -129,18 +129,15 @@ class Prompt:
         asked = self.question.question, dict(self.question.documents)
         return read_answered(self.explainer.language_model, *asked, answer=self.answer).completed
 
-    def cite(self, **options: Any) -> Citations:
-        """Cite the answer without leaving out any source."""
+    def cite(self, *, verify: int = 0, **options: Any) -> Citations:
+        """Cite the answer, without leaving out any source if not asked for it."""
         asked = self.question.question, dict(self.question.documents)
-        return self.explainer.cite(*asked, answer=self.answer, verify=None, progress=False, **options)
+        return self.explainer.cite(*asked, answer=self.answer, verify=verify, progress=False, **options)
 
     @cached_property
     def first(self) -> int:
-        """The index of the paragraph that holds the first source of `cite`."""
-        if self._first is not None:
-            return self._first
-        cited = self.cite()
-        return self.units[int(cited.evidence.scores[:, cited.sources].sum(0).argmax())]
+        """The index of the paragraph that `cite` ranks first."""
+        return self.titles.index(self.cite(verify=1).top_documents(1)[0].name) if self._first is None else self._first
 
     @cached_property
     def units(self) -> list[int]:

@@ -2,6 +2,8 @@
 
 import json
 import random
+import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from normxlogit import Explainer
+from normxlogit import Explainer, Predictions, attribute, summarize
+from normxlogit.corpora.summaries.summary import Summary
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 
@@ -38,9 +41,12 @@ COLUMN: dict[DataSet, str] = {"sst2": "sentence", "mnli": "hypothesis"}
 MOST_WORDS: dict[DataSet, int] = {"sst2": 14, "mnli": 18}
 """Most words of a text, or of both of a pair, that a pair is put into."""
 
-SHARE, STEPS = 0.6, 240
+SHARE, STEPS = 0.6, 480
 """The share of training texts that get words of a pair: the one, the other or both; and the steps of training."""
 
+
+TEXTS_OF_PAIRS, LEAST_TEXTS = 66, 2
+"""Texts of a corpus whose pairs are asked for, which costs as many passes as a summary, and how many share a pair."""
 
 LEAST_WORDS = 4
 """Fewest words of a sentence that is put beside those that support an answer."""
@@ -236,3 +242,80 @@ def planted_table(found: Sequence[Found]) -> str:
         "joint effect, least to most",
     ]
     return markdown_table(header, rows)
+
+
+@dataclass(frozen=True)
+class FoundInCorpus:
+    """Which pairs of words are found in a corpus of texts that hold them.
+
+    Attributes:
+        planted: Whether the words decided together in the training of the classifier.
+        search: "summary", or "pairs of 66 texts".
+        named: The pairs that were planted and are named, each by its words.
+        others: What else is named.
+    """
+
+    planted: bool
+    search: str
+    named: Sequence[str]
+    others: Sequence[str]
+
+
+def measure_corpus(
+    data_dir: Path, work_dir: Path, data: DataSet, gap: int, on_progress: OnProgress | None = None
+) -> list[FoundInCorpus]:
+    """Search the validation texts with words of pairs, by a summary and by `explainer.pairs` of some of the texts.
+
+    Args:
+        data_dir: The data sets.
+        work_dir: Where the classifiers are kept.
+        data: The data.
+        gap: How many words of a text stand between the two of a pair.
+        on_progress: Called with the classifiers.
+    """
+    draw = random.Random(SEED)  # noqa: S311  # no secret
+    rows = list(with_pairs(read_rows(data_dir, data, "validation"), data, gap, draw))
+    found = []
+    for _, planted in with_progress("classifiers", [True, False], on_progress):
+        explainer = _classifier(data_dir, work_dir, data, gap, planted=planted)
+        searches = {
+            "summary": deciding_words(explainer, rows, data),
+            f"pairs of {TEXTS_OF_PAIRS} texts": recurring_pairs(explainer, rows, data),
+        }
+        for search, names in searches.items():
+            named = [name for name in names if name in PLANTED]
+            found.append(FoundInCorpus(planted, search, named, [name for name in names if name not in PLANTED]))
+    return found
+
+
+def deciding_words(explainer: Explainer, rows: Sequence[Row], data: DataSet) -> list[str]:
+    """Return the words that the summary of a corpus calls deciding; of two words both."""
+    text, *pair = TEXTS[data]
+    with tempfile.TemporaryDirectory() as folder:
+        job = Predictions(text, pair_column=pair[0] if pair else None, words=True)
+        attribute(explainer, list(rows), folder, job, progress=False)
+        summary = summarize(folder, verify=20, explainer=explainer)
+    assert isinstance(summary, Summary)  # noqa: S101  # a corpus of predictions
+    return [" ".join(reason.words) or reason.name for reason in summary.reasons if reason.decides]
+
+
+def recurring_pairs(explainer: Explainer, rows: Sequence[Row], data: DataSet) -> list[str]:
+    """Return the pairs that recur in the first texts of a corpus, by `explainer.pairs` of each."""
+    texts = Counter[str]()
+    for result in explainer.pairs([_input(row, data) for row in rows[:TEXTS_OF_PAIRS]]):
+        texts.update({" ".join(result.units[unit].lower() for unit in sorted(pair.units)) for pair in result.pairs})
+    return [name for name, count in texts.items() if count >= LEAST_TEXTS]
+
+
+def corpus_table(found: Sequence[FoundInCorpus]) -> str:
+    """Return a Markdown table: how many of the pairs each search names, and what else."""
+    rows = [
+        [
+            "planted" if result.planted else "not planted",
+            result.search,
+            f"{len(result.named)} of {len(PLANTED)}",
+            ", ".join(result.others) or "none",
+        ]
+        for result in found
+    ]
+    return markdown_table(["pairs in training", "search", "pairs named", "others named"], rows)

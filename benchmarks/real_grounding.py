@@ -31,7 +31,7 @@ from normxlogit.grounding.citations.cited_answer import citation_marks, read_ans
 from normxlogit.grounding.citations.ranked import rank_sentences
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
-from normxlogit.grounding.facts import ComparedText, all_words, facts_of, stated_spans
+from normxlogit.grounding.facts import ComparedText, all_words, facts_of, is_stated
 from normxlogit.grounding.measured import Reading, WordReading
 from normxlogit.grounding.ranking import missing_names, share_of_words, support
 from normxlogit.grounding.verdicts import GOOD, Judgement, deciding_source, judgement_of
@@ -435,7 +435,8 @@ def missing_words(words: Sequence[str], evidence: ComparedText) -> list[bool]:
     """Return whether each word of a claim is of a number, a name or a long word that stands nowhere in the evidence."""
     ends = np.cumsum([len(word) + 1 for word in words])  # (W,)
     claim = " ".join(words)
-    missing = [span for *span, kind in stated_spans(claim) if not evidence.has(claim[slice(*span)], kind)]
+    stated = [(a, b, kind) for a, b, kind in all_words(claim) if is_stated(claim[a:b], kind)]
+    missing = [(a, b) for a, b, kind in stated if not evidence.has(claim[a:b], kind)]
     starts = ends - [len(word) + 1 for word in words]  # (W,)
     return [any(a < end - 1 and start < b for a, b in missing) for start, end in zip(starts, ends, strict=True)]
 

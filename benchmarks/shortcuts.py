@@ -12,10 +12,9 @@ import numpy as np
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import Explainer, Predictions, attribute, summarize
-from normxlogit.corpora.summaries.reasons import LONGER
 from normxlogit.corpora.summaries.summary import Summary
-from normxlogit.corpora.summaries.units import share_of
-from normxlogit.results.storage.tables import optional_module
+from normxlogit.corpora.summaries.units import Reason, share_of
+from normxlogit.errors import optional_module
 
 from .shortcut_plants import (
     CHOSEN_ON,
@@ -118,21 +117,22 @@ def _attribute(explainer: Explainer, plant: Plant, rows: Sequence[Row], output: 
     attribute(explainer, list(rows), output, job, method=method, progress=False)
 
 
-def _is_plant(plant: Plant, label: str, name: str) -> bool:
-    """Return whether a line of a table is the plant; of two labels one is for long texts, if the other is for short."""
+def _is_plant(plant: Plant, reason: Reason) -> bool:
+    """Return whether a reason is the plant; of two labels one is for long texts, if the other is for short."""
+    is_label = reason.label == plant.label
     if plant.words:
-        return label == plant.label and set(plant.words.lower().split()) <= set(name.split())
-    if name != LONGER:
+        return is_label and set(plant.words.lower().split()) <= set(reason.words)
+    if reason.words:
         return False
-    return label == plant.label if plant.answer == "long" else len(LABELS[plant.data]) == 2 and label != plant.label
+    return is_label if plant.answer == "long" else len(LABELS[plant.data]) == 2 and not is_label
 
 
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
     assert isinstance(summary, Summary)  # noqa: S101  # a corpus of predictions
-    places = [i for i, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason.label, reason.name)]
+    places = [i for i, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason)]
     deciding = [reason for reason in summary.reasons if reason.decides]
     lines = [f"{r.name} → {r.label}, {r.turned.part} of {r.turned.texts}" for r in deciding or summary.reasons[:1]]
-    is_named = any(_is_plant(plant, reason.label, reason.name) for reason in deciding)
+    is_named = any(_is_plant(plant, reason) for reason in deciding)
     place, first = min(places, default=None), "; ".join(lines)
     return Found(plant.name, rate, "deciding words", place, len(deciding), is_named, first)
 

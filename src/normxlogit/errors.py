@@ -4,6 +4,8 @@ A message may quote what a user or a file said, so it is made safe to print and 
 """
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any
 
 __all__ = [
     "DataError",
@@ -75,6 +77,40 @@ def _safe(message: str) -> str:
 def reason_of(error: BaseException) -> str:
     """Return in one line what the system says of an error, or the first line of its message, or its kind."""
     return getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def optional_module(name: str, otherwise: str, error: type[NormXLogitError] = DataError) -> Any:
+    """Import a module of an extra.
+
+    Args:
+        name: The module.
+        otherwise: What to say where it is not installed: what needs it, and the command that installs it.
+        error: The class of the error that says it.
+
+    Raises:
+        NormXLogitError: If it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError:
+        raise error(otherwise) from None
+
+
+def check_choice(name: str, value: object, choices: Sequence[Any], *, optional: bool = True) -> None:
+    """Refuse a setting that is not among its choices.
+
+    Args:
+        name: The setting.
+        value: Its value.
+        choices: The values that it can have.
+        optional: Whether it can be None, too.
+
+    Raises:
+        InputError: If it is another value.
+    """
+    allowed = [*choices, None] if optional else choices
+    if value not in allowed:
+        raise InputError(f"{name} must be {' or '.join(map(repr, allowed))}, not {value!r}")
 
 
 def listed(names: Sequence[str], most: int) -> str:

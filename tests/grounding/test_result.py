@@ -130,4 +130,4 @@ def test_sources_are_listed_with_what_the_answer_loses(tmp_path):
 )
 def test_sources_are_cited_by_losses_and_then_by_shares(shares, losses, cited):
     values = (np.array(row, np.float32) for row in (shares, losses))
-    assert cited_sources(*values, reasoned=False) == cited
+    assert cited_sources(*values) == cited

@@ -2,13 +2,15 @@
 
 import pytest
 
-from normxlogit.grounding.facts import ComparedText, stated_spans
+from normxlogit.grounding.facts import ComparedText, all_words, is_stated
 
 
 def missing(source, sentence):
     text = ComparedText(source)
     return [
-        sentence[start:end] for start, end, kind in stated_spans(sentence) if not text.has(sentence[start:end], kind)
+        word
+        for start, end, kind in all_words(sentence)
+        if is_stated(word := sentence[start:end], kind) and not text.has(word, kind)
     ]
 
 

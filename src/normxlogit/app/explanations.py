@@ -16,6 +16,7 @@ from ..render.cards import results_page
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.files import json_text
+from ..results.storage.schema import Strings
 from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
 
@@ -83,7 +84,7 @@ class Shown(NamedTuple):
 
     page: str
     json: str
-    notes: tuple[str, ...] = ()  # what is not shown, such as a method that does not work on the model
+    notes: Strings = ()  # what is not shown, such as a method that does not work on the model
     hint: str = ""  # what can be done with the text
     unit: str = ""  # what the numbers are
 
@@ -218,7 +219,7 @@ class App:
 
 def _by_each_method(
     explainer: Explainer, model_input: Any, methods: Sequence[Method], options: Mapping[str, Any]
-) -> tuple[list[Attribution], tuple[str, ...]]:
+) -> tuple[list[Attribution], Strings]:
     """Return the results of those methods that work on a model, and a note for each of the others.
 
     Raises:
@@ -261,7 +262,7 @@ def _shown(result: Any) -> Shown:
     return Shown(result.to_html(), json_text(result.to_dict()))
 
 
-def _shown_words(results: Sequence[Attribution], notes: tuple[str, ...], *, words: bool | None) -> Shown:
+def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool | None) -> Shown:
     """Return explanations of one text, by words or by tokens."""
     together = Attributions(results)
     unit = unit_of(results[0]) if len(results) == 1 else ""

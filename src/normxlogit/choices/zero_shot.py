@@ -24,9 +24,10 @@ class ZeroShot(Comparing):
     right or wrong by itself, minus that for contradiction.
 
     Args:
+        classifier: The model's own task: it classifies a pair by whether the text entails the hypothesis.
         labels: The labels with their hypotheses.
-        entailment: The output for it.
-        contradiction: The output for it, if labels are independent of each other.
+        entailment: The index of the classifier's output for it.
+        contradiction: That of the output for it, if labels are independent of each other; None if one of them is right.
     """
 
     name = Classification.name
@@ -36,7 +37,8 @@ class ZeroShot(Comparing):
     ) -> None:
         super().__init__(tokenizer=classifier.tokenizer)
         self.classifier, self.labels, self.outputs = classifier, labels, classifier.outputs
-        self.output, self.subtracted, self.independent = entailment, contradiction, contradiction is not None
+        self.output, self.subtracted = entailment, contradiction
+        self.independent = contradiction is not None
 
     def __repr__(self) -> str:
         return summary("zero-shot-classification", list(self.labels))

@@ -9,6 +9,7 @@ import typer
 
 from ..errors import InputError
 from ..inputs.texts import decoded, is_file_name
+from ..results.storage.files import content_of
 from . import options
 from .console import check_output, deliver_result, format_for, layers_of, lines_of, quiet, write
 
@@ -138,7 +139,7 @@ def _explained(
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
     """Return the texts of the arguments and the file, or of standard input if there are neither."""
     if file is not None:
-        texts = texts + _lines(_content_of(file), str(file))
+        texts = texts + _lines(content_of(file), str(file))
     else:
         if texts == ["-"] or (not texts and not sys.stdin.isatty()):
             texts = _lines(sys.stdin.buffer.read(), "standard input")
@@ -146,14 +147,6 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     if not texts:
         raise InputError("no text: give it as an argument, or one on each line of a --file or of standard input")
     return texts
-
-
-def _content_of(file: Path) -> bytes:
-    """Return what a file holds."""
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from None
 
 
 def _lines(content: bytes, name: str) -> list[str]:

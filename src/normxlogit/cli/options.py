@@ -182,11 +182,13 @@ def loads_models(command: Callable[..., None]) -> Callable[..., None]:
 
 def verified_units(text: str | None) -> Any:
     """Parse `--verify`: a number, "auto", a kind of unit, or words or names separated by commas."""
-    if text is None or text in (AUTO, "word", "sentence", "paragraph", "message", "reasoning"):
+    if text in (None, AUTO, "word", "sentence", "paragraph", "message", "reasoning"):
         return text
-    if text.isascii() and text.isdecimal() and len(text) < 10:
+    is_count = text.isascii() and text.isdecimal() and len(text) < 10
+    if is_count:
         return int(text)
-    if not text.strip() or text.lstrip("+-").isdigit():
+    is_no_count = text.lstrip("+-").isdigit()
+    if is_no_count or not text.strip():
         raise InputError(f"--verify takes a number, 'auto', a kind of unit or words, not {one_line(text)!r}")
     return [words.strip() for words in text.split(",")]
 

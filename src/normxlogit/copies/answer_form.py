@@ -18,7 +18,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..errors import InputError, UnsupportedModelError
 from .clone import Forward, override_forward
-from .run import Inputs
+from .run import Inputs, TensorInputs
 
 Outputs = Literal["logits", "probabilities", "log-probabilities", "values"]
 """What the numbers that a module returns are."""
@@ -163,7 +163,7 @@ class ForwardSettings:
     outputs: Outputs | None = None  # what the numbers that it returns are; None to find out
     output_field: FieldKey = None  # the name or index of the field with the answer; None to find out
     input_names: Mapping[str, str] = field(default_factory=dict)  # its own names for the tokenizer's outputs
-    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # further inputs, (1, ...), of texts without
+    extra_inputs: TensorInputs = field(default_factory=dict)  # further inputs, (1, ...), of texts without
 
     @property
     def describes_forward(self) -> bool:

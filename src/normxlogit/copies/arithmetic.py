@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
-from .memory import reraise_out_of_memory
+from .memory import attempted
 from .run import Inputs, private_clone
 from .trace import Call, Calls, trace
 
@@ -137,12 +137,9 @@ def non_finite_error(model: nn.Module, inputs: Inputs, calls: Calls | None = Non
         inputs: The inputs of the pass, (B, T).
         calls: The calls of a recorded pass; None to record one.
     """
-    try:
+    with attempted():  # the error is raised all the same, without the module's name
         calls = trace(private_clone(model), inputs)[0] if calls is None else calls
-    except Exception as error:  # the error is raised all the same, without the module's name
-        reraise_out_of_memory(error)
-        calls = []
-    broken_calls = [call for call in calls if _returns_non_finite(call, inputs)]
+    broken_calls = [call for call in calls or () if _returns_non_finite(call, inputs)]
     where, cause = "in its head", "; load the model in float32 or bfloat16 if it overflows, and check its weights"
     if broken_calls:
         path = min(broken_calls, key=lambda call: call.end).path

@@ -47,6 +47,15 @@ def reraise_out_of_memory(error: BaseException) -> None:
         raise error
 
 
+@contextmanager
+def attempted() -> Iterator[None]:
+    """End the block at an error of any kind, unless it means too little memory: a model may be of any form."""
+    try:
+        yield
+    except Exception as error:
+        reraise_out_of_memory(error)
+
+
 def empty_cache() -> None:
     """Release the device memory that torch has cached."""
     if torch.cuda.is_available():

@@ -93,12 +93,13 @@ class Folder:
 
     def refuse_inside(self, inputs: Any) -> None:
         """Refuse an output folder inside an input folder: its shards would be input rows of the next run."""
-        if isinstance(inputs, str | Path):
-            inputs = [inputs]
-        if not self.local or not isinstance(inputs, Sequence):
+        if not self.local or not isinstance(inputs, Sequence | Path):
             return
-        for path in (Path(name).resolve() for name in inputs if isinstance(name, str | Path)):
-            if path.is_dir() and Path(self.path).resolve().is_relative_to(path):
+        names = [inputs] if isinstance(inputs, str | Path) else inputs
+        paths = [Path(name).resolve() for name in names if isinstance(name, str | Path)]
+        own_path = Path(self.path).resolve()
+        for path in paths:
+            if path.is_dir() and own_path.is_relative_to(path):
                 raise DataError(f"{self.location} lies in {path}, which is read as a whole; give another --output")
 
     def create(self) -> None:

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import DataError, NormXLogitError, reason_of
+from ..errors import DataError, NormXLogitError, optional_module, reason_of
 from ..explainer import Explainer
-from ..results.storage.tables import optional_module
 from .folder import Folder
 from .local import limit_cached_kernels, prefetched
 from .rows.shards import Finished, Shard

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import DataError, InputError
+from ..errors import DataError, InputError, check_choice
 from ..explainer import Explainer
 from ..inputs.texts import positive_integer
 from ..long_runs.model_identity import identity_of
@@ -20,7 +20,7 @@ from ..pipeline.progress import progress_bar
 from ..results.storage.schema import check
 from .columns import CORPUS
 from .folder import Folder, Manifest
-from .jobs import JOBS, Job, Predictions, check_choice, fields_of
+from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
 from .rows.reading import columns_of_text, open_source
 from .rows.shards import InputColumns, Shard, WrittenShard, WrittenShards, left_shards

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 from transformers import Cache
 
 from ..compat import without_probabilities
-from ..copies.memory import reraise_out_of_memory
 from ..copies.run import Inputs, Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
-from ..model.model_copy import input_errors
+from ..model.model_copy import input_errors, named_errors
 from ..model.task_model import TaskModel
 
 
@@ -39,18 +39,16 @@ class LayerCall:
         if texts is not None and count > 1:
             arguments = _select_texts(arguments, texts, count)
         args, kwargs = _copy_caches(arguments)
-        try:
+        cannot = (
+            f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
+            "copies of a text"
+        )
+        with named_errors(cannot, UnsupportedModelError):  # a layer may be of any form, and made for so many texts
             returned = (
                 self.layer(states, *args, **kwargs)
                 if self.name is None
                 else self.layer(*args, **kwargs, **{self.name: states})
             )
-        except Exception as error:  # a layer may be of any form, and made for so many texts
-            reraise_out_of_memory(error)
-            raise UnsupportedModelError(
-                f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
-                f"copies of a text: {type(error).__name__}"
-            ) from error
         hidden = hidden_of(without_probabilities(returned))
         if hidden is None:
             raise UnsupportedModelError(
@@ -112,21 +110,20 @@ def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tu
         yield slice(first_text, min(first_text + texts_at_once, texts)), row_slices
 
 
-def _copy_caches(value: Any) -> Any:
+def _is_cache(value: Any) -> bool:
+    return isinstance(value, Cache)
+
+
+def _copy_caches(arguments: Any) -> Any:
     """Return a call's arguments with copies of its caches, which a layer writes into."""
-    if isinstance(value, Cache):
-        return deepcopy(value)
-    if isinstance(value, dict):
-        return {name: _copy_caches(part) for name, part in value.items()}
-    return tuple(map(_copy_caches, value)) if type(value) is tuple else value
+    return tree_map(lambda value: deepcopy(value) if _is_cache(value) else value, arguments, is_leaf=_is_cache)
 
 
-def _select_texts(value: Any, texts: Tensor, count: int) -> Any:
+def _select_texts(arguments: Any, texts: Tensor, count: int) -> Any:
     """Return arguments with some rows selected of every tensor that has a row for each of `count` texts."""
-    if isinstance(value, Tensor) and value.ndim > 1 and len(value) == count:
-        return value[texts.to(value.device)]
-    if isinstance(value, tuple | list):
-        return type(value)(_select_texts(item, texts, count) for item in value)
-    if isinstance(value, dict):
-        return {name: _select_texts(item, texts, count) for name, item in value.items()}
-    return value
+
+    def selected(value: Any) -> Any:
+        has_rows = isinstance(value, Tensor) and value.ndim > 1 and len(value) == count
+        return value[texts.to(value.device)] if has_rows else value
+
+    return tree_map(selected, arguments, is_leaf=_is_cache)

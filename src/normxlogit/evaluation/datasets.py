@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import DataError, InputError, reason_of
+from ..errors import DataError, InputError, optional_module, reason_of
+from ..inputs.texts import Text
 from ..long_runs.cells import text_of
 from ..long_runs.gold.meaning import GoldLabels, meaning_of
 from ..long_runs.gold.values import entries_of
 from ..long_runs.tables import RowSource, rows_and_problems, rows_of, source_in_memory, source_of_file
-from ..results.storage.tables import optional_module
 
 SAMPLE = "reviews"
 """A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""
@@ -58,7 +58,7 @@ class Example:
         meaning: What the labels mean that are not names of labels of the model, such as the names of whole numbers.
     """
 
-    text: str | tuple[str, str]
+    text: Text
     label: GoldLabel
     meaning: GoldLabels = field(default_factory=GoldLabels)
 
@@ -201,7 +201,14 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def parsed_rows(
     path: str | Path, parse: Callable[[dict[str, Any]], Parsed], wrong: str = "", limit: int | None = None
 ) -> list[Parsed]:
-    """Read the rows of a file as `read_rows`, and parse each, without its missing values."""
+    """Read the rows of a file as `read_rows`, and parse each, without its missing values.
+
+    Args:
+        path: The file.
+        parse: Returns what a row holds, or raises an error that says what is wrong with it.
+        wrong: What the message says before such an error.
+        limit: The most rows; None for all.
+    """
     parsed = []
     for number, row in enumerate(read_rows(Path(path))[:limit]):
         try:

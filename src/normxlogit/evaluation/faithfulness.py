@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError
+from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError, check_choice
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..inputs.texts import is_column
+from ..inputs.texts import Text, is_column
 from ..leave_out.outcomes import Answer
 from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, masks
@@ -148,7 +148,18 @@ def run_methods(
     refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
     on_progress: OnProgress | None = None,
 ) -> Iterator[Faithfulness | Refused]:
-    """Yield the result of each method, or its refusal, on the same texts; each distinct perturbed text is run once."""
+    """Yield the result of each method, or its refusal, on the same texts; each distinct perturbed text is run once.
+
+    Args:
+        explainer: The model.
+        examples: The texts with their right answers.
+        methods: The methods.
+        folder: Where results are kept for another run; None to keep none.
+        protocol: As in `evaluate`.
+        seed: Of the bootstrap of intervals.
+        refusals: Errors of a method that are its result; others end the run.
+        on_progress: Called with the method, the texts that are done and all texts; None for nothing.
+    """
     labels = checked_labels(explainer.task_model, examples)
     results_depend_on = [[e.text for e in examples], labels, protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
@@ -174,7 +185,7 @@ def run_methods(
         yield result
 
 
-def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
+def encode(explainer: Explainer, texts: Sequence[Text], protocol: Protocol) -> list[Encoding]:
     """Encode the texts for all methods of a run.
 
     Args:
@@ -182,8 +193,7 @@ def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protoco
         texts: Texts or pairs.
         protocol: As in `evaluate`.
     """
-    if protocol not in ("default", "published"):
-        raise InputError(f"protocol must be 'default' or 'published', not {protocol!r}")
+    check_choice("protocol", protocol, ("default", "published"), optional=False)
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 
@@ -225,7 +235,7 @@ def measure_attributions(
     Raises:
         DataError: If an attribution has no text, several scores for a token, or tokens that are not this model's.
     """
-    texts: list[str | tuple[str, str]] = []
+    texts: list[Text] = []
     for index, a in enumerate(attributions):
         if a.text is None or a.scores.ndim != 1:
             raise DataError(f"attribution {index} needs its text and one score for each token")
@@ -404,7 +414,13 @@ def hits(outputs: Array, gold: Array) -> Array:
 
 
 def quality(outputs: Array, gold: Array, *, regression: bool) -> float:
-    """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true."""
+    """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true.
+
+    Args:
+        outputs: The predicted classes, or values.
+        gold: The right ones; for labels that do not exclude each other, whether each is right.
+        regression: Whether they are values.
+    """
     if not regression:
         return float(hits(outputs, gold).mean())
     from scipy.stats import pearsonr

@@ -246,7 +246,14 @@ def write_frontier(
     metadata: MetadataOfPanels,
     device: torch.device,
 ) -> str:
-    """Return the report; write `frontier.json`, `frontier.md` and the figure into the folder, if any."""
+    """Return the report; write `frontier.json`, `frontier.md` and the figure into the folder, if any.
+
+    Args:
+        folder: The folder; None to write nothing.
+        panels: The points of each panel, by its title.
+        metadata: What a report says of each panel, by its title.
+        device: What the times were measured on.
+    """
     listed = [{"title": title, "metadata": metadata[title], "points": points} for title, points in panels.items()]
     text = frontier_text(panels, metadata)
     if folder is not None:

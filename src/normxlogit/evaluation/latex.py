@@ -2,7 +2,7 @@
 
 import re
 
-from ..results.storage.tables import optional_module
+from ..errors import optional_module
 
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 """The lines of a table."""

@@ -81,7 +81,13 @@ def summarise_ranking(
 
 
 def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColumn], by: str) -> str:
-    """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure."""
+    """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure.
+
+    Args:
+        results: Leave-one-out, and the others.
+        columns: Heading, name and number of digits of each figure.
+        by: The name of the figure by which they are ordered.
+    """
     leave_one_out, ranked = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
 
     def cell(result: RankingResult, figure: str, digits: int) -> str:

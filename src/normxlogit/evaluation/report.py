@@ -241,10 +241,14 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     return figure
 
 
-def write_faithfulness(
-    folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
-) -> str:
-    """Return the report of faithfulness; write it and the curves into the folder, if any."""
+def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Metadata) -> str:
+    """Return the report of faithfulness; write it and the curves into the folder, if any.
+
+    Args:
+        folder: The folder; None to write nothing.
+        results: What each method reached, or why it was refused.
+        metadata: What the report says of the run, such as the data set and the model.
+    """
     by_method = [result if isinstance(result, Faithfulness) else None for result in results]
     measured = [result for result in results if isinstance(result, Faithfulness)]
     names = [result.method for result in results]

@@ -55,7 +55,13 @@ class Refused:
 
 
 def with_progress(what: str, items: Sequence[Item], on_progress: OnProgress | None) -> Iterator[tuple[int, Item]]:
-    """Yield items with their numbers; an item is reported as done when the next one is requested."""
+    """Yield items with their numbers; an item is reported as done when the next one is requested.
+
+    Args:
+        what: What is done, as the first argument of `on_progress`.
+        items: The items.
+        on_progress: Called with that, how many items are done and how many there are; None for nothing.
+    """
     for number, item in enumerate(items):
         yield number, item
         if on_progress is not None:

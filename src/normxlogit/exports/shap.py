@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, optional_module
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..results.storage.tables import optional_module
 
 
 class _ShapFields(NamedTuple):

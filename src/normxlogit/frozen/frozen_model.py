@@ -144,9 +144,10 @@ class FrozenModel:
     def _answer(self, batch: Batch, recorded_pass: Pass) -> Tensor:
         """Return what a pass answers, (B, C) or (B, T, C), or what the head of a language model reads, (B, T, H)."""
         if self.head is not None:
-            parts = self.model.parts
+            parts, width = self.model.parts, batch.mask.shape[1]
             with torch.enable_grad():
-                return parts.hidden(self.module, recorded_pass.last(parts.trunk_site))[:, : batch.mask.shape[1]]
+                hidden = parts.hidden(self.module, recorded_pass.last(parts.trunk_site))
+                return hidden[:, :width]  # without the positions that a trunk pads a text with
         answer = answer_of(recorded_pass.output)
         if answer is None:
             raise UnsupportedModelError(f"{self.name} returned no logits")

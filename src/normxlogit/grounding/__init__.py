@@ -7,12 +7,11 @@ from ..extending import lazy_names
 if TYPE_CHECKING:
     from .action import Action
     from .checkers import Checker, Pair
-    from .comparing import Comparison
     from .documents.conversations import read_conversation
     from .documents.documents import READERS, read_documents
     from .facts import Facts, StatedWord
     from .result import Citations
-    from .support import Source, Support
+    from .support import Comparison, Source, Support
 
 __all__ = [
     "READERS",
@@ -34,11 +33,10 @@ __getattr__ = lazy_names(
     {
         "action": ("Action",),
         "checkers": ("Checker", "Pair"),
-        "comparing": ("Comparison",),
         "documents.conversations": ("read_conversation",),
         "documents.documents": ("READERS", "read_documents"),
         "facts": ("Facts", "StatedWord"),
         "result": ("Citations",),
-        "support": ("Source", "Support"),
+        "support": ("Comparison", "Source", "Support"),
     },
 )

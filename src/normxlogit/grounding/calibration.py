@@ -26,6 +26,7 @@ from .citations.passages import token_gains
 from .measured import RankedSentence
 
 Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.bool_]
 
 LEAST_OF_EACH = 20
 """Least supported and least unsupported sentences that a curve is fitted to."""
@@ -61,7 +62,7 @@ def curve(supports: Array, slope: float, intercept: float) -> Array:
     return torch.as_tensor(slope * supports + intercept).sigmoid().numpy()
 
 
-def fit(model: TaskModel, supports: Array, is_supported: npt.NDArray[np.bool_], data: str) -> Calibration:
+def fit(model: TaskModel, supports: Array, is_supported: Labels, data: str) -> Calibration:
     """Fit a curve to sentences with labels.
 
     Args:
@@ -83,7 +84,7 @@ def fit(model: TaskModel, supports: Array, is_supported: npt.NDArray[np.bool_], 
     return Calibration(slope, intercept, data, len(supports), reader_of(model))
 
 
-def platt(supports: Array, is_supported: npt.NDArray[np.bool_]) -> tuple[float, float]:
+def platt(supports: Array, is_supported: Labels) -> tuple[float, float]:
     """Return slope and intercept of Platt's curve.
 
     Of n sentences with a label, the probability of the label is taken to be (n + 1) / (n + 2) and not 1 (Platt, 1999,

@@ -80,8 +80,9 @@ def cite(
         verify: Measure for this many of the first sources what each sentence loses without them, one at a time;
             "auto" measures sources until the others can no longer come first, and the first one of each sentence, eight
             at most; "sentence" measures each, "paragraph" and "message" each paragraph and each document or message, 0
-            none; a list names sources, documents or messages. What each sentence gains from all sources is measured in
-            any case, and the verdicts follow.
+            none; a list names sources, documents or messages. But for 0, each sentence is also measured after each of
+            the first documents alone, see `Citations.top_documents`. What it gains from all sources is measured in any
+            case, and the verdicts follow.
         **options: Whose answer is cited and how, see `Cite`.
 
     Raises:
@@ -89,9 +90,9 @@ def cite(
         MethodError: If the method does not exist or does not score sources.
         UnsupportedModelError: If the model is not a language model, or the method does not work on it.
     """
-    checker, rank, model = options.get("checker"), options.get("rank", False), explainer.language_model
+    checker, rank = checker_of(options.get("checker")), options.get("rank", False)
+    model = explainer.language_model
     settings = Options(method=named_or_default(options.get("method"), "completions"), verify=verify)
-    checker = None if checker is None else checker_of(checker)
     with progress_bar(None, options.get("progress"), "answering") as update:
         asked: dict[str, Any] = {name: value for name, value in options.items() if name in ASKED}
         answered = read_answered(model, question, documents, max_new_tokens=max_new_tokens, **asked)

@@ -5,6 +5,7 @@ Three kinds are read as their cards say: classifiers of a text or of a pair of t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +13,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.chat import has_chat_template
+from ..results.storage.schema import Strings
 from ..tasks.base import Generates
 from ..tasks.targets import ALL
 from ..text.same import comparable
-from .checking import Check
+from .support import Check
 from .verdicts import Opinion
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ TINY = 1e-30
 FIELDS = {"source", "sentence", "question"}
 """What a template may hold."""
 
-OPINIONS: dict[Opinion, tuple[str, ...]] = {
+OPINIONS: dict[Opinion, Strings] = {
     "entails": ("entail", "support", "consistent"),
     "contradicts": ("contradict",),
     "unsupported": ("not ", "unsupport", "inconsistent", "hallucinat"),
@@ -121,15 +123,12 @@ class Checker:
         Returns:
             A check of each sentence, whose source is the place of the pair.
         """
-        checks = iter(self._checked([pair for group in pairs for pair in group], explain=False))
-        of_sentences = [[next(checks)._replace(source=place) for place in range(len(group))] for group in pairs]
-        decisive = [max(candidates, key=Check.weight, default=Check()) for candidates in of_sentences]
-        deciding_pairs = [group[check.source] for group, check in zip(pairs, decisive, strict=True) if group]
-        explained = iter(self._checked(deciding_pairs, explain=True))
-        return [
-            next(explained)._replace(source=check.source) if group else check
-            for group, check in zip(pairs, decisive, strict=True)
-        ]
+        distinct = list(dict.fromkeys(chain.from_iterable(pairs)))
+        checks = dict(zip(distinct, self._checked(distinct, explain=False), strict=True))
+        places = [_decisive([checks[pair] for pair in group]) for group in pairs]
+        deciding = [group[place] for group, place in zip(pairs, places, strict=True) if group]
+        explained = iter(self._checked(deciding, explain=True))
+        return [next(explained)._replace(source=place) if place >= 0 else Check() for place in places]
 
     def mark(self, question: str, source: str, sentences: Sequence[str]) -> list[Check]:
         """Mark the words of an answer that the sources do not support.
@@ -151,14 +150,15 @@ class Checker:
         for target, prediction in zip(marked.targets, marked.predictions, strict=True):
             if (word := word_of_token.get(target.position or 0)) is not None:
                 sentence = np.searchsorted(last_characters, word.start, side="right")
-                checks[sentence].append(self._check(prediction)._replace(words=(answer[word.start : word.end],)))
+                checks[sentence].append(self._check(prediction)._replace(words=(word.text,)))
         return list(map(_check_of_words, checks))
 
     def _checked(self, pairs: Sequence[Pair], *, explain: bool) -> list[Check]:
         """Return what the model predicts of each pair, if `explain` with the words that speak most for it."""
         if not pairs:
             return []
-        texts = [self._text_of(pair) for pair in pairs]
+        template = self.template
+        texts: list[Any] = [pair[1:] if template is None else _filled(template, pair) for pair in pairs]
         if self._generates:
             of_labels = [self._checked_label(label, pairs, texts, explain=explain) for label in self.labels]
             return [_likeliest(checks) for checks in zip(*of_labels, strict=True)]
@@ -183,10 +183,6 @@ class Checker:
         """Return what a prediction says."""
         opinion = self.labels.get(prediction.label, "")
         return Check(label=prediction.label, probability=float(prediction.probability or 0.0), opinion=opinion)
-
-    def _text_of(self, pair: Pair) -> Any:
-        """Return what the model reads of a pair: one text, or two."""
-        return (pair.source, pair.sentence) if self.template is None else _filled(self.template, pair)
 
     def _prompts(self, texts: Sequence[str]) -> list[Any]:
         """Return texts as the model is asked: as messages of a user, if it has a chat template."""
@@ -214,6 +210,11 @@ class Checker:
         return with_words
 
 
+def _decisive(checks: Sequence[Check]) -> int:
+    """Return the place of the check that decides; -1 of none."""
+    return max(range(len(checks)), key=lambda place: checks[place].weight(), default=-1)
+
+
 def _filled(template: str, pair: Pair) -> str:
     return template.format(**pair._asdict())
 
@@ -228,7 +229,7 @@ def _words_in(explained: "Attribution", start: int, part: str) -> list["UnitScor
     return [word for word in explained.words(sequence=0) if start <= word.start < start + len(part)]
 
 
-def _strongest(words: Sequence["UnitScore"]) -> tuple[str, ...]:
+def _strongest(words: Sequence["UnitScore"]) -> Strings:
     ranked = sorted(words, key=lambda word: -float(word.score))
     return tuple(word.text for word in ranked[:WORDS] if word.score > 0)
 
@@ -267,10 +268,7 @@ def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict
 
 def _opinion_by_name(name: str) -> Opinion:
     spelled = comparable(name).text.replace("_", " ")
-    for opinion, beginnings in OPINIONS.items():
-        if spelled.startswith(beginnings):
-            return opinion
-    return ""
+    return next((opinion for opinion, beginnings in OPINIONS.items() if spelled.startswith(beginnings)), "")
 
 
 def _check_template(template: str) -> None:
@@ -283,10 +281,10 @@ def _check_template(template: str) -> None:
         raise InputError("template= holds {source} and {sentence}, and may hold {question}, and no other field")
 
 
-def checker_of(checker: Any) -> Checker:
-    """Return a checker.
+def checker_of(checker: Any) -> Checker | None:
+    """Return a checker; None for none.
 
     Args:
-        checker: A `Checker`, or an explainer or a pipeline of a model whose labels say what they mean.
+        checker: A `Checker`, or an explainer or a pipeline of a model whose labels say what they mean; or None.
     """
-    return checker if isinstance(checker, Checker) else Checker(checker)
+    return checker if isinstance(checker, Checker | None) else Checker(checker)

@@ -160,13 +160,11 @@ def _documents(names: list[str], output: Path | None, answer: str | None) -> lis
     """Return documents as `cite` reads them: files and folders, and standard input as a text ("-")."""
     if answer == "-" and "-" in names:
         raise InputError("standard input can be the documents or the answer; give a file for the other")
-    documents = [_standard_input() if name == "-" else Path(name) for name in dict.fromkeys(names)]
-    for path in documents:
-        if isinstance(path, Path) and not path.exists():  # found before the model is loaded
+    for path in [Path(name) for name in names if name != "-"]:
+        if not path.exists():  # found before the model is loaded
             raise DataError(f"cannot read {path}: there is no such file")
-        if isinstance(path, Path):
-            check_output(output, *(files_in(path) if path.is_dir() else [path]))
-    return documents
+        check_output(output, *(files_in(path) if path.is_dir() else [path]))
+    return [_standard_input() if name == "-" else Path(name) for name in dict.fromkeys(names)]
 
 
 def _standard_input() -> dict[str, str]:

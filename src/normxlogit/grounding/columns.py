@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results.storage.schema import FloatArray, Number, plain
+from ..results.storage.schema import Fields, FloatArray, Number, Strings, plain
 from ..results.units.spans import MessageSpan
 
 if TYPE_CHECKING:
     from .result import Citations
-
-Strings = tuple[str, ...]
 
 COLUMNS: Mapping[str, Any] = {
     "question": str,
@@ -36,14 +34,14 @@ TESTED = ("sentence_losses", "source_losses")
 """The columns of answers that were tested."""
 
 
-def citation_row(result: "Citations") -> dict[str, Any]:
+def citation_row(result: "Citations") -> Fields:
     """Return the columns of citations: each sentence's verdict, scores and shares of the sources, and measured losses.
 
     Args:
         result: An answer with citations.
     """
     support = result.support
-    row: dict[str, Any] = {
+    row: Fields = {
         "shares": result.evidence.whole().shares,
         "question": result.question,
         "summary": result.summary,
@@ -61,7 +59,7 @@ def citation_row(result: "Citations") -> dict[str, Any]:
     return row
 
 
-def _message_columns(result: "Citations") -> dict[str, Any]:
+def _message_columns(result: "Citations") -> Fields:
     """Return the columns of conversations: the messages, and which of them the answer rests on."""
     shares = np.zeros(len(result.messages), np.float32)  # (M,)
     np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))

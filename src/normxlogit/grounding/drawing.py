@@ -1,7 +1,6 @@
 """The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,9 +13,10 @@ from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
 from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
-from .comparing import Places
+from ..text.characters import Span, trimmed
 from .result import MEDIA, Citations
 from .support import Source
+from .verdicts import NOWHERE
 
 MATTERS = 0.05
 """A message with this share of some sentence of the answer is never folded."""
@@ -37,7 +37,7 @@ def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Bloc
     verdicts = [verdict_of.get(k, "reasoning") for k in range(len(a.targets))]
     links = links_of(cited.direct_evidence, verdicts, a)
     prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(a.prompt or "")], small=True)])
-    underlined = f"underlined: a number, a name or a long word that stands in {_nowhere(cited)}"
+    underlined = f"underlined: a number, a name or a long word that stands in {NOWHERE[cited.origin]}"
     is_underlined = any(piece.kind == "unsupported" for piece in answer)
     summary = ("verdicts" if cited.action is None else "call", cited.summary)
     return [
@@ -63,22 +63,18 @@ def _removals_of_several(cited: Citations) -> list[Table]:
     return removals_table(tested)
 
 
-def _nowhere(cited: Citations) -> str:
-    """Return where a missing word does not stand, as in "stands in no document"."""
-    return "no document" if cited.origin == "documents" else "no message"
-
-
-def _stacked(names: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> list[Table]:
+def _stacked(names: Sequence[str], rows: Sequence[Sequence[str | tuple[Piece, ...]]], caption: str = "") -> list[Table]:
     """Return a table of sentences whose columns have names; none without rows."""
-    return [Table([Column(name) for name in names], rows, caption, stacked=True)] if rows else []
+    cells = [[cell(part) if isinstance(part, str) else Cell(part) for part in row] for row in rows]
+    return [Table([Column(name) for name in names], cells, caption, stacked=True)] if rows else []
 
 
 def _verdict_table(cited: Citations) -> list[Table]:
     """Return the verdict on each sentence, and its words that stand nowhere; of a call what each part rests on."""
     if cited.action is not None:
         return _part_table(cited)
-    rows = [[cell(s.text), cell(s.verdict), cell(", ".join(s.missing))] for s in cited.support]
-    names = ["sentence", "verdict", f"in {_nowhere(cited)}"]
+    rows = [(s.text, s.verdict, ", ".join(s.missing)) for s in cited.support]
+    names = ["sentence", "verdict", f"in {NOWHERE[cited.origin]}"]
     return _stacked(names, rows, f"Is each sentence supported by the {cited.origin}?")
 
 
@@ -88,9 +84,9 @@ def _part_table(cited: Citations) -> list[Table]:
     for span, sentence in zip(cited.sentence_spans, cited.support, strict=True):
         loss = sentence.largest_loss
         measured = "" if loss is None else f"{likelihood_text(-loss.nats)} without {loss.name}"
-        texts = [sentence.text, cited.text[slice(*span)], sentence.verdict, measured, ", ".join(sentence.missing)]
-        rows.append(list(map(cell, texts)))
-    names = ["part", "text", "sources", "measured", f"in {_nowhere(cited)}"]
+        missing = ", ".join(sentence.missing)
+        rows.append((sentence.text, cited.text[slice(*span)], sentence.verdict, measured, missing))
+    names = ["part", "text", "sources", "measured", f"in {NOWHERE[cited.origin]}"]
     return _stacked(names, rows, "What does each part of the call rest on?")
 
 
@@ -100,57 +96,49 @@ def _comparison_table(cited: Citations) -> list[Table]:
     for span, sentence in zip(cited.sentence_spans, cited.support, strict=True):
         if (beside := sentence.compared) is not None:
             source = _marked_words(cited.text, cited.spans[beside.source], beside.source_words)
-            rows.append([Cell(_marked_words(cited.text, span, beside.words)), Cell(source)])
+            rows.append((_marked_words(cited.text, span, beside.words), source))
     caption = "Beside the source that it is compared with; *in stars*: words that the other does not have"
     return _stacked(["sentence", "source"], rows, caption)
 
 
 def _ranking_table(cited: Citations) -> list[Table]:
     """Return the sentences in the order of their doubt, with what orders them; none if they were not ranked."""
-    if not cited.ranking:
-        return []
-    missing = f"numbers and names in {_nowhere(cited)}"
-    names = ["sentence", "words in one source", "makes a passage, per token", missing]
-    if calibrated_on := cited.ranking[0].calibrated_on:
-        names.append(f"supported among those like it in {calibrated_on}")
+    names = ["sentence", "words in one source", "makes a passage, per token"]
+    names.append(f"numbers and names in {NOWHERE[cited.origin]}")
+    names += [
+        f"supported among those like it in {each.calibrated_on}" for each in cited.ranking[:1] if each.calibrated_on
+    ]
     rows = []
     for sentence in cited.most_doubtful:
         ranked = cited.ranking[sentence]
         figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain), str(ranked.missing)]
         figures += [] if ranked.probability is None else [f"{ranked.probability:.0%}"]
-        rows.append([cell(text) for text in (cited.sentences[sentence], *figures)])
+        rows.append((cited.sentences[sentence], *figures))
     return _stacked(names, rows, "The most doubtful sentence first: the one with the least support")
 
 
-def _marked_words(text: str, span: tuple[int, int], marked: Places) -> tuple[Piece, ...]:
+def _marked_words(text: str, span: Span, marked: Iterable[Span]) -> tuple[Piece, ...]:
     """Return a part of a text in pieces, some of its words in stars."""
-    pieces, (position, last) = list[Piece](), span
-    for start, end in marked:
-        pieces += [Piece(text[position:start]), Piece(f"*{text[start:end]}*", kind="unsupported")]
-        position = end
-    pieces.append(Piece(text[position:last]))
-    return tuple(piece._replace(text=piece.text.replace("\n", " ")) for piece in pieces if piece.text)
+    pieces = cut(text, [(*word, Piece("", kind="unsupported")) for word in marked], *span)
+    lines = [piece._replace(text=piece.text.replace("\n", " ")) for piece in pieces]
+    return tuple(piece._replace(text=f"*{piece.text}*") if piece.kind else piece for piece in lines)
 
 
 def _source_tables(cited: Citations) -> list[Block]:
     """Return the cited sources and those that were left out, and the measurements behind the verdicts."""
     tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
-    rows = [_source_row(source) for source in (*cited.citations(), *tested)]
+    sources = [*cited.citations(), *tested]
+    names = [source.name if source.number is None else f"[{source.number}] {source.name}" for source in sources]
+    rows = [SourceRow(name, s.text, s.share, s.nats) for name, s in zip(names, sources, strict=True)]
     if not rows:
         return [Paragraph("no source is cited"), *_measurements(cited)]
     losses = source_table(rows, "What the answer loses without each")
     return [source_table([row._replace(nats=None) for row in rows], "Sources"), *_measurements(cited, losses)]
 
 
-def _source_row(source: Source) -> SourceRow:
-    """Return the row of a source, named by its number if the answer cites it."""
-    name = source.name if source.number is None else f"[{source.number}] {source.name}"
-    return SourceRow(name, source.text, source.share, source.nats)
-
-
 def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
     """Return what the model finds of each sentence, with other tables; nothing if nothing was measured."""
-    figures = [[cell(sentence.text), cell(sentence.reason)] for sentence in cited.support if sentence.reason]
+    figures = [(sentence.text, sentence.reason) for sentence in cited.support if sentence.reason]
     tables = _stacked(["sentence", "the model finds it"], figures)
     return [Fold("Measurements behind the verdicts", [*tables, *losses])] if figures else []
 
@@ -158,53 +146,43 @@ def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
 def _marked_answer(cited: Citations) -> list[Piece]:
     """Return the answer in pieces, each sentence with the numbers of its citations, each missing word by itself."""
     answer, marks = list[Piece](), dict(zip(cited.concluding, cited.marks, strict=True))
-    position = len(cited.text) - len(cited.answer)
     for piece in answer_pieces(cited.attribution):
-        end = position + len(piece.text)
         if piece.part is None:
             answer.append(piece)
         else:
-            answer += _marked_piece(cited, piece, position)
+            answer += _marked_piece(cited, piece, cited.attribution.target_spans[piece.part])
             answer[-1] = answer[-1]._replace(cited=marks.get(piece.part, ()))
-        position = end
     # A space between two words is nothing that can be chosen.
     return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]
 
 
-def _marked_piece(cited: Citations, piece: Piece, start: int) -> list[Piece]:
-    """Return a sentence of the answer, which begins with a character of the text, each missing word by itself."""
-    pieces, end = list[Piece](), start + len(piece.text)
-    for word in (word for facts in cited.facts for word in facts.missing):
-        if start <= word.start and word.end <= end:
-            details = f"stands in {_nowhere(cited)}"
-            pieces.append(piece._replace(text=cited.text[start : word.start]))
-            pieces.append(piece._replace(text=word.text, kind="unsupported", details=details))
-            start = word.end
-    return [*pieces, piece._replace(text=cited.text[start:end])]
+def _marked_piece(cited: Citations, piece: Piece, span: Span) -> list[Piece]:
+    """Return a sentence of the answer, with its characters in the text, each missing word by itself."""
+    (start, end), details = trimmed(cited.text, *span), f"stands in {NOWHERE[cited.origin]}"
+    words = [word for facts in cited.facts for word in facts.missing if start <= word.start and word.end <= end]
+    placed = [(word.start, word.end, piece._replace(kind="unsupported", details=details)) for word in words]
+    return [part if part.details else piece._replace(text=part.text) for part in cut(cited.text, placed, start, end)]
 
 
 def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     """Return a conversation and the answer with its marks; long messages that it does not rest on are folded."""
-    sources_of: dict[int, list[Source]] = defaultdict(list)
     by_place = sorted(cited.top(len(cited.sources)), key=lambda source: source.source)
-    for source, index in zip(by_place, cited.message_indices, strict=True):
-        sources_of[index].append(source)
     question = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
     turns = []
     for index, message in enumerate(cited.messages):
-        turn = _turn(cited, message, sources_of[index])
-        turns.append(turn._replace(folded="") if index == question else turn)
+        sources = [source for source in by_place if source.document == message.name]
+        turns.append(_turn(cited, message, sources, folds=index != question))
     return Chat(turns, Turn("answer", "answer", None, answer))
 
 
-def _turn(cited: Citations, message: MessageSpan, sources: Sequence[Source]) -> Turn:
+def _turn(cited: Citations, message: MessageSpan, sources: Sequence[Source], *, folds: bool) -> Turn:
     """Return a message with the share of its sources; None of one without any, such as the question."""
     length, share = message.end - message.start, None
     if sources:
         share = float(np.clip(np.nansum([source.share for source in sources]), 0.0, 1.0))
     shares = np.nan_to_num(cited.sentence_shares[:, [source.source for source in sources]])  # (K, M)
     matters = any(source.number is not None for source in sources) or shares.max(initial=0.0) >= MATTERS
-    folded = f"{length:,} characters" if length > LONG and not matters else ""
+    folded = f"{length:,} characters" if folds and length > LONG and not matters else ""
     return Turn(message.role, message.name, share, _message_pieces(cited, message, sources), folded)
 
 

@@ -8,11 +8,12 @@ source has no form there.
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 import regex
 
-from ..results.storage.schema import Index
+from ..results.storage.schema import Index, Indices
 from ..text.boundaries import word_spans
 from ..text.characters import UNSPACED, Span
 from ..text.same import comparable
@@ -36,29 +37,33 @@ STEM = 4
 
 
 class StatedWord(NamedTuple):
-    """A number, a name or a long word of a sentence, and where it stands."""
+    """A number, a name or another word of a sentence, and where it stands."""
 
     start: Index  # its first character in the text of prompt and answer
     end: Index  # one past its last
     text: str
     kind: WordKind
-    sources: tuple[Index, ...]  # the places of the sources in which it stands
+    sources: Indices  # the places of the sources in which it stands
     elsewhere: bool  # whether it stands in another part of the prompt, such as the question
 
 
 class Facts(NamedTuple):
     """What a sentence has in common with its sources."""
 
-    quoted: tuple[Index, ...]  # the places of the sources that have it word for word
-    words: tuple[StatedWord, ...]
+    quoted: Indices  # the places of the sources that have it word for word
+    words: tuple[StatedWord, ...]  # its numbers, its names, and its words of three letters and more
     nearest: Index | None  # the place of the source that has most of its words; None if none has any
-    short: tuple[StatedWord, ...] = ()  # its words of three and four letters
-    opposed: tuple[Index, ...] = ()  # the sources that say "not" where it does not, or the other way round
+    opposed: Indices = ()  # the sources that say "not" where it does not, or the other way round
+
+    @property
+    def stated(self) -> tuple[StatedWord, ...]:
+        """Its numbers, names and long words."""
+        return tuple(word for word in self.words if is_stated(word.text, word.kind))
 
     @property
     def missing(self) -> tuple[StatedWord, ...]:
-        """The words that stand nowhere in the prompt."""
-        return tuple(word for word in self.words if not word.sources and not word.elsewhere)
+        """Those of them that stand nowhere in the prompt."""
+        return tuple(word for word in self.stated if not word.sources and not word.elsewhere)
 
 
 class ComparedText:
@@ -110,6 +115,21 @@ class ComparedText:
         return any(form.startswith(word) or word.startswith(form) for form in longer)
 
 
+def words_not_in(text: str, span: Span, other: Span) -> tuple[Span, ...]:
+    """Return where the words of a part of a text stand that another part does not have; neighbours are one place.
+
+    Args:
+        text: The prompt with the answer.
+        span: The part, in characters of it.
+        other: The other part.
+    """
+    first, end = span
+    other_text, own = ComparedText(text[slice(*other)]), text[first:end]
+    runs = groupby(all_words(own), key=lambda word: other_text.has(own[word[0] : word[1]], word[2]))
+    differing = [list(words) for is_there, words in runs if not is_there]
+    return tuple((first + words[0][0], first + words[-1][1]) for words in differing)
+
+
 def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: ComparedText) -> Facts:
     """Return what a sentence has in common with its sources.
 
@@ -121,19 +141,17 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
     """
     first, end = span
     sentence = text[first:end]
-    words, short = list[StatedWord](), list[StatedWord]()
+    words = list[StatedWord]()
     for start, stop, kind in all_words(sentence):
         word = sentence[start:stop]
-        standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
-        stated = StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind))
-        if is_stated(word, kind):
-            words.append(stated)
-        elif len(word) >= SHORT:
-            short.append(stated)
+        if kind != "word" or len(word) >= SHORT:
+            standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
+            words.append(StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind)))
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
     negations = negations_in(comparable(sentence).text)
     opposed = tuple(place for place, source in enumerate(sources) if are_opposed(negations, source.negations))
-    return Facts(quoted, tuple(words), nearest_source(words, len(sources)), tuple(short), opposed)
+    facts = Facts(quoted, tuple(words), None, opposed)
+    return facts._replace(nearest=nearest_source(facts.stated, len(sources)))
 
 
 def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
@@ -169,11 +187,6 @@ def is_quotation(sentence: str, source: ComparedText) -> bool:
         _is_edge(original[:start].rstrip()[-1:]) and _is_edge(original[end:].lstrip()[:1])
         for start, end in source.form.find(body)
     )
-
-
-def stated_spans(sentence: str) -> list[tuple[int, int, WordKind]]:
-    """Return the numbers, names and long words of a sentence: first character, one past the last, and kind."""
-    return [(start, end, kind) for start, end, kind in all_words(sentence) if is_stated(sentence[start:end], kind)]
 
 
 def is_stated(word: str, kind: WordKind) -> bool:

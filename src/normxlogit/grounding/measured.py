@@ -80,6 +80,18 @@ class Reading(NamedTuple):
         return [word for word in self.words if word.start < stated.end and stated.start < word.end]
 
 
+class DocumentGain(NamedTuple):
+    """How much likelier the sentences of an answer are after one document, or message, alone than without sources.
+
+    Attributes:
+        name: The name of the document or message.
+        nats: What the log-probability of each sentence gains, in nats, (K,).
+    """
+
+    name: str
+    nats: tuple[Number, ...]
+
+
 class RankedSentence(NamedTuple):
     """What orders a sentence among the others of its answer, the most doubtful first.
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from ..text.characters import UNSPACED
-from .facts import ComparedText, WordKind, all_words, stated_spans
+from .facts import ComparedText, WordKind, all_words
 
 PASSAGE_WEIGHT = 0.5
 """What the passage counts, against the words: long sentences gain a passage more than short answers do."""
@@ -56,7 +56,7 @@ def missing_names(sentence: str, text: ComparedText) -> int:
         sentence: A sentence of an answer.
         text: All sources and the question as one text.
     """
-    return sum(not text.has(sentence[start:end], kind) for start, end, kind in stated_spans(sentence) if kind != "word")
+    return sum(not text.has(sentence[start:end], kind) for start, end, kind in all_words(sentence) if kind != "word")
 
 
 def support(shared: float, passage_gain: float, missing: int) -> float:

@@ -1,28 +1,29 @@
 """`Citations`: an answer with the sentences of documents, or of a conversation, that it rests on."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from ..inputs.encoding import Spans
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..results.storage.schema import FloatArray, require
+from ..results.storage.schema import Fields, FloatArray, Indices, Strings, require
 from ..results.targets import Target
 from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import Verification
+from ..text.characters import Span
 from .action import Action, FirstSource
 from .columns import COLUMNS, citation_row
 from .facts import Facts
-from .measured import RankedSentence, Reading
-from .support import Source, Support
+from .measured import DocumentGain, RankedSentence, Reading
+from .support import Document, Source, Support
 from .verdicts import GOOD, Origin, summary_line
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Citations(Record):
             what its log-probability gains from all sources. None if the method has no such scores.
         facts: What each sentence has in common with its sources.
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
+        alone: How much likelier each sentence is after each document, or message, alone than without all sources; empty
+            if not measured.
         support: What is said of each sentence; see docs/grounding.md.
         ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
         action: Of an answer that is a call of a tool what is said of it: its targets are then the tool's name and the
@@ -65,6 +68,7 @@ class Citations(Record):
     weighted_scores: FloatArray | None = None
     facts: tuple[Facts, ...] = ()
     readings: tuple[Reading, ...] = ()
+    alone: tuple[DocumentGain, ...] = ()
     support: tuple[Support, ...] = ()
     ranking: tuple[RankedSentence, ...] = ()
     action: Action | None = None
@@ -90,7 +94,7 @@ class Citations(Record):
         return self.attribution.completion or ""
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Strings:
         """Notes on the result, such as a prompt that was cut."""
         return self.attribution.notes
 
@@ -128,38 +132,40 @@ class Citations(Record):
         return self.attribution.units.take(self.sources)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Strings:
         """The names of the sources."""
         return self._source_units.name
 
     @property
-    def spans(self) -> tuple[tuple[int, int], ...]:
+    def spans(self) -> Spans:
         """The character spans of the sources in `text`."""
         return self._source_units.spans or ()
 
     @property
-    def documents(self) -> tuple[str, ...]:
+    def documents(self) -> Strings:
         """The name of each source's document or message."""
-        if self.messages:
-            return tuple(self.messages[i].name for i in self.message_indices)
+        divided = str.partition if self.messages else str.rpartition  # a message's name has no colon, a field's may
         pairs = zip(self.names, self._source_units.kind, strict=True)
-        return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
+        return tuple(name if kind == "medium" else divided(name, ":")[0] or name for name, kind in pairs)
+
+    @property
+    def document_names(self) -> Strings:
+        """The names of the documents or messages that the sources are of, in the order of the prompt."""
+        return tuple(dict.fromkeys(self.documents))
 
     @cached_property
     def message_indices(self) -> list[int]:
-        """The index of each source's message in the conversation."""
-        starts = [message.start for message in self.messages]
-        media = {m.name: i for i, m in enumerate(self.messages) if m.role in MEDIA}
-        pairs = zip(self.names, self.spans, strict=True)
-        return [media.get(name, bisect_right(starts, start) - 1) for name, (start, _) in pairs]
+        """The index of each source's message in the conversation; -1 of one that is not there."""
+        places = {message.name: index for index, message in enumerate(self.messages)}
+        return [places.get(name, -1) for name in self.documents]
 
     @property
-    def sentences(self) -> tuple[str, ...]:
+    def sentences(self) -> Strings:
         """The sentences of the answer."""
         return tuple(target.name for target in self.conclusion.targets)
 
     @property
-    def sentence_spans(self) -> list[tuple[int, int]]:
+    def sentence_spans(self) -> list[Span]:
         """The character spans of the sentences in `text`."""
         return [target.span or (0, 0) for target in self.conclusion.targets]
 
@@ -185,7 +191,7 @@ class Citations(Record):
         scores[places] = weighted[places]
         return replace(self.attribution, scores=scores, bias=None, sink=None)
 
-    def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> Attribution:
+    def through(self, spans: Literal["reasoning"] | Sequence[Span] | None = None) -> Attribution:
         """Return what each sentence of the answer rests on through its earlier sentences, as `Attribution.through`.
 
         What a sentence takes from an earlier one rests on the sources of that one, weighted by what its tokens gain
@@ -252,10 +258,10 @@ class Citations(Record):
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
         if (tested := self.tested) is not None:
-            place = {unit: place for place, unit in enumerate(self.sources)}
-            for removal in (removal for removal in tested.single if len(removal.tokens) == 1):
-                # Of several that were removed together, none has a loss of its own.
-                losses[:, place[removal.tokens[0]]] = np.subtract(tested.original.values, removal.values)
+            for removal in tested.single:
+                if len(removal.tokens) == 1:  # of several that were removed together, none has a loss of its own
+                    place = self.sources.index(removal.tokens[0])
+                    losses[:, place] = np.subtract(tested.original.values, removal.values)
         return losses
 
     @property
@@ -275,16 +281,39 @@ class Citations(Record):
         Raises:
             TargetError: If the answer has no such sentence.
         """
-        scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
-        sources = dict(zip(self.sources, self._sources(scores.shares[self.sources]), strict=True))
-        ranked = [sources[unit.position] for unit in scores.top(len(sources))]
+        ranked = self._ranked_by_score(sentence)
         if sentence is None:  # stable: sources that were not removed follow by score
             ranked.sort(key=lambda source: -math.inf if source.nats is None else source.nats, reverse=True)
         return ranked[:k]
 
+    def top_documents(self, k: int = 5, *, sentence: int | None = None) -> list[Document]:
+        """Return the first `k` documents, or messages: by how much likelier the answer is after each alone.
+
+        Documents of which that was not measured follow by their best sources.
+
+        Args:
+            k: How many.
+            sentence: Index of a sentence of the answer, negative from the end; None for the whole answer.
+
+        Raises:
+            TargetError: If the answer has no such sentence.
+        """
+        shares = dict[str, float]()
+        for source in self._ranked_by_score(sentence):
+            shares.setdefault(source.document, source.share)
+        gains = {gain.name: sum(gain.nats) if sentence is None else gain.nats[sentence] for gain in self.alone}
+        documents = [Document(name, gains.get(name), share) for name, share in shares.items()]
+        return sorted(documents, key=lambda document: gains.get(document.name, -math.inf), reverse=True)[:k]
+
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""
         return sorted(source for source in self._sources(self.shares) if source.number is not None)
+
+    def _ranked_by_score(self, sentence: int | None) -> list[Source]:
+        """Return all sources, the highest score for a sentence, or for the whole answer, first."""
+        scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
+        sources = dict(zip(self.sources, self._sources(scores.shares[self.sources]), strict=True))
+        return [sources[unit.position] for unit in scores.top(len(sources))]
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
@@ -294,7 +323,7 @@ class Citations(Record):
         return [Source(numbers.get(i), i, *described) for i, described in enumerate(columns)]
 
     @property
-    def cited(self) -> tuple[tuple[int, ...], ...]:
+    def cited(self) -> tuple[Indices, ...]:
         """The places of the sources that each sentence cites, the strongest first."""
         return tuple(sentence.sources for sentence in self.support)
 
@@ -309,7 +338,7 @@ class Citations(Record):
         return text + self.text[position:]
 
     @property
-    def marks(self) -> list[tuple[int, ...]]:
+    def marks(self) -> list[Indices]:
         """The numbers behind each sentence: of its citations if it rests on them, or it was not tested."""
         marked = (*GOOD, "rests on", "not tested")
         return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
@@ -334,7 +363,9 @@ class Citations(Record):
         """Raise ValueError if not each sentence has what is said of it."""
         require(count > 0, "attribution: an answer that is all reasoning")
         lengths = {len(self.support), len(self.facts), len(self.readings) or count, len(self.ranking) or count}
-        require(lengths == {count}, "support, facts, readings, ranking: not one for each sentence")
+        lengths |= {len(gain.nats) for gain in self.alone}
+        require(lengths == {count}, "support, facts, readings, ranking, alone: not one for each sentence")
+        require({gain.name for gain in self.alone} <= {*self.documents}, "alone: not of the documents")
         for sentence in self.support:
             beside = [each.source for each in (sentence.check, sentence.compared) if each is not None]
             is_there = max([*sentence.sources, *beside], default=0) < len(self.sources)
@@ -352,7 +383,7 @@ class Citations(Record):
         for index, (_, end) in zip(self.message_indices, self.spans, strict=True):
             require(index >= 0 and end <= self.messages[index].end, "messages: a source that is not in one of them")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         """Return everything as plain Python values, with derived values such as the verdicts first.
 
         Before the fields: "summary", the verdicts in one line; "answer", its text; "sentences", each with its span, its
@@ -373,7 +404,7 @@ class Citations(Record):
         }
         return read_first | fields
 
-    def _described(self, target: Target) -> dict[str, Any]:
+    def _described(self, target: Target) -> Fields:
         """Return the text of a sentence and its span; of a part of a call its name as well."""
         span = target.span or (0, 0)
         if self.action is None:
@@ -391,7 +422,7 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def column_values(self) -> dict[str, Any]:
+    def column_values(self) -> Fields:
         """Return the answer, its sources and their support as columns."""
         return citation_row(self)
 

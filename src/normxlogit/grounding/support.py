@@ -3,11 +3,36 @@
 import math
 from typing import NamedTuple
 
-from ..results.storage.schema import Index, Number
+from ..results.storage.schema import Index, IndexSpans, Indices, Number, Strings
 from ..results.verification import likelihood_text
-from .checking import Check
-from .comparing import Comparison
-from .verdicts import GOOD, Judgement, Origin
+from .verdicts import GOOD, NOWHERE, Judgement, Opinion, Origin
+
+VERDICTS: dict[Judgement, str] = {
+    "quoted": "quoted from {by}",
+    "supported": "supported by {by}",
+    "contradicts": "contradicts {by}",
+    "partly": "partly: {against}",
+    "not in the sources": "not from the {origin}",
+    "cannot tell": "cannot tell{beside}",
+    "not tested": "not tested{beside}",
+    "rests on": "rests on {cited}",
+}
+"""What is printed of each verdict."""
+
+
+class Document(NamedTuple):
+    """A document of an answer, or a message.
+
+    Attributes:
+        name: Its name.
+        nats: How much likelier the answer, or the sentence asked for, is after it alone than without all sources, in
+            nats; None if not measured.
+        share: The share of its best source, see `Source`.
+    """
+
+    name: str
+    nats: float | None
+    share: float
 
 
 class Source(NamedTuple):
@@ -44,6 +69,71 @@ class Loss(NamedTuple):
     nats: Number
 
 
+class Gain(NamedTuple):
+    """What a sentence gains from a document.
+
+    Attributes:
+        name: The name of the document.
+        nats: The rise of the sentence's log-probability, in nats.
+    """
+
+    name: str
+    nats: Number
+
+
+class Comparison(NamedTuple):
+    """A sentence beside a source.
+
+    Attributes:
+        source: The place of the source among all.
+        words: The words of the sentence that the source does not have.
+        source_words: The words of the source that the sentence does not have.
+    """
+
+    source: Index
+    words: IndexSpans
+    source_words: IndexSpans
+
+
+class Check(NamedTuple):
+    """What a checker predicts of a sentence.
+
+    Attributes:
+        source: The place of the source that it read among all; -1 if it read all of them at once, or none.
+        label: The predicted label.
+        probability: Its probability.
+        source_words: The words of the source that speak most for the label, the first one most.
+        words: Those of the sentence; of a checker that marks words, the marked ones.
+        opinion: What the label means; empty if the checker leaves the question open.
+    """
+
+    source: int = -1
+    label: str = ""
+    probability: Number = 0.0
+    source_words: Strings = ()
+    words: Strings = ()
+    opinion: Opinion = ""
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says of one source that it supports the sentence or not."""
+        return bool(self.opinion) and self.source >= 0
+
+    def weight(self) -> tuple[bool, float]:
+        """Return how much it counts among comparisons of a sentence with several sources.
+
+        One source that entails or contradicts a sentence decides; that another does not support it says nothing.
+        """
+        return self.opinion in ("entails", "contradicts"), self.probability
+
+    def described(self) -> str:
+        """Return the label with its probability, and the words that decided, as a text."""
+        words, source_words = ", ".join(self.words), ", ".join(self.source_words)
+        deciding = f' by "{words}"' if words else ""
+        deciding += f'{" and" if words else " by"} of the source "{source_words}"' if source_words else ""
+        return f"checker: {self.label} {self.probability:.0%}{deciding}"
+
+
 class Support(NamedTuple):
     """What is said of a sentence of the answer.
 
@@ -62,6 +152,8 @@ class Support(NamedTuple):
         gain: What its log-probability gains from all sources, in nats; NaN if not measured.
         largest_loss: The source without which it loses most, of those that were left out one at a time, and what it
             loses, in nats; None if none was left out.
+        best_alone: The document after which alone it is likeliest, and what it gains from that; None if none was read
+            alone.
         missing: Its numbers, names and long words that stand nowhere in the prompt.
         against: Those of them for which it is supported in part only.
         compared: The source that it is compared with, and the words in which they differ; None if none has its words.
@@ -71,14 +163,15 @@ class Support(NamedTuple):
     text: str
     judgement: Judgement
     origin: Origin
-    sources: tuple[Index, ...] = ()
-    citations: tuple[Index, ...] = ()
-    messages: tuple[str, ...] = ()
+    sources: Indices = ()
+    citations: Indices = ()
+    messages: Strings = ()
     share: Number = 0.0
     gain: Number = math.nan
     largest_loss: Loss | None = None
-    missing: tuple[str, ...] = ()
-    against: tuple[str, ...] = ()
+    best_alone: Gain | None = None
+    missing: Strings = ()
+    against: Strings = ()
     compared: Comparison | None = None
     check: Check | None = None
 
@@ -91,18 +184,14 @@ class Support(NamedTuple):
     def verdict(self) -> str:
         """The verdict as a text, such as "supported by [1]"."""
         cited = self._cited()
-        if self.judgement == "partly":
-            place = "no document" if self.origin == "documents" else "no message"
-            quoted = " and ".join(f'"{word}"' for word in self.against)
-            return f"partly: {quoted} {'is' if len(self.against) == 1 else 'are'} in {place}"
-        if self.judgement == "not in the sources":
-            return f"not from the {self.origin}"
-        if self.judgement in ("cannot tell", "not tested"):
-            return self.judgement + (f"; compare {cited}" if cited else "")
-        if self.judgement == "rests on":
-            return f"rests on {cited or 'none of what was left out'}"
-        words = {"quoted": "quoted from", "supported": "supported by", "contradicts": "contradicts"}
-        return f"{words[self.judgement]} {cited or f'the {self.origin}'}"
+        quoted = " and ".join(f'"{word}"' for word in self.against)
+        return VERDICTS[self.judgement].format(
+            by=cited or f"the {self.origin}",
+            cited=cited or "none of what was left out",
+            beside=f"; compare {cited}" if cited else "",
+            against=f"{quoted} {'is' if len(self.against) == 1 else 'are'} in {NOWHERE[self.origin]}",
+            origin=self.origin,
+        )
 
     @property
     def reason(self) -> str:
@@ -112,6 +201,8 @@ class Support(NamedTuple):
             figures.append(f"{likelihood_text(self.gain)} with the {self.origin}")
         if self.largest_loss is not None:
             figures.append(f"{likelihood_text(-self.largest_loss.nats)} without {self.largest_loss.name}")
+        if self.best_alone is not None:
+            figures.append(f"{likelihood_text(self.best_alone.nats)} with {self.best_alone.name} alone")
         if self.share:
             figures.append(f"share of the {self.origin} {self.share:.0%}")
         if self.check is not None and self.check.label:

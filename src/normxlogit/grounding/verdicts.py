@@ -16,7 +16,7 @@ that other people labelled, see docs/grounding.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from .facts import Facts, StatedWord
@@ -32,6 +32,9 @@ Opinion = Literal["entails", "contradicts", "unsupported", ""]
 
 Origin = Literal["documents", "conversation"]
 """Where the sources of an answer come from."""
+
+NOWHERE: dict[Origin, str] = {"documents": "no document", "conversation": "no message"}
+"""Where a missing word stands, as in "stands in no document"."""
 
 GOOD: tuple[Judgement, ...] = ("quoted", "supported")
 """The verdicts on sentences that the sources support."""
@@ -88,8 +91,8 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
         facts: The facts of the sentence.
         reading: How likely the model finds it.
     """
-    standing = share_standing([bool(word.sources) for word in facts.words])
-    return len(facts.words) >= LEAST_WORDS and standing < FEW and reading.coefficient < NO_LIKELIER
+    standing, count = sum(bool(word.sources) for word in facts.stated), len(facts.stated)
+    return count >= LEAST_WORDS and standing < FEW * count and reading.coefficient < NO_LIKELIER
 
 
 def deciding_source(facts: Facts, first: int | None) -> int | None:
@@ -99,7 +102,7 @@ def deciding_source(facts: Facts, first: int | None) -> int | None:
         facts: The facts of the sentence.
         first: The source on which the sentence rests most, as it was measured; None if none was.
     """
-    stated = [word for word in facts.words if word.kind == "number" and not word.elsewhere]
+    stated = [word for word in facts.stated if word.kind == "number" and not word.elsewhere]
     lacking = [word for word in stated if facts.nearest not in word.sources]
     has_them = bool(lacking) and all(first in word.sources for word in lacking)
     return first if has_them else facts.nearest
@@ -118,12 +121,12 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
     """
     if source in facts.opposed or not reading.coefficient >= LIKELIER:
         return False
-    if any(reading.nats_of(word) < SURPRISE for word in _lacking((*facts.words, *facts.short), source)):
+    if any(reading.nats_of(word) < SURPRISE for word in _lacking(facts.words, source)):
         return False
-    stated = [word for word in facts.words if not word.elsewhere]
+    stated = [word for word in facts.stated if not word.elsewhere]
     lacking = [word.kind for word in _lacking(stated, source)]
     has_names = set(lacking) <= {"word"}
-    return has_names and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.words)
+    return has_names and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.stated)
 
 
 def _lacking(words: Iterable[StatedWord], source: int | None) -> list[StatedWord]:
@@ -140,15 +143,6 @@ def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:
     """
     missing = [word for word in facts.missing if word.kind != "word"]
     return [word for word in missing if reading.gain_of(word) <= LESS_LIKELY]
-
-
-def share_standing(stands: Sequence[bool]) -> float:
-    """Return the share of a sentence's numbers, names and long words that stand somewhere; 1 if it has none.
-
-    Args:
-        stands: Whether each stands there.
-    """
-    return sum(stands) / len(stands) if stands else 1.0
 
 
 def summary_line(judgements: Iterable[Judgement], origin: Origin) -> str:

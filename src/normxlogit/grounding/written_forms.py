@@ -4,7 +4,6 @@ A text that has one form of a thing has all of its forms: "12", "twelve" and "12
 "5.3.2024" and "2024-03-05"; "%" and "percent"; "3.5 million" and "3,500,000".
 """
 
-import calendar
 import unicodedata
 from collections.abc import Iterator
 from decimal import Decimal
@@ -29,8 +28,21 @@ MINUTES = 2
 MOST_GROUPS = 2
 """Groups of digits of a number with decimals; more are a date or thousands."""
 
-MONTHS = 12
-"""Months of a year; a larger number in a date is its day or its year."""
+MONTHS = """
+january jan
+february feb
+march mar
+april apr
+may
+june jun
+july jul
+august aug
+september sep sept
+october oct
+november nov
+december dec
+"""
+"""The months in their order, a name and its abbreviations on each line. English alone, as `SAME` below."""
 
 SCALES = {3: ("thousand", "k"), 6: ("million", "mn", "m"), 9: ("billion", "bn"), 12: ("trillion", "tn")}
 """Words after a number, by how many zeros they stand for."""
@@ -68,12 +80,19 @@ SAME = """
 $ usd dollar dollars
 £ gbp pound pounds
 ¥ jpy yen
-sept sep september
+monday mon
+tuesday tue
+wednesday wed
+thursday thu
+friday fri
+saturday sat
+sunday sun
 """
 """Numbers, signs, abbreviations and words for the same, a thing on each line.
 
 English words alone: words for numbers in one language are ordinary in others ("on" is ten in Turkish, "to" two in
-Danish), so that a list of many languages would find numbers that do not stand there.
+Danish), so that a list of many languages would find numbers that do not stand there. What it costs to have none is in
+docs/grounding-measured.md: no verdict there, but a person who reads "twelve" would not say that "12" is missing.
 """
 
 
@@ -108,14 +127,8 @@ def with_same(forms: set[str]) -> set[str]:
 @lru_cache(maxsize=1)
 def _same_forms() -> dict[str, set[str]]:
     """Return for each form all that stand for the same: for "12" also "twelve" and "twelfth"."""
-    same: dict[str, set[str]] = {}
-    names = [f"{month} {short}" for month, short in zip(calendar.month_name, calendar.month_abbr, strict=True)]
-    names += [f"{day} {short}" for day, short in zip(calendar.day_name, calendar.day_abbr, strict=True)]
-    for line in [*SAME.splitlines(), *names]:
-        forms = set(map(folded, line.split()))
-        forms = forms.union(*(same.get(form, ()) for form in forms))
-        same |= dict.fromkeys(forms, forms)
-    return same
+    lines = [set(line.split()) for line in (SAME + MONTHS).splitlines()]
+    return {form: forms for forms in lines for form in forms}
 
 
 def number_values(written: str) -> set[str]:
@@ -163,19 +176,18 @@ def _values_in(written: str) -> set[str]:
 
 def _of_dates(text: str) -> Iterator[str]:
     """Yield the names of the months of dates in digits, and the numbers of months that stand beside a day or year."""
+    months = _months()
     for date in _DATE.findall(text):
         numbers = {int(number) for number in date if number}
-        yield from (folded(calendar.month_name[number]) for number in numbers if 0 < number <= MONTHS)
-    months = _months()
-    beside_numbers = map(folded, [*_BEHIND_NUMBER.findall(text), *_BEFORE_NUMBER.findall(text)])
-    yield from (months[word] for word in beside_numbers if word in months)
+        yield from (name for name, number in months.items() if int(number) in numbers)
+    yield from (months[word] for word in map(folded, _BESIDE_NUMBER.findall(text)) if word in months)
 
 
 @lru_cache(maxsize=1)
 def _months() -> dict[str, str]:
     """Return the numbers of the months by their names and abbreviations."""
-    names = [*enumerate(calendar.month_name), *enumerate(calendar.month_abbr)]
-    return {folded(name): str(number) for number, name in names if name}
+    lines = enumerate(MONTHS.strip().splitlines(), start=1)
+    return {name: str(number) for number, line in lines for name in line.split()}
 
 
 def _of_words_for_numbers(text: str) -> Iterator[str]:
@@ -215,8 +227,7 @@ def _without_zeros(digits: str) -> str:
 DIGITS = regex.compile(r"\d+")
 _NUMBER = regex.compile(NUMBER_PATTERN)
 _DATE = regex.compile(r"(?<!\d)(?:\d{4}-(\d{2})-\d{2}|(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}|(\d{1,2})/\d{4})(?!\d)")
-_BEHIND_NUMBER = regex.compile(r"\d(?:st|nd|rd|th)?\.?(?: of)? (\p{L}+)")
-_BEFORE_NUMBER = regex.compile(r"(\p{L}+)\.?,? \d")
+_BESIDE_NUMBER = regex.compile(r"(?<=\d(?:st|nd|rd|th)?\.?(?: of)? )\p{L}+|\p{L}+(?=\.?,? \d)")
 _TENS_AND_ONES = regex.compile(
     r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[- ](one|two|three|four|five|six|seven|eight|nine)\b",
     regex.IGNORECASE,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tokenizers import Regex, pre_tokenizers
 from transformers import PreTrainedTokenizerBase
 
-from ..text.characters import Span
+from ..text.characters import Span, moved
 from .decoded_tokens import added_texts
 from .encoding import Spans
 from .texts import SplitText, Text, pair_of
@@ -80,8 +80,8 @@ def aligned_offsets(
         if spans is None and words is None:
             return None
         whole_word = ((0, part.end - part.start),) * len(tokens)
-        for token, (first, last) in zip(tokens, spans or whole_word, strict=True):
-            offsets[token] = part.start + first, part.start + last
+        for token, span in zip(tokens, spans or whole_word, strict=True):
+            offsets[token] = moved(span, part.start)
     return tuple(offsets)
 
 
@@ -120,7 +120,7 @@ def _matched_by_word(
     for (start, end), tokens in zip(words, tokens_of_words, strict=True):
         whole_word = [(0, end - start)] * len(tokens)
         in_word = _matched(tokenizer, tokens, text[start:end]) or whole_word
-        spans += [(start + first, start + last) for first, last in in_word]
+        spans += [moved(span, start) for span in in_word]
     return tuple(spans)
 
 

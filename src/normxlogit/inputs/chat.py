@@ -57,7 +57,13 @@ class Content:
     first: int = 0
 
     def holds(self, message: int, first: int, last: int) -> bool:
-        """Return whether characters of a message's texts, from the first to before the last, are in this one."""
+        """Return whether characters of a message's texts, from the first to before the last, are in this one.
+
+        Args:
+            message: The place of the message in the chat.
+            first: The first character, counted in the texts of the message joined by a character.
+            last: One past the last, counted likewise.
+        """
         return message == self.message and 0 <= first - self.first < last - self.first <= self.end - self.start
 
     def place_of(self, character: int) -> int:
@@ -231,7 +237,13 @@ class _Chat:
         return not any(str(content) in text for content in contents if isinstance(content, list) and content)
 
     def with_text(self, index: int, number: int, text: str) -> "_Chat":
-        """Return the chat with one of the texts of a message replaced; all else stays."""
+        """Return the chat with one of the texts of a message replaced; all else stays.
+
+        Args:
+            index: The place of the message in the chat.
+            number: Which of its texts, where its content is a list of parts.
+            text: The new text.
+        """
         message = self.messages[index]
         content = message.get("content")
         if isinstance(content, list):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
 
-from .encoding import Encoding, readable_tokens
+from .encoding import EMPTY, Encoding, readable_tokens
 
 CONTEXT = 8
 """Tokens before a token with which it is decoded: the text that it adds depends on them."""
@@ -50,7 +50,7 @@ def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) ->
     """Return an encoding of token ids, with the decoded text if the original text is not known."""
     if encoding.text is not None:
         return encoding
-    decoded = append_tokens(tokenizer, Encoding({"input_ids": []}, (), (), None, (), (), ""), encoding.ids)
+    decoded = append_tokens(tokenizer, EMPTY, encoding.ids)
     return replace(encoding, text=decoded.text, offsets=decoded.offsets)
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -11,10 +11,11 @@ from torch import Tensor
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
+from ..text.characters import moved
 from .alignment import aligned_offsets, spans_of_words
 from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens, too_long
 from .texts import SplitText, Text, collected, pair_of, positive_integer, read_texts
-from .token_ids import batches_of_ids, read_token_ids
+from .token_ids import Encoded, batches_of_ids, read_token_ids
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -107,7 +108,7 @@ class Encoder:
                 raise InputError(f"inputs 0 and {index} are encoded for different models; encode all by this explainer")
         return list(encodings)
 
-    def from_batch(self, encoded: Mapping[str, Any], *, continued: bool = False) -> list[Encoding]:
+    def from_batch(self, encoded: Encoded, *, continued: bool = False) -> list[Encoding]:
         """Return the encodings of inputs that are already token ids; padding on either side is removed."""
         encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names, continued=continued)
         return [self._with_unknown_note(encoding) for encoding in encodings]
@@ -200,8 +201,7 @@ class Encoder:
             return _Places(sequences, special, offsets, None)
         words = spans_of_words(text, sequences, backend.word_ids)
         if words is not None:  # it counts in each word
-            in_words = zip(words, offsets, strict=True)
-            offsets = tuple((word + start, word + end) for (word, _), (start, end) in in_words)
+            offsets = tuple(moved(span, start) for span, (start, _) in zip(offsets, words, strict=True))
         return _Places(sequences, special, offsets, words)
 
     def _located_by_counting(self, encoded: BatchEncoding, row: int, text: Text) -> "_Places":

@@ -244,7 +244,13 @@ def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> Encoded
 def readable_tokens(
     tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], known: dict[int, str] | None = None
 ) -> tuple[str, ...]:
-    """Return tokens with their markers as the characters they stand for; forms once found are kept in `known`."""
+    """Return tokens with their markers as the characters they stand for; forms once found are kept in `known`.
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The token ids.
+        known: The forms by id, to which new ones are added; None to keep none.
+    """
     known = {} if known is None else known
     new_ids = [token_id for token_id in set(ids) if token_id not in known]
     pieces = tokenizer.convert_ids_to_tokens(new_ids) if new_ids else []
@@ -261,7 +267,13 @@ def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
 
 
 def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
-    """Refuse token ids for which the model has no embedding; the message says where they are from."""
+    """Refuse token ids for which the model has no embedding; the message says where they are from.
+
+    Args:
+        ids: The token ids.
+        vocabulary: How many embeddings the model has; None if that is not known.
+        described_source: What holds the ids, for the message, such as "input 0".
+    """
     if any(isinstance(token_id, bool) for token_id in ids):
         raise InputError(f"{described_source} holds true or false among its token ids")
     low, high = min(ids, default=0), max(ids, default=0)
@@ -373,6 +385,11 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
     """Yield groups of encodings of similar length, longest first, by their indices.
 
     Texts x longest stays within `budget` tokens, and padding within 4% of them or a few tokens.
+
+    Args:
+        encodings: The encodings.
+        budget: Most tokens of a group, padding included; a longer text is a group of its own.
+        pad: Whether texts of different lengths may be together; otherwise a group has one length.
     """
     lengths, padding = sizes_of(encodings), 0
     group: list[int] = []
@@ -395,6 +412,13 @@ def collate(
     """Return B encodings as tensors on a device, padded to one length, with their indices in the caller's list.
 
     Models that answer at the last position whatever stands there are padded on the left.
+
+    Args:
+        encodings: The encodings.
+        indices: The place of each in the list.
+        pad_id: The token id that stands at padding.
+        left: Whether padding stands before a text, not behind it.
+        device: Where the tensors are.
     """
     lengths = np.array(list(map(len, encodings)))[:, None]  # (B, 1)
     longest = int(lengths.max())
@@ -426,6 +450,11 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
     """Cut a text longer than the limit into windows that overlap by a quarter, or into one around a position.
 
     Special tokens and the shorter text of a pair are in all windows, and the last one ends where the text ends.
+
+    Args:
+        encoding: The text.
+        limit: How many tokens the model reads.
+        position: The token in the middle of the only window; None for windows over the whole text.
     """
     content, size = text_to_cut(encoding, limit)
     if position is not None:  # in the middle, unless it is near an end of the text
@@ -436,9 +465,29 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
     return [_window_indices(encoding, content, start, size) for start in starts]
 
 
+EMPTY = Encoding({"input_ids": []}, (), (), None, (), (), "")
+"""The encoding of an empty text."""
+
+
 def too_long(index: int, length: int, limit: int) -> InputError:
     """Return the error for an input of which the model cannot read all tokens at once."""
     return InputError(f"input {index} has {length} tokens and the model reads {limit}; long_text='window' reads all")
+
+
+def check_fits(content: str, count: int, limit: int | None, advice: str = "shorten them") -> None:
+    """Refuse more tokens than a model reads, where none of them can be left out.
+
+    Args:
+        content: What the tokens are of, with its verb, such as "the prompt has".
+        count: How many tokens there are.
+        limit: How many the model reads; None for any number.
+        advice: What to do.
+
+    Raises:
+        InputError: If there are more.
+    """
+    if limit is not None and count > limit:
+        raise InputError(f"{content} {count} tokens and the model reads {limit}; {advice}")
 
 
 def text_to_cut(encoding: Encoding, limit: int) -> tuple[Indices, int]:

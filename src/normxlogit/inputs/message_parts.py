@@ -98,7 +98,13 @@ def hint_for(keys: Any = None) -> str:
 
 
 def typed_messages(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
-    """Return messages whose parts have the types of chat templates, and those of their parts that are not texts."""
+    """Return messages whose parts have the types of chat templates, and those of their parts that are not texts.
+
+    Args:
+        messages: The messages.
+        prompt: What the caller passed, which may hold pictures beside its messages.
+        reader: The model's processor or tokenizer.
+    """
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():
         typed, new_parts = part_reader.read(typed, prompt, reader)

@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import accumulate, chain, count
 from pathlib import Path
 from typing import Any
@@ -356,6 +357,13 @@ def _type_in_words(item: Any) -> str:
         return f"a tuple of {types}" if len(item) == 2 else f"a tuple of {len(item)}; several texts are a list"
     hint = " (a pair is a tuple, and is_split_into_words=True reads lists of words)"
     return type(item).__name__ + (hint if is_column(item) else "")
+
+
+def with_distinct_names(media: Iterable[Any]) -> list[Any]:
+    """Return pictures and sounds whose names tell them apart."""
+    media = list(media)
+    names = numbered(medium.name for medium in media)
+    return [replace(medium, name=name) for medium, name in zip(media, names, strict=True)]
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -23,11 +23,14 @@ PADDED_BEFORE = (
 ANSWERS = frozenset(("label", "labels", "start_positions", "end_positions"))
 """What a model takes beside its inputs in training."""
 
+Encoded = Mapping[str, Any]
+"""What a tokenizer returned, such as `input_ids`, by name."""
+
 Row = dict[str, list[Any]]
 """The inputs of one text by name, with a number for each token, or several."""
 
 
-def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
+def batches_of_ids(inputs: Any) -> list[Encoded] | None:
     """Return token ids as tokenizers return them, in one mapping or several; None for anything else.
 
     Bare ids are of several texts, or of one in a tensor: a list of numbers could be labels.
@@ -43,7 +46,7 @@ def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
     return _batches_of_items(items) if items else None
 
 
-def _batches_of_items(items: list[Any]) -> list[Mapping[str, Any]] | None:
+def _batches_of_items(items: list[Any]) -> list[Encoded] | None:
     """Return several of what tokenizers return, or rows of token ids as one batch; None for anything else."""
     if all(map(_is_batch_of_ids, items)):
         return items
@@ -71,7 +74,7 @@ def _is_row_of_ids(row: Any) -> bool:
 
 
 def read_token_ids(
-    encoded: Mapping[str, Any],
+    encoded: Encoded,
     tokenizer: PreTrainedTokenizerBase,
     vocabulary: int | None,
     model_inputs: Collection[str] | None = None,
@@ -219,7 +222,7 @@ def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[i
     )
 
 
-def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> list[Row]:
+def _rows_of_fields(encoded: Encoded, model_inputs: Collection[str] | None) -> list[Row]:
     """Return what the model reads of each text, without what a data set has beside it, such as a label."""
     ids = _plain(encoded["input_ids"])
     is_single = not _holds_lists(ids)

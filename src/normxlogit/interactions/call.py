@@ -7,7 +7,9 @@ from typing_extensions import Unpack
 
 from ..errors import InputError, TargetError
 from ..explainer import Explainer
+from ..extending import references
 from ..inputs.chat import Prompt
+from ..inputs.encoding import check_fits
 from ..inputs.texts import positive_integer
 from ..methods import Method
 from ..methods.registry import named_or_default
@@ -91,8 +93,8 @@ def pairs(
         UnsupportedModelError: If the answer is a span of the text, or the method does not work on the model.
     """
     if documents is not None:
-        asked = [answers_to_documents(explainer, inputs, documents, completion, options)]
-        return _explained((asked, True), options)
+        asked = answers_to_documents(explainer, inputs, documents, completion, options)
+        return explain_pairs(asked, _budget(options))
     if completion is not None:
         return _explained(answers_to_prompts(explainer, inputs, completion, options), options)
     return _explained(answers_to_texts(explainer, inputs, options), options)
@@ -106,8 +108,18 @@ def _budget(options: Keywords) -> int:
 def _explained(asked: tuple[list[UnitAnswers], bool], options: Keywords) -> Pairs | Attributions[Pairs]:
     """Return the pairs of inputs, given with whether there is one."""
     answers, single = asked
-    results = [explain_pairs(answers_of_input, _budget(options)) for answers_of_input in answers]
-    return results[0] if single else Attributions(results)
+    budget = _budget(options)
+    if single:
+        return explain_pairs(answers[0], budget)
+    return Attributions([_explained_input(place, of_input, budget) for place, of_input in enumerate(answers)])
+
+
+def _explained_input(place: int, asked: UnitAnswers, budget: int) -> Pairs:
+    """Return the pairs of one of several inputs, whose place errors name."""
+    try:
+        return explain_pairs(asked, budget)
+    except InputError as error:
+        raise InputError(f"input {place}: {error}") from None
 
 
 def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tuple[list[UnitAnswers], bool]:
@@ -173,8 +185,13 @@ def answers_to_documents(
         options: As of `pairs`.
 
     Raises:
-        InputError: If the units are others, or the documents are too long for the model.
+        InputError: If nothing reads documents, the units are others, or the documents are too long for the model.
     """
+    if "cite" not in references("calls"):
+        raise InputError(
+            "documents= needs the folder normxlogit/grounding, which is not there; run: "
+            "pip install --force-reinstall --no-deps normxlogit"
+        )
     from ..grounding.citations.cited_answer import read_answered
 
     _check_no_label(options)
@@ -183,9 +200,7 @@ def answers_to_documents(
         raise InputError(f'units of documents are "document" or "sentence", not {units!r}')
     model = explainer.language_model
     completed = read_answered(model, question, documents, answer=answer).completed
-    count, limit = len(completed.encoding), model.answer_limit
-    if limit is not None and count > limit:
-        raise InputError(f"documents, question and answer have {count} tokens and the model reads {limit}")
+    check_fits("documents, question and answer have", len(completed.encoding), model.answer_limit)
     sentences = completed.named_sources
     division = sentences if units == "sentence" else whole_documents(sentences)
     settings = Options(method=named_or_default(options.get("method"), "completions"))

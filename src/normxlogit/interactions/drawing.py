@@ -30,13 +30,14 @@ def _header(result: Pairs) -> Header:
     """Return the answer, how far pairs explain it, and what the test of the first pair says."""
     tested = str(result.pairs[0]) if result.pairs else ""
     described = header([result.attribution], tested)
+    target = shortened(visible(result.attribution.target.name), LONGEST)
     facts = [
         *described.facts,
-        ("effects on", f"{shortened(visible(result.attribution.target.name), LONGEST)}: {result.quantity}"),
+        ("effects on", f"{target}: {result.quantity}"),
+        ("left out", f"{result.unit}s, {result.removed_by}"),
+        ("explained share", explained_text(result)),
+        ("passes", str(result.passes)),
     ]
-    facts.append(("left out", f"{result.unit}s, {result.removed_by}"))
-    facts.append(("explained share", explained_text(result)))
-    facts.append(("passes", str(result.passes)))
     return Header(described.prediction, facts, described.notes, described.tested)
 
 
@@ -55,23 +56,19 @@ def _arc(pair: Pair) -> Arc:
 
 def _table(result: Pairs) -> Table:
     """Return a table with a row for each pair."""
-    columns = [Column("pair"), Column("what they do"), Column("joint effect", numbers=True)]
-    columns += [Column("measured", numbers=True), Column("without the first"), Column("without the second")]
-    columns.append(Column("without both"))
-    rows = [_row(result, pair) for pair in result.pairs]
-    return Table(columns, rows, _caption(result), stacked=True)
-
-
-def _caption(result: Pairs) -> str:
-    count, tested = len(result.pairs), len(result.pairs) + result.rejected
-    return f"{count} of {tested} tested pairs act together"
+    numbers = [Column(name, numbers=True) for name in ("joint effect", "measured")]
+    answers = [Column(f"without {which}") for which in ("the first", "the second", "both")]
+    columns = [Column("pair"), Column("what they do"), *numbers, *answers]
+    count = len(result.pairs)
+    caption = f"{count} of {count + result.rejected} tested pairs act together"
+    return Table(columns, [_row(result, pair) for pair in result.pairs], caption, stacked=True)
 
 
 def _row(result: Pairs, pair: Pair) -> list[Cell]:
-    names = " + ".join(shortened(visible(result.names[unit]), LONGEST) for unit in pair.units)
+    names = _names(result)
     removals = (*pair.verified.single, pair.verified.together)
     return [
-        cell(names),
+        cell(" + ".join(names[unit] for unit in pair.units)),
         cell(pair.kind),
         cell(f"{pair.joint:+.2f}", pair.joint),
         cell(f"{pair.tested:+.2f}", pair.tested),
@@ -79,18 +76,14 @@ def _row(result: Pairs, pair: Pair) -> list[Cell]:
     ]
 
 
+def _names(result: Pairs) -> list[str]:
+    """Return the names of the units as tables have them."""
+    return [shortened(visible(name), LONGEST) for name in result.names]
+
+
 def _singles(result: Pairs) -> Fold:
     """Return the table of single effects, the largest first."""
-    ranked = sorted(range(len(result.units)), key=lambda unit: -abs(result.single[unit]))[:MOST_LISTED]
-    rows = [[_unit_cell(result, unit), _effect_cell(result, unit)] for unit in ranked]
+    effects = sorted(zip(_names(result), result.single.tolist(), strict=True), key=lambda unit: -abs(unit[1]))
+    rows = [[cell(name), cell(f"{effect:+.2f}", effect)] for name, effect in effects[:MOST_LISTED]]
     table = Table([Column("unit"), Column("effect", numbers=True)], rows, sortable=True)
     return Fold(f"The effects of {len(rows)} single units, averaged over which others are present", [table])
-
-
-def _unit_cell(result: Pairs, unit: int) -> Cell:
-    return cell(shortened(visible(result.names[unit]), LONGEST))
-
-
-def _effect_cell(result: Pairs, unit: int) -> Cell:
-    effect = float(result.single[unit])
-    return cell(f"{effect:+.2f}", effect)

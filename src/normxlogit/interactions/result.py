@@ -22,7 +22,7 @@ SENTENCES: dict[Kind, str] = {
     "needed both": "The answer needs both {} and {}",
     "either will do": "Either {} or {} will do",
     "turns round": "{} and {} turn each other round",
-    "together": "{} and {} act together",
+    "together": "{} and {} act together, each adding {amount} beside the other",
 }
 
 LONGEST = 60
@@ -50,10 +50,8 @@ class Pair(NamedTuple):
     def __str__(self) -> str:
         first, second = (f'"{shortened(visible(removal.units[0]), LONGEST)}"' for removal in self.verified.single)
         answers = [answer_text(removal, self.verified) for removal in (*self.verified.single, self.verified.together)]
-        return (
-            f"{SENTENCES[self.kind].format(first, second)}: "
-            f"without {first} {answers[0]}, without {second} {answers[1]}, without both {answers[2]}."
-        )
+        does = SENTENCES[self.kind].format(first, second, amount="more" if self.tested > 0 else "less")
+        return f"{does}: without {first} {answers[0]}, without {second} {answers[1]}, without both {answers[2]}."
 
 
 def largest_pairs(joint: FloatArray | Float64Array, count: int) -> list[tuple[int, int]]:

@@ -63,12 +63,9 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
 
 def _removable_words(a: Attribution, fixed: int | None) -> list[UnitScore]:
     """Return the words of an input, or of a prompt, that can be left out."""
-    placeholders = {token for medium in a.media for token in medium.tokens}
-    words = []
-    for part in text_parts(a):
-        is_read = part.tokens[-1] < a.answer_units.start and placeholders.isdisjoint(part.tokens)
-        if is_read and part.text.strip():
-            words.append(part)
+    placeholders = set().union(*(medium.tokens for medium in a.media))
+    read = [part for part in text_parts(a) if part.tokens[-1] < a.answer_units.start]
+    words = [part for part in read if part.text.strip() and placeholders.isdisjoint(part.tokens)]
     return [word for word in words if fixed not in word.tokens] or words
 
 

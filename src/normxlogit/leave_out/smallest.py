@@ -204,7 +204,18 @@ def _groups_with_each_pair(count: int) -> list[list[int]]:
 
     They are the lines of the affine plane over the integers modulo `SIDE`, whose points are the parts.
     """
-    lines = [[part for part in range(count) if part % SIDE == column] for column in range(SIDE)]
-    for slope, shift in product(range(SIDE), repeat=2):
-        lines.append([part for part in range(count) if part // SIDE == (slope * (part % SIDE) + shift) % SIDE])
-    return [line for line in lines if len(line) > 1]
+    points = [(part, *divmod(part, SIDE)) for part in range(count)]
+    upright = [[part for part, _, column in points if column == line] for line in range(SIDE)]
+    slanted = [_slanted_line(points, slope, shift) for slope, shift in product(range(SIDE), repeat=2)]
+    return [line for line in (*upright, *slanted) if len(line) > 1]
+
+
+def _slanted_line(points: Sequence[tuple[int, int, int]], slope: int, shift: int) -> list[int]:
+    """Return the parts on one line of the plane: their row is `slope` times their column and `shift`, modulo `SIDE`.
+
+    Args:
+        points: Each part with its row and its column.
+        slope: How many rows the line climbs from one column to the next.
+        shift: The row where it begins.
+    """
+    return [part for part, row, column in points if row == (slope * column + shift) % SIDE]

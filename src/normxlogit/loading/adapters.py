@@ -9,7 +9,7 @@ from typing import Any
 from safetensors import safe_open
 from torch import nn
 
-from ..errors import InputError
+from ..errors import InputError, optional_module
 from ..tasks import TaskName, all_tasks, task_name
 from .model_files import LoadOptions, download_options, find_file, read_model_json
 
@@ -43,12 +43,8 @@ class Adapter:
 
     def add_to(self, model: nn.Module, options: LoadOptions) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""
-        try:
-            import peft
-        except ImportError:
-            raise InputError(
-                f"{self.source} holds an adapter of PEFT; run: pip install 'normxlogit[adapters]'"
-            ) from None
+        advice = f"{self.source} holds an adapter of PEFT; run: pip install 'normxlogit[adapters]'"
+        peft = optional_module("peft", advice, InputError)
         with warnings.catch_warnings(record=True) as warnings_given:
             warnings.simplefilter("always")
             adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))

@@ -74,12 +74,14 @@ def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> d
 def _reader_of(pipeline: Any) -> Any:
     """Return the processor or tokenizer of a pipeline or a `Trainer`; several parts are combined to a processor."""
     processor = getattr(pipeline, "processor", None) or getattr(pipeline, "processing_class", None)
+    if processor is not None:
+        return processor
     names = ("tokenizer", "image_processor", "feature_extractor")
     parts = {name: part for name in names if (part := getattr(pipeline, name, None)) is not None}
     config = getattr(getattr(pipeline, "model", None), "config", None)
     processor_class = cast(Any, PROCESSOR_MAPPING).get(type(config), None) if len(parts) > 1 else None
-    if processor is not None or processor_class is None:
-        return processor or next(iter(parts.values()), None)
+    if processor_class is None:
+        return next(iter(parts.values()), None)
     parameters = inspect.signature(processor_class).parameters
     return processor_class(**{name: part for name, part in parts.items() if name in parameters})
 

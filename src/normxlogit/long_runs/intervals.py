@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..results.storage.tables import optional_module
+from ..errors import optional_module
 
 NORMAL = 1.96
 """Standard errors of an interval of many values."""

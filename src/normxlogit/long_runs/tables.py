@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Literal
 
-from ..errors import DataError, reason_of
+from ..errors import DataError, optional_module, reason_of
 from ..inputs.texts import UTF16, collected, encoding_of, is_column
 
 BLOCK = 4096
@@ -99,14 +99,10 @@ class RowSource:
 
 def arrow_module() -> Any:
     """Import pyarrow."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError:
-        missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
-        raise DataError(missing) from None
-    return pyarrow
+    missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
+    for name in ("pyarrow.compute", "pyarrow.parquet"):
+        optional_module(name, missing)
+    return optional_module("pyarrow", missing)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -257,6 +253,7 @@ class _CsvFile:
         # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates.
         self.lines = io.TextIOWrapper(file, _encoding_of_file(file), "surrogateescape", newline="")
         self.delimiter = "\t" if kind == "tsv" else self._delimiter()
+        # A mark behind the last line: it is a row of its own, or in the last cell where a quote was never closed.
         self.reader = csv.reader(chain(self.lines, [END_MARK]), delimiter=self.delimiter)
         self.names = next(iter(_next_rows(self.reader, 1))) or [""]
         if self.names == [END_MARK]:

@@ -6,7 +6,7 @@ import inspect
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -75,19 +75,21 @@ class Scores:
     sinks: Tensor | None = None
     parts: Tensor | None = None
 
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the tensors that are there, by their names as fields."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
     def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
         """Apply a function to every tensor, such as a move to another device or a slice of the axes (B, K)."""
         diagnostics = {name: change(value) for name, value in self.diagnostics.items()}
-        tensors = {"values": self.values, "bias": self.bias, "sink": self.sink, "parts": self.parts}
-        changed = {name: change(value) for name, value in tensors.items() if value is not None}
-        return Scores(**changed, diagnostics=diagnostics, sinks=self.sinks)
+        changed = {name: change(value) for name, value in self._tensors().items() if name != "sinks"}
+        return replace(self, **changed, diagnostics=diagnostics)
 
     def on_host(self) -> "Scores":
         """Return the scores as float32 on the host, all brought there in one transfer."""
-        optional = {"bias": self.bias, "sink": self.sink, "sinks": self.sinks, "parts": self.parts}
-        tensors = {"values": self.values, **{name: value for name, value in optional.items() if value is not None}}
+        tensors = self._tensors()
         arrays = to_host(*(value.detach() for value in (*tensors.values(), *self.diagnostics.values())))
-        moved = [torch.from_numpy(array) for array in arrays]
+        moved = list(map(torch.from_numpy, arrays))
         fields = dict(zip(tensors, moved, strict=False))
         if "sinks" in fields:
             fields["sinks"] = fields["sinks"].bool()

@@ -307,5 +307,5 @@ def reads_prompt_as_alone(model: TaskModel, prompt: Encoding, followed: Encoding
         prompt: The prompt.
         followed: The prompt and the tokens.
     """
-    alone, both = (model.run(model.batch([each]), predict=False).hidden[0] for each in (prompt, followed))
+    alone, both = _states(model, prompt), _states(model, followed)  # (P, H), (T, H)
     return later_tokens_change_nothing(alone, both[: len(prompt)])

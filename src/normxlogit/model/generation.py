@@ -12,13 +12,14 @@ from transformers.utils.generic import ModelOutput
 
 from ..compat import generation_state, taken_as_it_is
 from ..copies.arithmetic import full_float32
-from ..copies.run import Site, as_batch, private_clone, run
+from ..copies.run import Site, TensorInputs, as_batch, private_clone, run
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.embeddings import decoder_table
 from ..parts.proofs import cache_changes_nothing, prompts_are_continued_as_alone
+from ..tasks.base import GenerateSettings
 from .batch_attempts import lengths_to_try, results_in_batches
-from .model_copy import Inputs, input_errors
+from .model_copy import input_errors
 from .task_model import TaskModel
 
 Rows = list[list[int]]
@@ -41,7 +42,7 @@ TRIAL_PROMPT = 4  # tokens of a prompt in the trial of the cache: too few for a 
 
 
 def generated_ids(
-    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
+    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: GenerateSettings
 ) -> list[Rows]:
     """Return the sequences generated after each prompt.
 
@@ -78,7 +79,7 @@ class _Generator(NamedTuple):
 
     model: TaskModel
     config: GenerationConfig
-    options: Mapping[str, Any] = MappingProxyType({})  # further arguments
+    options: GenerateSettings = MappingProxyType({})  # further arguments
 
     def alone(self, prompt: Encoding) -> Rows:
         """Return the sequences generated after a prompt; several are padded to one length, and cut to their own."""
@@ -106,7 +107,7 @@ class _Generator(NamedTuple):
         start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
         return getattr(output, "sequences", output)[:, start:].tolist()
 
-    def call(self, texts: Rows, media_inputs: Inputs = MappingProxyType({})) -> Any:
+    def call(self, texts: Rows, media_inputs: TensorInputs = MappingProxyType({})) -> Any:
         """Return what `generate` returns for the token ids of prompts, padded on the left, or of one source.
 
         Args:
@@ -126,7 +127,7 @@ class _Generator(NamedTuple):
 
 
 def generated_from(
-    model: TaskModel, inputs: Mapping[str, Tensor], config: GenerationConfig, options: Mapping[str, Any]
+    model: TaskModel, inputs: TensorInputs, config: GenerationConfig, options: GenerateSettings
 ) -> tuple[list[int], list[int]]:
     """Return what a decoder generates of an input that is not token ids, such as a sound.
 

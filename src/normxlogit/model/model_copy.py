@@ -13,8 +13,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.answer_form import IDS, AnswerForm
 from ..copies.arithmetic import is_finite
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
-from ..copies.memory import out_of_memory, reraise_out_of_memory, result_or_none
-from ..copies.run import Pass, Pool, Replacements, Site, private_clone, run
+from ..copies.memory import reraise_out_of_memory, result_or_none
+from ..copies.run import Pass, Pool, Replacements, Site, TensorInputs, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
 from ..inputs.encoder import Encoder
@@ -23,10 +23,8 @@ from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Parts, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
+from ..results.storage.schema import Strings
 from ..tasks import Task
-
-Inputs = Mapping[str, Tensor]
-"""The arguments of a model's forward, by name."""
 
 MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
 
@@ -54,7 +52,7 @@ class ModelCopy:
         self.module = cast(PreTrainedModel, clone(unwrapped_model))  # that is explained, by private copies, see `run`
         self.is_adapted = self.wrapped is not self.unmodified  # whether `module` must be compared with `wrapped`
         self.form = AnswerForm()
-        self.notes: tuple[str, ...] = ()  # for all results on it, and on proofs that could not be run
+        self.notes: Strings = ()  # for all results on it, and on proofs that could not be run
         self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
         self.main_input = IDS  # the name of the input that holds what is explained
         self.decoder_limit: float | None = None  # the most tokens of a decoder beside an encoder, inf for any number
@@ -158,12 +156,15 @@ class ProvedLengths:
 
 
 @contextmanager
-def named_errors(description: str, error_class: type[NormXLogitError] = InputError) -> Iterator[None]:
+def named_errors(
+    description: str, error_class: type[NormXLogitError] = InputError, *, hint: str = ""
+) -> Iterator[None]:
     """Turn an error of a model or a processor into one of this library.
 
     Args:
         description: What cannot be done, with which the error begins.
         error_class: The class of the error.
+        hint: What to do, with which it ends.
 
     Raises:
         NormXLogitError: In the place of another error, unless that is for too little memory.
@@ -174,12 +175,12 @@ def named_errors(description: str, error_class: type[NormXLogitError] = InputErr
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        raise error_class(f"{description}: {type(error).__name__}: {reason_of(error)}") from error
+        raise error_class(f"{description}: {type(error).__name__}: {reason_of(error)}{hint}") from error
 
 
 @contextmanager
 def input_errors(
-    model: nn.Module, inputs: Inputs, main_input: str = IDS, *, gradients: bool = False, doing: str = "read"
+    model: nn.Module, inputs: TensorInputs, main_input: str = IDS, *, gradients: bool = False, doing: str = "read"
 ) -> Iterator[None]:
     """Turn an error of the model's own code into an `InputError` that names the input.
 
@@ -193,22 +194,18 @@ def input_errors(
     Raises:
         InputError: In the place of the model's own error.
     """
-    try:
+    if gradients:
         yield
-    except NormXLogitError:
-        raise
-    except Exception as error:
-        if out_of_memory(error) or gradients:
-            raise
-        described, hint = "its input", ""
-        if main_input != IDS:
-            described = f"{main_input} of shape {tuple(inputs[main_input].shape)}"
-        elif IDS in inputs:
-            texts, tokens = inputs[IDS].shape
-            described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
-            hint = TOO_LONG if tokens > 16 else ""
-        reason = f"{type(error).__name__}: {reason_of(error)}{hint}"
-        raise InputError(f"{type(model).__name__} cannot {doing} {described}: {reason}") from error
+        return
+    described, hint = "its input", ""
+    if main_input != IDS:
+        described = f"{main_input} of shape {tuple(inputs[main_input].shape)}"
+    elif IDS in inputs:
+        texts, tokens = inputs[IDS].shape
+        described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
+        hint = TOO_LONG if tokens > 16 else ""
+    with named_errors(f"{type(model).__name__} cannot {doing} {described}", hint=hint):
+        yield
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
@@ -251,7 +248,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     why="the copy was given another call or setting (an adapter, a choice, a decoder, a padding id)",
     when="first call, where something was changed; two passes",
 )
-def copy_answers_as_the_model(copy: ModelCopy, inputs: Inputs, caller_inputs: Inputs) -> tuple[str, ...]:
+def copy_answers_as_the_model(copy: ModelCopy, inputs: TensorInputs, caller_inputs: TensorInputs) -> Strings:
     """Compare the logits of the explained copy with the model's; return a note if they cannot be compared.
 
     Args:

@@ -14,7 +14,7 @@ from ..copies.answer_form import ForwardSettings
 from ..copies.arithmetic import full_float32, is_finite, non_finite_error
 from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
-from ..copies.run import Pass, Replacements, embedded_of, states_of, without_autocast
+from ..copies.run import Pass, Replacements, TensorInputs, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch, collate
@@ -26,14 +26,14 @@ from ..parts.headpiece import TOKENS_AT_ONCE, Head, Parts, answer_of
 from ..parts.layer_to_head import bring_to_head, exit_after
 from ..parts.main_input import MainInput
 from ..parts.model_proofs import prove_alone
-from ..results.storage.schema import FloatArray
+from ..results.storage.schema import FloatArray, Strings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.base import Generates, Pooling, check_answer
 from ..tasks.targets import All, BatchTargets, Layers
 from ..tasks.task_outputs import logits_at
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import Inputs, ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
+from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
 from .version import read_model
 
 
@@ -59,7 +59,7 @@ class TaskModel:
     pad_id: int = _of_copy("pad_id")
     module: PreTrainedModel = _of_copy("module")  # the copy that is explained
     unmodified: PreTrainedModel = _of_copy("unmodified")  # another one, which answers as the caller's model does
-    notes: tuple[str, ...] = _of_copy("notes")
+    notes: Strings = _of_copy("notes")
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class TaskModel:
 
     def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
         """Find the parts of the model with the first text of a batch."""
-        notes: tuple[str, ...] = ()
+        notes: Strings = ()
         main_input = MainInput(copy.main_input, self.filler, tuple(batch.inputs[copy.main_input].shape[2:]))
         find = partial(find_parts, copy.pool, main_input=main_input, further=tuple(self.extra_inputs))
         sample = sample_of(batch, self.task)
@@ -290,7 +290,7 @@ class TaskModel:
 
     def answer(
         self,
-        inputs: Inputs,
+        inputs: TensorInputs,
         positions: Tensor | None = None,
         *,
         replace: Replacements | None = None,
@@ -320,7 +320,7 @@ class TaskModel:
     def measure(
         self,
         target: BatchTargets,
-        inputs: Inputs,
+        inputs: TensorInputs,
         positions: Tensor | None,
         texts: Tensor,
         *,
@@ -363,7 +363,7 @@ class TaskModel:
         self.prepare(batch)
         return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
-    def run_trunk(self, inputs: Inputs, *, replace: Replacements | None = None) -> Tensor:
+    def run_trunk(self, inputs: TensorInputs, *, replace: Replacements | None = None) -> Tensor:
         """Run the model up to the end of its trunk.
 
         Args:

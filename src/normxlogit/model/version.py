@@ -18,14 +18,14 @@ from ..copies.answer_form import (
     arguments_of,
 )
 from ..copies.clone import unwrapped
-from ..copies.run import private_clone
+from ..copies.run import TensorInputs, private_clone
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks, task_of
 from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
-from .model_copy import Inputs, ModelCopy, named_errors
+from .model_copy import ModelCopy, named_errors
 
 FORMS_OF_TRANSFORMERS = ((("logits",), None), (("start_logits", "end_logits"), None))
 """In which fields the models of transformers return their logits, which need no normaliser."""
@@ -134,7 +134,7 @@ def _is_own_classifier(model: nn.Module, task: Task) -> bool:
 
 
 def _form_of_answer(
-    module: nn.Module, task: Task, probes: Sequence[Inputs], settings: ForwardSettings
+    module: nn.Module, task: Task, probes: Sequence[TensorInputs], settings: ForwardSettings
 ) -> tuple[AnswerForm, Tensor]:
     """Return what a module returns for a few short inputs, and the logits for the first, (1, C) or (1, 3, C)."""
     run_probe = partial(_run_probe, module, [{**probe, **settings.extra_inputs} for probe in probes], settings)
@@ -150,7 +150,7 @@ def _form_of_answer(
     return form, logits
 
 
-def _run_probe(module: nn.Module, probes: Sequence[Inputs], settings: ForwardSettings, number: int) -> Any:
+def _run_probe(module: nn.Module, probes: Sequence[TensorInputs], settings: ForwardSettings, number: int) -> Any:
     """Return what a module returns for one of several short inputs."""
     device = next((parameter.device for parameter in module.parameters()), None)
     inputs = {name: value.to(device) for name, value in probes[number].items()}

@@ -10,7 +10,7 @@ from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
 from ..results.units.grouping import units_of
 from ..results.units.spans import NamedSpan
-from .result import ModelDifference
+from .result import ModelDifference, Names
 
 
 class Aligned(NamedTuple):
@@ -47,9 +47,9 @@ class Aligned(NamedTuple):
             tokens_of[word.which][-1] += word.tokens
         for a, tokens_of_words in zip((before, after), tokens_of, strict=True):
             in_words = set().union(*tokens_of_words)
-            prompt = range(_prompt_size(a))
+            prompt = range(a.answer_units.start)
             tokens_of_words.append(tuple(token for token in prompt if token not in in_words))
-            tokens_of_words.append(tuple(range(len(prompt), len(a.units))))
+            tokens_of_words.append(tuple(a.answer_units))
         rest = f"the rest of the {'text' if after.completion is None else 'prompt'}"
         words.append(NamedSpan(rest, 0, 0, (), "rest", None))
         words.append(NamedSpan("the answer's earlier words", 0, 0, (), "answer", None))
@@ -59,7 +59,7 @@ class Aligned(NamedTuple):
         """Return the tokens of some words in one of the models."""
         return tuple(sorted(token for word in words for token in self.tokens_of[which][word]))
 
-    def difference(self, models: tuple[str, str], **fields: Any) -> ModelDifference:
+    def difference(self, models: Names, **fields: Any) -> ModelDifference:
         """Return the difference of the two, with further fields of the result.
 
         Args:
@@ -113,16 +113,10 @@ def _check_comparable(before: Attribution, after: Attribution) -> None:
         )
 
 
-def _prompt_size(a: Attribution) -> int:
-    """Return how many of the units are of the prompt: all where nothing is completed."""
-    return len(a.units) if a.prompt_tokens is None else a.prompt_tokens
-
-
 def _words_of(a: Attribution, which: int) -> Iterator[_Word]:
     """Yield the words of a text, or of a prompt."""
-    size = _prompt_size(a)
     for word in a.words():
-        if word.text.strip() and word.tokens[-1] < size:
+        if word.text.strip() and word.tokens[-1] < a.answer_units.start:
             yield _Word(word.sequence or 0, word.start, word.end, which, word.tokens)
 
 

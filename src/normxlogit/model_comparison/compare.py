@@ -33,7 +33,7 @@ from ..tasks.base import generating_task
 from ..tasks.targets import Choice, index_of
 from ..text.same import word_key
 from .aligned import Aligned
-from .result import ModelDifference
+from .result import ModelDifference, Names
 
 Pair = tuple[int, int]
 """An output of the model before, and the same output of the model after."""
@@ -222,7 +222,7 @@ class Compared:
 
 
 def _model_difference(
-    text: Aligned, names: tuple[str, str], answers: tuple[Answer, Answer], difference: Answer
+    text: Aligned, names: Names, answers: tuple[Answer, Answer], difference: Answer
 ) -> ModelDifference:
     """Return the result of one text, of both models' answers and their difference."""
     return text.difference(

@@ -9,6 +9,9 @@ from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray, Number, require
 from ..results.targets import Prediction
 
+Names = tuple[str, str]
+"""The names of two models, the one before and the one after."""
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModelDifference(Attribution):
@@ -34,7 +37,7 @@ class ModelDifference(Attribution):
         **{f"scores_{side}": FloatArray for side in ("before", "after")},
     }
 
-    models: tuple[str, str]
+    models: Names
     answers: tuple[Prediction, ...]
     measured: tuple[Number, Number]
     changed: bool

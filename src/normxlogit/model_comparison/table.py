@@ -13,9 +13,9 @@ from ..pipeline.progress import progress_bar
 from ..render.blocks import Block, Card, Column, Paragraph, Table, cell
 from ..render.cards import cards
 from ..render.html import page as drawn_page
-from ..results.collection import Attributions
+from ..results.collection import Attributions, words_by_key
 from ..results.storage.files import write_text
-from ..text.same import common_spelling, word_key
+from ..text.same import common_spelling
 from .compare import compare, opened
 from .result import ModelDifference
 
@@ -47,20 +47,17 @@ class Summary:
         for d in differences:
             if not d.changed:
                 continue
-            answers, scores = d.prediction.label, dict[str, float]()
+            answers, words = d.prediction.label, words_by_key(d)
             self.changes[answers] += 1
             if d.verified is not None:
                 self.verified += 1
                 self.agreeing += d.verified.together.changed
-            for word in d.words():
-                if any(map(str.isalnum, word.text)):
-                    key = word_key(word.text)
-                    scores[key] = scores.get(key, 0.0) + float(word.score)
-                    self.spellings.setdefault(key, Counter())[word.text] += 1
+            scores = {key: sum(float(word.score) for word in of_key) for key, of_key in words.items()}
             strongest = sorted(scores, key=lambda key: -scores[key])[:FIRST]
             self.carried.update((key, answers) for key in strongest if scores[key] > 0)
             for key, score in scores.items():
                 self.scores.setdefault((key, answers), []).append(score)
+                self.spellings.setdefault(key, Counter()).update(word.text for word in words[key])
 
     def blocks(self) -> list[Block]:
         """Return how many answers differ and how, and the words that carry the changes."""

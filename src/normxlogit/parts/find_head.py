@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..copies.memory import reraise_out_of_memory
+from ..copies.memory import attempted, reraise_out_of_memory
 from ..copies.run import Form, ModelPool
 from ..copies.trace import Call
 from ..errors import HeadMismatchError, reason_of
@@ -136,9 +136,7 @@ def _first_tokens(head: Head, hidden: Tensor, traced: Traced) -> tuple[Head, Ten
     if path is not None and rows_are_of_the_vocabulary(of_rows, path, hidden.flatten(0, 1), logits.flatten(0, 1)):
         rows = spread_rows(logits)  # (R,)
         return of_rows, rows, of_rows.first_tokens(hidden[0], traced.inputs, rows)
-    try:
+    with attempted():  # some heads search the ids, as Longformer's does for three separators
         return head, None, head.first_tokens(hidden[0], traced.inputs)
-    except Exception as error:  # some heads search the ids, as Longformer's does for three separators
-        reraise_out_of_memory(error)
     head = Head(head.pool, replace(head.piece, takes_ids=False))
     return head, None, head.first_tokens(hidden[0], traced.inputs)

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.utils.generic import ModelOutput
+from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named tuples and transformers' outputs
 
 from ..copies.answer_form import fields_of
-from ..copies.memory import reraise_out_of_memory
+from ..copies.memory import attempted
 from ..copies.run import (
     CallArguments,
     Form,
@@ -125,20 +125,17 @@ def find_tail(pool: ModelPool, inputs: Inputs, calls: Calls, trunk: Call, states
 def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, inputs: Inputs, tolerance: float) -> bool:
     """Return whether the last layer's output, brought to the head by a tail, is what the head read."""
     hidden: Any = trunk.hidden
-    try:
-        with torch.inference_mode():
-            brought = bring_to_head(pool, trunk.path, tail, output.permute(tail.axes), inputs)
-    except Exception as error:  # a wrong guess may fail in any way; the next one is tried
-        reraise_out_of_memory(error)
-        return False
-    difference = (brought - hidden).abs().max().item()
-    return bool(difference <= tolerance)
+    with attempted(), torch.inference_mode():  # a wrong guess may fail in any way; the next one is tried
+        brought = bring_to_head(pool, trunk.path, tail, output.permute(tail.axes), inputs)
+        difference = (brought - hidden).abs().max().item()
+        return bool(difference <= tolerance)
+    return False
 
 
 def _tail_after(last: Call, family: Calls, trunk: Call, states: States) -> Tail | None:
     """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
-    axes, state, output = axes_of(last.main_input, states[-2]), last.main_input, last.output
-    if axes is None or state is None or output is None or output.shape != state.shape or last.path == trunk.path:
+    axes = axes_of(last.main_input, states[-2])
+    if axes is None or not last.keeps_shape or last.path == trunk.path:
         return None
     if len(states) > 2 and calls_returning(family, states[1:-1]) is None:
         return None
@@ -212,20 +209,17 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) 
     hidden = trunk.hidden
     if hidden is None:
         return []
-    try:
-        with torch.inference_mode():
-            layers = _layers_reaching_head(pool, trunk, calls, inputs)
-            if not layers:
-                return []
-            every_layer, without_last = (
-                exit_after(pool, trunk.path, layers, inputs, count) for count in (len(layers), len(layers) - 1)
-            )
-    except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
-        reraise_out_of_memory(error)
-        return []
-    if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-        return []
-    return layers if beyond_rounding(every_layer, hidden) is None else []
+    with attempted(), torch.inference_mode():  # without a way a model's layers are refused
+        layers = _layers_reaching_head(pool, trunk, calls, inputs)
+        if not layers:
+            return []
+        every_layer, without_last = (
+            exit_after(pool, trunk.path, layers, inputs, count) for count in (len(layers), len(layers) - 1)
+        )
+        if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
+            return []
+        return layers if beyond_rounding(every_layer, hidden) is None else []
+    return []
 
 
 def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> list[str]:
@@ -245,7 +239,8 @@ def chained_layers(calls: Calls) -> Calls:
     layers: Calls = []
     for call in calls:
         is_numbered = call.path.rpartition(".")[2].isdecimal()
-        if is_numbered and call.keeps_shape and not any(call.path.startswith(f"{outer.path}.") for outer in layers):
+        outer_paths = tuple(f"{layer.path}." for layer in layers)
+        if is_numbered and call.keeps_shape and not call.path.startswith(outer_paths):
             layers.append(call)
     # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
     families_read = {layer.family for layer in layers if _is_read_by_another(layer, calls)}
@@ -272,29 +267,22 @@ def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> 
 
 
 def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
-    """Return the output of a skipped layer: its input states, by the names of arguments or in order of their shape."""
+    """Return the output of a skipped layer with the states that it was given, each by its name or in their order."""
     if isinstance(output, Tensor):
         return arguments.main_input
-    fields: dict[Any, Any] = dict(fields_of(output))
-    by_name: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
-    tensors = {name: value for name, value in by_name.items() if isinstance(value, Tensor)}
-    state_names = [name for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3]
-    for name in sorted(state_names, key=lambda name: name not in arguments.kwargs):
-        argument = _argument_like(fields[name], name if name in arguments.kwargs else None, tensors)
-        if argument is not None:
-            fields[name] = tensors.pop(argument)
-    return _with_fields(output, fields)
+    inputs: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
+
+    def input_for(name: Any, value: Any) -> Any:
+        """Return the input of a state's name, or the next one of its shape; the value itself if it is not a state."""
+        if not isinstance(value, Tensor) or value.ndim != 3:
+            return value
+        alike = [key for key, given in inputs.items() if isinstance(given, Tensor) and _has_form(given, value)]
+        return inputs.pop(name if name in alike else alike[0]) if alike else value
+
+    values, form = tree_flatten(output, is_leaf=lambda value: value is not output)
+    return tree_unflatten(list(map(input_for, fields_of(output), values)), form)
 
 
-def _argument_like(state: Tensor, name: str | None, arguments: Mapping[Any, Tensor]) -> Any:
-    """Return the name or place of an argument of a state's shape and precision, if it can be this one; None if none."""
-    form = state.shape, state.dtype
-    alike = [key for key, value in arguments.items() if (value.shape, value.dtype) == form]
-    return name if name in alike else next(iter(alike), None)
-
-
-def _with_fields(output: Any, fields: Mapping[Any, Any]) -> Any:
-    """Return the output of a module with other fields."""
-    if isinstance(output, ModelOutput):
-        return type(output)(**fields)
-    return output._replace(**fields) if hasattr(output, "_replace") else type(output)(fields.values())
+def _has_form(tensor: Tensor, state: Tensor) -> bool:
+    """Return whether a tensor has the shape and the precision of a state."""
+    return tensor.shape == state.shape and tensor.dtype == state.dtype

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import is_finite
-from ..copies.memory import reraise_out_of_memory
+from ..copies.memory import attempted, reraise_out_of_memory
 from ..copies.run import Inputs, ModelPool, Replacements, Site, private_clone, run, with_tensor
 from ..copies.trace import Calls, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
@@ -100,7 +100,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
         with pool.lease() as copy, torch.inference_mode():
             return answer_of(run(copy, another, replace=replaced).output)
 
-    try:
+    with attempted():  # a module of one's own may fail in any way on another text
         other_answer = answer_with({})
         if other_answer is None or beyond_rounding(other_answer, traced.logits) is None:
             return False
@@ -109,10 +109,8 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
             answer = answer_with({site: partial(_with_state, states[site])})
             if answer is None or beyond_rounding(answer, traced.logits) is not None:
                 return False
-    except Exception as error:  # a module of one's own may fail in any way on another text
-        reraise_out_of_memory(error)
-        return False
-    return True
+        return True
+    return False
 
 
 def _with_state(state: Tensor | None, returned: Any, _: Any) -> Any:

@@ -60,10 +60,11 @@ class SignalEntry:
 
     def patch_means(self, values: Tensor) -> Tensor:
         """Return the mean of values, in the shape of the module's input, over each patch's receptive field, (N,)."""
-        if not self.window:
+        if not self.window:  # a linear layer, of which each row of its input is a patch
             return values.mean(-1).flatten()
+        kernel, stride, padding = self.window
         pools: tuple[Any, ...] = (nn.functional.avg_pool1d, nn.functional.avg_pool2d, nn.functional.avg_pool3d)
-        means: Tensor = pools[len(self.window[0]) - 1](values.mean(1, keepdim=True), *self.window)
+        means: Tensor = pools[len(kernel) - 1](values.mean(1, keepdim=True), kernel, stride, padding)  # of channels
         return means.flatten()
 
     def replaced(self, change: Callable[[Tensor], Tensor]) -> Replacements:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._version import __version__
 from ..copies.answer_form import ForwardSettings, Outputs
-from ..errors import InputError, MethodError, TargetError
+from ..errors import InputError, MethodError, TargetError, check_choice
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding
 from ..inputs.texts import is_column, plain_cell, positive_integer, whole_number
@@ -22,7 +22,7 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import OutputQuantity
 from ..results.units.spans import PartSpec
-from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
+from ..tasks.targets import Choice, Layers, Position, TargetSpec, check_target, is_choice
 
 Results = Attribution | Attributions[Attribution]
 """The result of a single input, or the results of several."""
@@ -68,8 +68,7 @@ class Options:
         if self.layers is not None and not self.method.info.per_layer:
             raise MethodError(f"{self.method.info.name} gives no scores for single layers")
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in (None, *choices):
-                raise InputError(f"{name} must be {' or '.join(map(repr, choices))}, not {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), choices)
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
         object.__setattr__(self, "verify", checked_verify(self.verify))
@@ -93,6 +92,10 @@ class Options:
             raise TargetError("targets= takes a list with one target for each input; target= takes one for all")
         if not isinstance(targets, Sequence):  # such as a data frame's column
             object.__setattr__(self, "targets", list(targets))
+
+    def check_target(self, model: TaskModel) -> None:
+        """Refuse targets that are invalid on a model for every text, before any forward pass."""
+        check_target(model.task, model.output_count, self.target, self.contrast, self.targets)
 
     @classmethod
     def of(cls, options: Mapping[str, Any], **methods: Any) -> "Options":
@@ -214,8 +217,7 @@ def forward_settings(
     outputs: Any, output_field: Any, input_names: Mapping[str, str] | None, extra_inputs: Mapping[str, Any] | None
 ) -> ForwardSettings:
     """Return the checked settings of how a module is called and what it returns."""
-    if outputs not in (None, *get_args(Outputs)):
-        raise InputError(f"outputs must be one of {', '.join(get_args(Outputs))}, not {outputs!r}")
+    check_choice("outputs", outputs, get_args(Outputs))
     names, extra = dict(input_names or {}), dict(extra_inputs or {})
     if wrong := [name for name in names if name not in NAMES]:
         raise InputError(

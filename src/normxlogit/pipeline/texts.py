@@ -30,7 +30,7 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Target
 from ..tasks.base import message_spans
-from ..tasks.targets import ALL, BatchTargets, check_target, contrast_note, describe_targets, is_choice, resolve
+from ..tasks.targets import ALL, BatchTargets, contrast_note, describe_targets, is_choice, resolve
 from .by_halves import keep_errors
 from .completions.sources import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
@@ -117,7 +117,7 @@ def _score_targets(model: TaskModel, encodings: list[Encoding], options: Options
     position = model.task.position
     if position.left_to_right and names_sequences(model, options):
         return explain_next_words(model, position.locate(encodings, options.position), options)
-    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    options.check_target(model)
     if options.position is not ALL:
         return score_encodings(model, position.locate(encodings, options.position), options)
     return [_score_positions(model, encoding, options.only(index)) for index, encoding in enumerate(encodings)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
-from ..errors import DataError, InputError
+from ..errors import DataError, InputError, check_choice
 from ..render.charts import MOST, Grid, number
 from ..render.layout import layout
 from ..render.sources import shares_grid, sources_grid
@@ -54,13 +54,13 @@ def _with_row_names(grid: Grid, name: str) -> Grid:
 def _strongest_bars(grid: Grid, k: int) -> PlotFigure:
     """Draw the `k` strongest scores of a row as bars, in the order of the text; any columns if all scores are zero."""
     strongest = grid.strongest(0)
-    return _bar_chart(grid.take(sorted(strongest[:k]) or grid.plain[:k], len(strongest)))
+    drawn = sorted(strongest[:k]) or grid.plain[:k]
+    return _bar_chart(grid.take(drawn, of=len(strongest)))
 
 
 def _check_arguments(a: Attribution, kind: PlotKind | None, k: int | None) -> None:
     """Refuse what cannot be drawn of a result."""
-    if kind not in (None, *get_args(PlotKind)):
-        raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
+    check_choice("kind", kind, get_args(PlotKind))
     if k is not None and k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     if kind in (None, "heatmap"):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..copies.memory import enough_memory
-from ..copies.run import embedded_of, states_of
+from ..copies.run import Inputs, embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, MethodError, UnsupportedModelError
 from ..inputs.decoded_tokens import append_tokens, with_decoded_text
 from ..inputs.encoding import Batch
@@ -26,24 +26,20 @@ from ..pipeline.texts import attribute_pass
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import Generates
-from ..tasks.targets import check_target
 from ..tasks.task_outputs import logits_at
-
-Fields = Mapping[str, Any]
-"""The inputs or the outputs of a model, by name."""
 
 WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
 
 
 @enough_memory("explain this forward pass")
-def explain(model: TaskModel, inputs: Fields, outputs: Fields, options: Options) -> Attributions[Attribution]:
+def explain(model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options) -> Attributions[Attribution]:
     """Explain a forward pass that the caller has run."""
     model.refresh()
     model.task.check_explains_inputs(model)
     model.task.check_input(model, "one text")
     encodings = model.task.position.locate(model.encoder.from_batch(inputs, continued=True), options.position)
     options.check_count(len(encodings))
-    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    options.check_target(model)
     tensors = {
         name: torch.atleast_2d(value)  # (B, T)
         for name, value in inputs.items()
@@ -58,7 +54,7 @@ def explain(model: TaskModel, inputs: Fields, outputs: Fields, options: Options)
     return Attributions(attribute_pass(model, run, options))
 
 
-def read_outputs(model: TaskModel, batch: Batch, outputs: Fields, *, layers: bool = False) -> ForwardPass:
+def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
     states, logits = checked_states_and_logits(outputs, batch, per_token=not model.task.position.pooled)
     model.prepare(batch)
@@ -132,7 +128,7 @@ def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
 
 
 def explain_generation(
-    model: TaskModel, inputs: Fields, outputs: Fields, options: Options
+    model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options
 ) -> Attributions[Attribution]:
     """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
     model.refresh()
@@ -181,7 +177,7 @@ def _check_logits(model: TaskModel, hidden: Tensor, logits: Tensor) -> None:
 
 
 def _checked_outputs(
-    model: TaskModel, inputs: Fields, outputs: Fields
+    model: TaskModel, inputs: Inputs, outputs: Inputs
 ) -> tuple[Tensor, list[Tensor], Tensor, list[list[int]]]:
     """Return prompts (B, P), every layer's states (B, P + G - 1, H), logits (B, G, V) and generated tokens."""
     sequences, steps, logits = map(outputs.get, ("sequences", "hidden_states", "logits"))
@@ -208,7 +204,7 @@ def _checked_outputs(
     return prompts, states, torch.stack(list(logits), 1), generated
 
 
-def _as_read(model: TaskModel, inputs: Fields, prompts: Tensor, requests: Sequence[CompletionRequest]) -> Batch:
+def _as_read(model: TaskModel, inputs: Inputs, prompts: Tensor, requests: Sequence[CompletionRequest]) -> Batch:
     """Return the tokens that the model read: all but the last of each row."""
     rows = [torch.tensor(completion.completed.generated_ids[:-1], dtype=torch.long) for completion in requests]
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ..results.attribution import Attribution
 from ..results.units.media import overlap
 from ..results.verification import LEAST_LOSS, likelihood_text
+from ..text.characters import moved
 from .blocks import Blocks, Box, Piece, Ways
 from .cutting import places_of_parts
 
@@ -57,8 +58,8 @@ class _Way(NamedTuple):
 
 def _parts_of(s: Attribution) -> list[_Part]:
     """Return the parts of an answer in the order of its targets."""
-    shift, places = len(s.prompt or ""), places_of_parts(s)
-    thoughts = [(shift + start, shift + end) for start, end in s.reasoning]
+    places = places_of_parts(s)
+    thoughts = [moved(thought, len(s.prompt or "")) for thought in s.reasoning]
     parts = []
     for number, (target, span) in enumerate(zip(s.targets, s.target_spans, strict=True)):
         is_thought = any(overlap(span, thought) for thought in thoughts)

@@ -159,7 +159,7 @@ class Attributions(Sequence[R], Exports):
         means: defaultdict[str, list[float]] = defaultdict(list)  # of each word, in each text that has it
         spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for result in self:
-            for key, words in _words_by_key(result).items():
+            for key, words in words_by_key(result).items():
                 means[key].append(float(np.mean([word.score for word in words])))
                 spellings[key].update(word.text for word in words)
         totals = [
@@ -320,7 +320,7 @@ def record_type(kind: Any) -> type[Record]:
     return Unexplained if kind == Unexplained.kind else Attribution
 
 
-def _words_by_key(result: Any) -> dict[str, list[UnitScore]]:
+def words_by_key(result: Any) -> dict[str, list[UnitScore]]:
     """Return the words of a result by what they are compared by; none of punctuation, or where it was not explained."""
     words: defaultdict[str, list[UnitScore]] = defaultdict(list)
     for word in result.words() if result.error is None else ():

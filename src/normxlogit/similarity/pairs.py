@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..copies.clone import unwrapped
 from ..errors import InputError, MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..inputs.texts import numbered
+from ..inputs.texts import with_distinct_names
 from ..leave_out.outcomes import Answer, Outcomes, in_batches
 from ..leave_out.picking import Verify, picked
 from ..leave_out.removable import removable
@@ -26,7 +26,7 @@ from ..model.task_model import TaskModel
 from ..pipeline.options import provenance
 from ..pipeline.progress import VERIFYING
 from ..results.collection import Attributions
-from ..results.storage.schema import FloatArray
+from ..results.storage.schema import FloatArray, Strings
 from ..results.targets import Prediction, Target
 from ..results.units.kinds import Merge
 from ..results.units.media import Medium
@@ -47,7 +47,7 @@ class Embeds(Protocol):
         """Return the items whose vectors are compared, behind a prompt, and whether a single one was given."""
         ...
 
-    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
+    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> Strings:
         """Return notes about how the model itself compares two vectors of these lengths."""
         ...
 
@@ -138,7 +138,7 @@ def _embedded_sides(model: TaskModel, item: Any, second_items: Sequence[Any]) ->
 
 
 def _explained(
-    sides: Sides, method: Method, *, matrix: bool, notes_on_lengths: Callable[..., tuple[str, ...]]
+    sides: Sides, method: Method, *, matrix: bool, notes_on_lengths: Callable[..., Strings]
 ) -> list[Similarity]:
     """Return the contributions of the tokens of both sides to the cosine of each document with the query."""
     tower, other_tower, query, documents = sides
@@ -262,7 +262,7 @@ def _result(
     sides: tuple[Side, Side],
     halves: tuple["Half", "Half"],
     merge: Merge,
-    notes_on_comparison: tuple[str, ...],
+    notes_on_comparison: Strings,
 ) -> Similarity:
     """Return the similarity of two texts or pictures with the contributions of both.
 
@@ -277,15 +277,13 @@ def _result(
     cosine = float(query.vector.double() @ document.vector.double())
     first, second = sorted(halves, key=lambda half: bool(half.media))  # a text comes first
     shifted = (replace(medium, first=medium.first + len(first.units)) for medium in second.media)
-    media = (*first.media, *shifted)
-    names = numbered(medium.name for medium in media)
     sinks = ", ".join(map(repr, [*left.sinks, *right.sinks]))
     note = (f"attention sink: {sinks}; what a sink contributes is in the bias",) if sinks else ()
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
     return Similarity(
         scores=np.concatenate([first.scores, second.scores]),
         units=first.units + second.units,
-        media=tuple(replace(medium, name=name) for medium, name in zip(media, names, strict=True)),
+        media=tuple(with_distinct_names((*first.media, *shifted))),
         text="" if query.encoding.signal else query.encoding.text,
         text_pair=document.encoding.text,
         predictions=(Prediction("cosine", 0, cosine, None),),

@@ -137,9 +137,9 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
     has_encoder = None if config is None else bool(getattr(config, "is_encoder_decoder", True))
     for by_ending in (False, True):
-        having = (t for t in all_tasks().values() if t.models.have(class_name, has_encoder, by_ending=by_ending))
-        if names := tuple(task.name for task in having):
-            return names
+        tasks = [t for t in all_tasks().values() if t.models.have(class_name, has_encoder, by_ending=by_ending)]
+        if tasks:
+            return tuple(task.name for task in tasks)
     return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
 
 

@@ -64,11 +64,13 @@ class Labels(Outputs):
         """Return which problem a model solves that answers in a form."""
         if form.normaliser is not None:
             return "single-label" if form.normaliser.outcomes == "exclusive" else "multi-label"
-        is_single = (len(self.labels) if logits is None else logits.shape[-1]) == 1
-        if form.declared == "logits" and is_single:
+        if form.declared == "values":
+            return "regression"
+        if (len(self.labels) if logits is None else logits.shape[-1]) != 1:
+            return self.problem
+        if form.declared == "logits":
             return "multi-label"  # the logit of one label, which holds or not
-        is_value = logits is not None and is_single and logits.ndim == 2
-        return "regression" if form.declared == "values" or is_value else self.problem
+        return self.problem if logits is None or logits.ndim != 2 else "regression"
 
 
 class Classification(Task):

@@ -16,7 +16,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
 from ..inputs.chat import ReadPrompt
 from ..inputs.decoded_tokens import append_tokens
-from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
+from ..inputs.encoding import EMPTY, Batch, Encoding, check_fits, check_ids, readable_tokens
 from ..results.storage.schema import Indices
 from .base import Generates, GenerateSettings, of_prompt
 from .language import AtLastToken, OverVocabulary
@@ -83,17 +83,13 @@ class Seq2Seq(Generates, OverVocabulary):
         """Return the decoder's first token as an encoding, with the source of the encoder."""
         self._cached_source = None  # the encoder's weights may have changed since
         source = model.encoder([prompt.text], long_text="window")[0]
-        limit = model.encoder.limit
-        if limit is not None and len(source) > limit:
-            raise InputError(f"the prompt has {len(source)} tokens and the model reads {limit}; shorten it")
+        check_fits("the prompt has", len(source), model.encoder.limit, "shorten it")
         first_token = _decoder_token(model, "decoder_start_token_id", {})
         if first_token is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
         source = of_prompt(self.tokenizer, source, prompt)
-        empty = Encoding(
-            {"input_ids": []}, (), ((0, 0),), None, (None,), (True,), "", None, source.notes, source=source
-        )
-        return with_first_tokens(self.tokenizer, empty, [first_token])
+        before = replace(EMPTY, notes=source.notes, source=source)
+        return with_first_tokens(self.tokenizer, before, [first_token])
 
     def read_completion(
         self,
@@ -170,7 +166,7 @@ def _decoder_token(model: "TaskModel", name: str, settings: GenerateSettings) ->
 
 
 def with_first_tokens(tokenizer: Any, encoding: Encoding, first: list[int]) -> Encoding:
-    """Return the encoding of a source whose decoder begins with some tokens, which stand for no text."""
+    """Return the encoding of a source or a sound whose decoder begins with some tokens, which stand for no text."""
     count = len(first)
     columns: dict[str, Any] = {
         "offsets": ((0, 0),) * count,

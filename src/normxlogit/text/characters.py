@@ -11,6 +11,12 @@ UNSPACED = (
 """Characters of scripts that are written without spaces between words, inside the brackets of a pattern."""
 
 
+def moved(span: Span, by: int) -> Span:
+    """Return a span so many characters further on, such as one of a part of a text in the whole of it."""
+    start, end = span
+    return start + by, end + by
+
+
 def trimmed(text: str, start: int, end: int) -> Span:
     """Return a span without the white space at its ends, or unchanged if it holds nothing else."""
     body = text[start:end]

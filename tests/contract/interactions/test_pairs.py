@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -201,6 +202,7 @@ def test_a_regression_has_no_answer_that_goes() -> None:
     ("arguments", "options", "error", "words"),
     [
         (("good",), {}, InputError, "two units"),
+        (([TEXT, "good"],), {}, InputError, "input 1: a pair needs two units"),
         ((LONG,), {"budget": 5}, InputError, "from 20"),
         ((LONG,), {"budget": 10**6}, InputError, "from 20"),
         ((LONG,), {"budget": "many"}, InputError, "budget"),
@@ -213,6 +215,12 @@ def test_a_regression_has_no_answer_that_goes() -> None:
 def test_refusals(arguments, options, error, words) -> None:
     with pytest.raises(error, match=words):
         tiny.explainer("bert").pairs(*arguments, **options)
+
+
+@pytest.mark.skipif(find_spec("normxlogit.grounding") is not None, reason="the wing that reads documents is there")
+def test_documents_without_the_wing_that_reads_them_are_refused() -> None:
+    with pytest.raises(InputError, match=r"documents=.*normxlogit/grounding.*pip install"):
+        tiny.writer().pairs("is it good", " the cat sat", documents={"one": "The movie is good."})
 
 
 def test_an_answer_that_is_a_span_is_refused() -> None:

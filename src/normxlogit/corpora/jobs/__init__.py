@@ -1,9 +1,9 @@
 """Jobs, the kinds of corpus runs: predictions, completions, answers with documents, answers in conversations."""
 
-from .base import Job, check_choice, fields_of
+from .base import Job, fields_of
 from .completions import Answers, Completions, Conversations
 from .predictions import Predictions
 
-__all__ = ["JOBS", "Answers", "Completions", "Conversations", "Job", "Predictions", "check_choice", "fields_of"]
+__all__ = ["JOBS", "Answers", "Completions", "Conversations", "Job", "Predictions", "fields_of"]
 
 JOBS: tuple[type[Job], ...] = (Predictions, Completions, Answers, Conversations)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors import DataError, InputError, NormXLogitError
+from ...errors import DataError, NormXLogitError
 from ...inputs.chat import ChatTemplateError
 from ...methods import Method
 from ...methods.registry import completion_methods
@@ -217,22 +217,6 @@ def role_of(setting: str) -> str:
 def fields_of(kind: Any) -> list[str]:
     """Return the names of the fields of a job or of another dataclass."""
     return [each.name for each in fields(kind)]
-
-
-def check_choice(name: str, value: object, choices: Sequence[str], *, optional: bool = True) -> None:
-    """Refuse a setting that is not among its choices.
-
-    Args:
-        name: The setting.
-        value: Its value.
-        choices: The values that it can have.
-        optional: Whether it can be None, too.
-
-    Raises:
-        InputError: If it is another value.
-    """
-    if value not in choices and not (optional and value is None):
-        raise InputError(f"{name} must be {', '.join(map(repr, choices))}{' or None' * optional}, not {value!r}")
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, get_args
 
-from ...errors import InputError
+from ...errors import InputError, check_choice
 from ...inputs.chat import Prompt
 from ...inputs.texts import positive_integer
 from ...leave_out.picking import Verify
@@ -22,7 +22,7 @@ from ...pipeline.options import Options, checked_verify
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.base import generating_task
-from .base import Job, Step, check_choice, column
+from .base import Job, Step, column
 
 Cells = Mapping[str, Any]
 """What a job reads of a row, by the roles of the columns."""

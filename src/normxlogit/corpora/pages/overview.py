@@ -91,7 +91,7 @@ def word_sentence(summary: Summary) -> str:
     sentence = f"By their scores, which were not tested, these {summary.unit} speak most surely {listed}."
     if summary.tested:
         sentence = f"The answer rests most surely on these {summary.unit}, without which it falls: {listed}."
-    deciding = [f'"{reason.name}"' for reason in summary.reasons if reason.decides]
+    deciding = [reason.name for reason in summary.reasons if reason.decides]
     if deciding:
         sentence += f" These decide by themselves: {', '.join(deciding[:NAMED])}."
     return sentence

@@ -49,8 +49,9 @@ DECIDES = (
 
 COUNTED = (
     '"put in: turned": of so many texts with another answer, how many get this one; "taken out: changed": of so many '
-    "texts with this answer, how many lose it. Lengths were tested by reading texts of one answer as one text, which "
-    "should have that answer: how many get this one."
+    "texts with this answer, how many lose it. Two words are put in together, and neither turns as many by itself. "
+    "Lengths were tested by reading texts of one answer as one text, which should have that answer: how many get this "
+    "one."
 )
 
 SIDES = "← against | for →"
@@ -81,10 +82,8 @@ def _reason_table(reasons: Sequence[Reason]) -> Table:
         shares = [
             "" if share is None else f"{share.part} of {share.texts}" for share in (reason.turned, reason.changed)
         ]
-        is_length = reason.score_share is None
-        name = reason.name if is_length else f'"{reason.name}"'
         scored = "" if reason.score_share is None else f"{reason.score_share:.0%}"
-        lines.append([name, reason.label, f"{reason.texts:,}", answered, scored, *shares])
+        lines.append([reason.name, reason.label, f"{reason.texts:,}", answered, scored, *shares])
     return table(REASON_COLUMNS, lines, words=2)
 
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...errors import DataError, reason_of
+from ...errors import DataError, optional_module, reason_of
 from ...long_runs.tables import RowBlock, RowSource, arrow_module
-from ...results.storage.tables import optional_module
+
+PathValues = Mapping[str, Any]
+"""The values of the columns in a path, as Arrow scalars, by name."""
 
 
-def partition_values(paths: Sequence[str]) -> list[Mapping[str, Any]]:
+def partition_values(paths: Sequence[str]) -> list[PathValues]:
     """Return the columns in the paths of files, as pyarrow reads them.
 
     Args:
@@ -39,7 +41,7 @@ def partition_values(paths: Sequence[str]) -> list[Mapping[str, Any]]:
     return [values[path] for path in paths]
 
 
-def with_partition(source: RowSource, values: Mapping[str, Any]) -> RowSource:
+def with_partition(source: RowSource, values: PathValues) -> RowSource:
     """Return the source of a file with the columns in its path, unless the file has such a column itself.
 
     Args:
@@ -51,17 +53,18 @@ def with_partition(source: RowSource, values: Mapping[str, Any]) -> RowSource:
     return replace(source, names=partial(_names, source, values), blocks=partial(_blocks, source, values))
 
 
-def _names(source: RowSource, values: Mapping[str, Any]) -> list[str]:
+def _names(source: RowSource, values: PathValues) -> list[str]:
     """Return the columns of a file, and those in its path."""
     in_file = source.names()
     return [*in_file, *(name for name in values if name not in in_file)]
 
 
-def _blocks(source: RowSource, values: Mapping[str, Any], columns: Sequence[str]) -> Iterator[RowBlock]:
+def _blocks(source: RowSource, values: PathValues, columns: Sequence[str]) -> Iterator[RowBlock]:
     """Yield some columns of a file, and of its path, where each has one value for all rows."""
     in_file = source.names()
-    in_path = {name: values[name] for name in columns if name in values and name not in in_file}
-    to_read = [name for name in columns if name not in in_path]
-    for block in source.blocks(to_read or in_file[:1]):
-        repeated = {name: arrow_module().repeat(value, len(block.problems)) for name, value in in_path.items()}
+    of_file = [name for name in columns if name in in_file or name not in values]
+    of_path = [name for name in columns if name not in of_file]
+    for block in source.blocks(of_file or in_file[:1]):
+        count = len(block.problems)
+        repeated = {name: arrow_module().repeat(values[name], count) for name in of_path}
         yield replace(block, columns={**block.columns, **repeated})

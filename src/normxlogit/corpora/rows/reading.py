@@ -89,7 +89,8 @@ def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if list(names) == ["-"]:
         return _standard_input(kind or "text")
-    if files and kind is None and (paths := _media_files(names)):
+    paths = _media_files(names) if files and kind is None else []
+    if paths:
         return replace(source_of_table(arrow_module().table({"path": paths})), parts=names)
     return _of_files([file for name in names for file in _files(name, kind)])
 

@@ -1,8 +1,8 @@
 """Texts of a run with words put in or left out, and the model's logits of them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from torch import Tensor
 
@@ -29,59 +29,92 @@ PartsOfRows = Mapping[int, Parts]
 """The words of texts by the numbers of their rows."""
 
 
-@dataclass(frozen=True)
-class Phrase:
-    """One word, or words that follow each other."""
-
-    name: str  # how tables call it: in lower case
-    words: int = 1  # how many words
-
-    def holds(self, parts: Parts) -> bool:
-        """Return whether a text has it."""
-        return any(map(self._places, parts))
-
-    def put(self, parts: Parts, example: Parts) -> Parts | None:
-        """Return a text with it, about where another text has it; None if that has not."""
-        places = [(sequence, place) for sequence, words in enumerate(example) for place in self._places(words)]
-        if not places:
-            return None
-        sequence, index = places[0]
-        written, words = example[sequence], parts[sequence]
-        at = round(index / max(len(written) - self.words, 1) * len(words))
-        gap = _gap([written])
-        added = [word.strip() for word in written[index : index + self.words]]
-        inserted = tuple(word + gap if at == 0 else gap + word for word in added)
-        return (*parts[:sequence], (*words[:at], *inserted, *words[at:]), *parts[sequence + 1 :])
-
-    def without(self, parts: Parts) -> Parts | None:
-        """Return a text without it, wherever it stands; None if nothing is left."""
-        remaining: list[Words] = []
-        for words in parts:
-            taken = {place + offset for place in self._places(words) for offset in range(self.words)}
-            remaining.append(tuple(word for place, word in enumerate(words) if place not in taken))
-        return tuple(remaining) if all(remaining) else None
-
-    def _places(self, words: Words) -> list[int]:
-        """Return the words of a text at which it begins."""
-        key = " ".join(map(word_key, self.name.split(" ")))
-        keys, count = [word_key(word.strip()) for word in words], self.words
-        return [i for i in range(len(keys) - count + 1) if " ".join(keys[i : i + count]) == key]
-
+Place = tuple[int, int]
+"""Where a word stands: the number of the text, 1 of the second of a pair, and that of the word in it."""
 
 Change = tuple[Parts, Parts]
-"""A text before and after a change."""
+"""Texts before and after a change."""
 
 
-def texts_without(phrase: Phrase, rows: Sequence[int], parts: PartsOfRows) -> list[Change]:
-    """Return texts before and after some words are left out; none that would be left empty.
+def places_of(terms: Sequence[str], parts: Parts) -> tuple[Place, ...]:
+    """Return where a text has a word, or two words of which the second stands behind the first, as near as they do.
 
     Args:
-        phrase: The words.
+        terms: The word, or both, as tables write them.
+        parts: The words of the text.
+
+    Returns:
+        A place for each; nothing if the text has them not.
+    """
+    every = product(*(_all_places(term, parts) for term in terms))
+    return min((places for places in every if places[0] <= places[-1]), key=_distance, default=())
+
+
+def _all_places(term: str, parts: Parts) -> list[Place]:
+    key = word_key(term)
+    return [
+        (sequence, index)
+        for sequence, words in enumerate(parts)
+        for index, word in enumerate(words)
+        if word_key(word.strip()) == key
+    ]
+
+
+def _distance(places: tuple[Place, ...]) -> Place:
+    """Return how many texts, and words, are from the first place to the last."""
+    return places[-1][0] - places[0][0], places[-1][1] - places[0][1]
+
+
+def text_with(terms: Sequence[str], parts: Parts, example: Parts) -> Parts | None:
+    """Return a text with one or two words, about where another text has them; None if that has them not.
+
+    Args:
+        terms: The words, as tables write them.
+        parts: The words of the text.
+        example: Those of the other one.
+    """
+    places = places_of(terms, example)
+    texts = list(parts)
+    for sequence in {sequence for sequence, _ in places}:
+        indices = [index for of_sequence, index in places if of_sequence == sequence]
+        texts[sequence] = _inserted(parts[sequence], example[sequence], indices)
+    return tuple(texts) if places else None
+
+
+def _inserted(words: Words, example: Words, indices: Sequence[int]) -> Words:
+    """Return words with one or two of another text put between them, about where they stand there.
+
+    Args:
+        words: The words of a text.
+        example: Those of the other one.
+        indices: Which of these are put in. As many words as there stand between two of them, if there are so many.
+    """
+    gap = _gap([example])
+    between = min(indices[-1] - indices[0] - len(indices) + 1, len(words))
+    last_start = len(example) - 1 - (indices[-1] - indices[0])  # where the first of them could stand at most
+    first = round(indices[0] / max(last_start, 1) * (len(words) - between))
+    texts = list(words)
+    for index, at in reversed([*zip(indices, (first, first + between), strict=False)]):  # there may be one
+        word = example[index].strip()
+        texts.insert(at, word + gap if at == 0 else gap + word)
+    return tuple(texts)
+
+
+def texts_without(terms: Sequence[str], rows: Sequence[int], parts: PartsOfRows) -> list[Change]:
+    """Return texts before and after words are left out, wherever they stand; none that would be left empty.
+
+    Args:
+        terms: The words, as tables write them.
         rows: The rows of the texts.
         parts: The words of texts by row.
     """
-    changes = [(parts[row], phrase.without(parts[row])) for row in rows]
-    return [(before, after) for before, after in changes if after is not None]
+    keys = set(map(word_key, terms))
+    changes = [(parts[row], tuple(_without(keys, words) for words in parts[row])) for row in rows]
+    return [(before, after) for before, after in changes if all(after)]
+
+
+def _without(keys: Collection[str], words: Words) -> Words:
+    return tuple(word for word in words if word_key(word.strip()) not in keys)
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:

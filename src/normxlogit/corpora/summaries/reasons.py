@@ -1,7 +1,7 @@
 """Words that decide by themselves: what turns answers, whatever else the texts say, measured with the model."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from typing import NamedTuple
 
 from ...long_runs.intervals import NORMAL
@@ -10,10 +10,11 @@ from .changed_texts import (
     Change,
     Parts,
     PartsOfRows,
-    Phrase,
     joined,
     logits_of,
     parts_of_rows,
+    places_of,
+    text_with,
     texts_without,
     whole_texts,
 )
@@ -35,8 +36,11 @@ UNSURE = 4
 More of what is surely said would outweigh the length.
 """
 
-LONGER = "(more words than most)"
-"""The name of a length as a reason; with two labels the other one is for short texts."""
+LARGEST, PAIRS = 6, 8
+"""Of how many words of a text with the largest scores any two are a pair, and how many pairs are tested of a label."""
+
+SUREST = f"avg(share) - {NORMAL} * coalesce(stddev_samp(share), 1) / sqrt(count(*))"
+"""The lower end of the interval of a mean share, in SQL; of a single text it is low."""
 
 Answered = tuple[int, str, float]
 """A row, its prediction and the probability of this."""
@@ -49,51 +53,83 @@ class Candidate(NamedTuple):
     """Words, or a length, that may decide for a label."""
 
     label: str
-    phrase: Phrase  # the words; none of a length
+    words: tuple[str, ...]  # one, or two of which the second stands behind the first; none of a length
     texts: int  # how many texts have it
     answered: float  # the share of them that are predicted to have the label
     score_share: float | None  # their mean share of the scores of these; None of a length
     rows: Sequence[int]  # some of these, drawn at random; none of a length
 
 
+class Trial(NamedTuple):
+    """A candidate with the texts that say whether it decides, each before and after a change.
+
+    Attributes:
+        candidate: The words, or the length.
+        put_in: Texts with another answer, which get the words; of a length, texts to which others are joined.
+        alone: Of two words, the same for each by itself.
+        taken_out: Texts that lose the words.
+    """
+
+    candidate: Candidate
+    put_in: Changes
+    alone: Sequence[Changes]
+    taken_out: Changes
+
+
 def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_texts: int, count: int) -> list[Reason]:
     """Return what turns most answers when it is put into texts with another answer, the surest first.
 
-    Candidates are the words, and pairs of neighbouring words, that the scores or the counts connect most surely with a
-    prediction, and the lengths of texts. Each is taken out of at most `count` texts, and put into `PUT_INTO`.
+    Candidates are the words that the scores or the counts connect most surely with a prediction, the pairs of words
+    that the scores do, wherever they stand, and the lengths of texts. Each is taken out of at most `count` texts, and
+    put into `PUT_INTO`; so is each word of a pair by itself.
     """
     where = whole_texts(run, model)
-    candidates = [*_phrases(run, where, layer, top, min_texts, count), *_lengths(run)]
+    _make_words_of_texts(run, where, layer)
+    candidates = [*_words(run, top, min_texts, count), *_pairs(run, min_texts, count), *_lengths(run)]
     sampled = _sampled(run, where)
     rows = {row for row, *_ in sampled}.union(*(candidate.rows for candidate in candidates))
     parts = parts_of_rows(run, rows)
-    lengthened = _lengthened(sampled, parts)
-    with_it = [_with_phrase(each, sampled, parts) if each.phrase.words else lengthened for each in candidates]
-    without_it = [texts_without(each.phrase, each.rows, parts) for each in candidates]
-    answers = _answers(run, model, [*with_it, *without_it])
+    trials = [_trial(candidate, sampled, parts) for candidate in candidates]
+    answers = _answers(run, model, trials)
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM distinct_texts GROUP BY prediction"))
-    reasons = []
-    for candidate, added, removed in zip(candidates, with_it, without_it, strict=True):
-        turned = _share_changed(candidate.label, added, answers, to_label=True)
-        if turned is not None:
-            changed = _share_changed(candidate.label, removed, answers, to_label=False)
-            reasons.append(_reason(candidate, usual[candidate.label], turned, changed))
-    reasons.sort(key=lambda reason: (-reason.turned.low, -reason.texts))
-    return _distinct(reasons)[:top]
+    reasons = [_reason(trial, usual[trial.candidate.label], answers) for trial in trials]
+    measured = [reason for reason in reasons if reason is not None]
+    return sorted(measured, key=lambda reason: (-reason.turned.low, -reason.texts))[:top]
 
 
-def _reason(candidate: Candidate, usual: float, turned: Share, changed: Share | None) -> Reason:
-    """Return a candidate with what was measured of it."""
+def _trial(candidate: Candidate, sampled: Sequence[Answered], parts: PartsOfRows) -> Trial:
+    """Return a candidate with the texts that say whether it decides."""
+    words = candidate.words
+    if not words:
+        return Trial(candidate, _lengthened(sampled, parts), (), [])
+    put_in = _with_words(candidate, words, sampled, parts)
+    alone = [_with_words(candidate, [word], sampled, parts) for word in words if len(words) > 1]
+    return Trial(candidate, put_in, alone, texts_without(words, candidate.rows, parts))
+
+
+def _reason(trial: Trial, usual: float, answers: Mapping[Parts, str]) -> Reason | None:
+    """Return what was measured of a candidate; None of what nothing was, or if one of two words turns as many answers.
+
+    Args:
+        trial: The candidate with its texts.
+        usual: The share of all texts with its label.
+        answers: The label that the model predicts of each text.
+    """
+    candidate = trial.candidate
+    label = candidate.label
+    turned = _share_changed(label, trial.put_in, answers, to_label=True)
+    alone = [_share_changed(label, changes, answers, to_label=True) for changes in trial.alone]
+    if turned is None or any(share is not None and share.value >= turned.low for share in alone):
+        return None
     return Reason(
-        label=candidate.label,
-        name=candidate.phrase.name,
+        label=label,
+        words=candidate.words,
         texts=candidate.texts,
         answered=candidate.answered,
         usual=usual,
         score_share=candidate.score_share,
         turned=turned,
-        changed=changed,
-        words=candidate.phrase.words,
+        changed=_share_changed(label, trial.taken_out, answers, to_label=False),
     )
 
 
@@ -121,84 +157,108 @@ def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *
     return share_of([(answers[after] == label) is to_label for after in counted])
 
 
-def _phrases(run: RunTables, where: str, layer: int, top: int, min_texts: int, count: int) -> list[Candidate]:
-    """Return the words and pairs of words that are most surely connected with a prediction, punctuation too."""
-    word = LISTED_WORD.format(table="of_word", unit="flat.word")
-    next_word = LISTED_WORD.format(table="of_next", unit="flat.next")
+def _make_words_of_texts(run: RunTables, where: str, layer: int) -> None:
+    """Make the table `words_of_texts`: each word of a text, its share of the scores, its first and last place."""
+    word = LISTED_WORD.format(table="spellings", unit="flat.word")
     run.ask(
         f"""
-        CREATE TEMP TABLE phrases AS
+        CREATE TEMP TABLE words_of_texts AS
         WITH scored AS (
             SELECT row, prediction, words,
                    word_scores[{layer} * len(words) + 1 : {layer + 1} * len(words)] AS scores
             FROM distinct_texts WHERE {where} AND target[1] = prediction
         ), flat AS (
-            SELECT row, prediction, unnest(words) AS word, unnest(list_append(words[2:], NULL)) AS next,
-                   unnest(scores) AS score, unnest(list_append(scores[2:], 0)) AS next_score,
-                   list_sum(list_transform(scores, lambda x: abs(x))) AS total
+            SELECT row, prediction, unnest(words) AS word, unnest(range(len(words))) AS place,
+                   unnest(scores) AS score, list_sum(list_transform(scores, lambda x: abs(x))) AS total
             FROM scored
-        ), named AS (
-            SELECT flat.*, {word} AS name, {next_word} AS next_name
-            FROM flat LEFT JOIN spellings AS of_word ON flat.word = of_word.spelling
-            LEFT JOIN spellings AS of_next ON flat.next = of_next.spelling
-        ), each AS (
-            SELECT row, prediction, 1 AS size, name, score / total AS share FROM named
-            UNION ALL
-            SELECT row, prediction, 2, name || ' ' || next_name, (score + next_score) / total
-            FROM named WHERE next IS NOT NULL
         )
-        SELECT row, prediction, size, name, avg(share) AS share FROM each GROUP BY ALL
+        SELECT row, prediction, {word} AS name, avg(score / total) AS share, min(place) AS first, max(place) AS last
+        FROM flat LEFT JOIN spellings ON flat.word = spelling GROUP BY ALL
         """  # noqa: S608  # numbers
     )
+
+
+def _words(run: RunTables, top: int, min_texts: int, count: int) -> list[Candidate]:
+    """Return the words that are most surely connected with a prediction, punctuation too."""
     rows = run.ask(
         f"""
         WITH labels AS (
             SELECT prediction, count(*) / sum(count(*)) OVER () AS usual FROM distinct_texts GROUP BY prediction
         ),
-        texts AS (SELECT size, name, count(*) AS n FROM phrases GROUP BY ALL HAVING n >= ?),
+        texts AS (SELECT name, count(*) AS n FROM words_of_texts GROUP BY name HAVING n >= ?),
         counted AS (
-            SELECT prediction, size, name, n, count(*) / n AS answered, avg(share) AS mean,
-                   mean - {NORMAL} * coalesce(stddev_samp(share), 1) / sqrt(count(*)) AS surest,
+            SELECT prediction, name, n, count(*) / n AS answered, avg(share) AS mean, {SUREST} AS surest,
                    (answered - usual) / sqrt(usual * (1 - usual) / n) AS deviation,
                    list_slice(list(row ORDER BY hash(row), row), 1, ?) AS rows
-            FROM phrases JOIN texts USING (size, name) JOIN labels USING (prediction)
-            WHERE usual < 1 GROUP BY prediction, size, name, n, usual
+            FROM words_of_texts JOIN texts USING (name) JOIN labels USING (prediction)
+            WHERE usual < 1 GROUP BY prediction, name, n, usual
         )
-        SELECT prediction, size, name, n, answered, mean, rows FROM counted WHERE deviation > 0
-        QUALIFY row_number() OVER (PARTITION BY prediction, size ORDER BY surest DESC, name) <= ?
-             OR row_number() OVER (PARTITION BY prediction, size ORDER BY deviation DESC, name) <= ?
-        ORDER BY prediction, size, name
+        SELECT prediction, name, n, answered, mean, rows FROM counted WHERE deviation > 0
+        QUALIFY row_number() OVER (PARTITION BY prediction ORDER BY surest DESC, name) <= ?
+             OR row_number() OVER (PARTITION BY prediction ORDER BY deviation DESC, name) <= ?
+        ORDER BY prediction, name
         """,  # noqa: S608  # numbers
         min_texts,
         count,
         top,
         top,
     )
-    return [
-        Candidate(label, Phrase(name, size), texts, answered, share, drawn)
-        for label, size, name, texts, answered, share, drawn in rows
-    ]
+    return [Candidate(label, (word,), *counted) for label, word, *counted in rows]
 
 
-def _answers(run: RunTables, model: TaskModel, changes_of_candidates: Sequence[Changes]) -> Mapping[Parts, str]:
+def _pairs(run: RunTables, min_texts: int, count: int) -> list[Candidate]:
+    """Return the pairs of words that the scores connect most surely with a prediction, however far apart they stand.
+
+    They are two of the words with the largest scores in at least `min_texts` texts, and counted in all.
+    """
+    rows = run.ask(
+        f"""
+        WITH largest AS (
+            SELECT * FROM words_of_texts WHERE share > 0
+            QUALIFY row_number() OVER (PARTITION BY row ORDER BY share DESC, name) <= {LARGEST}
+        ), paired AS (
+            SELECT one.prediction, one.name AS name, two.name AS second, one.share + two.share AS share
+            FROM largest AS one JOIN largest AS two ON one.row = two.row AND one.first < two.last
+            WHERE one.name <> two.name
+        ), chosen AS (
+            SELECT prediction AS label, name, second, {SUREST} AS surest
+            FROM paired GROUP BY prediction, name, second HAVING count(*) >= ?
+            QUALIFY row_number() OVER (PARTITION BY label ORDER BY surest DESC, name, second) <= {PAIRS}
+        )
+        SELECT label, chosen.name, second, count(*), avg((one.prediction = label)::INT) AS answered,
+               avg(one.share + two.share) FILTER (one.prediction = label),
+               list_slice(list(one.row ORDER BY hash(one.row), one.row) FILTER (one.prediction = label), 1, ?)
+        FROM chosen JOIN words_of_texts AS one ON one.name = chosen.name
+        JOIN words_of_texts AS two ON two.name = second AND two.row = one.row AND one.first < two.last
+        GROUP BY label, chosen.name, second
+        HAVING answered > (SELECT avg((prediction = label)::INT) FROM distinct_texts)
+        ORDER BY label, chosen.name, second
+        """,  # noqa: S608  # numbers
+        min_texts,
+        count,
+    )
+    return [Candidate(label, (first, second), *counted) for label, first, second, *counted in rows]
+
+
+def _answers(run: RunTables, model: TaskModel, trials: Sequence[Trial]) -> Mapping[Parts, str]:
     """Return the label that a model predicts of each text, before and after each change."""
-    texts = [text for changes in changes_of_candidates for change in changes for text in change]
+    changes = [*chain.from_iterable((trial.put_in, *trial.alone, trial.taken_out) for trial in trials)]
+    texts = [text for of_candidate in changes for change in of_candidate for text in change]
     labels = model.task.outputs.labels
     return {text: labels[int(logits.argmax())] for text, logits in logits_of(run, model, texts).items()}
 
 
-def _with_phrase(candidate: Candidate, sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
-    """Return texts with another answer, without and with the words."""
-    phrase = candidate.phrase
+def _with_words(candidate: Candidate, words: Sequence[str], sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
+    """Return texts with another answer than a candidate's, without and with words of it."""
     changed: Changes = []
     for row, prediction, _ in sampled:
         if len(changed) == PUT_INTO:
             break
-        if prediction == candidate.label or phrase.holds(parts[row]):
+        if prediction == candidate.label or places_of(words, parts[row]):
             continue
         example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
-        after = phrase.put(parts[row], example)
-        if after is not None and phrase.holds(after):
+        after = text_with(words, parts[row], example)
+        if after is not None:
             changed.append((parts[row], after))
     return changed
 
@@ -210,7 +270,7 @@ def _lengths(run: RunTables) -> list[Candidate]:
         f"SELECT prediction, count(*) FILTER ({longer}) FROM distinct_texts GROUP BY ALL ORDER BY 1"  # noqa: S608
     )
     texts = sum(count for _, count in counts)
-    return [Candidate(label, Phrase(LONGER, 0), texts, count / texts, None, ()) for label, count in counts if texts]
+    return [Candidate(label, (), texts, count / texts, None, ()) for label, count in counts if texts]
 
 
 def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
@@ -222,14 +282,3 @@ def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
         for _, row in rows[:LENGTHENED]:
             changed.append((parts[row], joined([parts[row], *islice(unsure, JOINED - 1)])))
     return changed
-
-
-def _distinct(reasons: Sequence[Reason]) -> list[Reason]:
-    """Return reasons without groups of words of which one word turns as many answers by itself."""
-    alone = {(reason.label, reason.name): reason.turned.value for reason in reasons if reason.words == 1}
-    return [
-        reason
-        for reason in reasons
-        if reason.words < 2
-        or reason.turned.low > max(alone.get((reason.label, word), 0.0) for word in reason.name.split(" "))
-    ]

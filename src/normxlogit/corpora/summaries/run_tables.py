@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, reason_of
+from ...errors import DataError, optional_module, reason_of
 from ...long_runs.tables import arrow_module
 from ...results.storage.schema import plain
-from ...results.storage.tables import optional_module
 from ...text.same import common_spelling, word_key
 from ..columns import CORPUS
 from ..folder import MANIFEST, REPAIR, Folder, Manifest

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 DECISIVE = 2 / 3
 """Words decide by themselves if the lower end of the share of texts whose answer they turn is at least this."""
 
+LONGER = "(more words than most)"
+"""The name of a length as a reason; with two labels the other one is for short texts."""
+
 NAMES = {
     "words": ("word", "texts"),
     "tokens": ("token", "texts"),
@@ -130,14 +133,18 @@ class Reason:
     """What may decide answers by itself."""
 
     label: str  # the label that it decides for
-    name: str  # the word or words, in lower case; of lengths what they are, in brackets
+    words: tuple[str, ...]  # the word in lower case, or two that stand in a text together; none of a length
     texts: int  # how many texts have it; of lengths those longer than the median
     answered: float  # the share of them that are predicted to have the label
     usual: float  # that share of all texts
     score_share: float | None  # mean share of the scores of the texts so predicted; None of lengths
     turned: Share  # of texts with another prediction, those that get this one with it (of lengths: joined)
     changed: Share | None  # of texts with this prediction, those that lose it without it; None where not tried
-    words: int = 1  # how many words it is; 0 of lengths
+
+    @property
+    def name(self) -> str:
+        """The words in quotation marks; of a length what it is, in brackets."""
+        return " + ".join(f'"{word}"' for word in self.words) or LONGER
 
     @property
     def decides(self) -> bool:

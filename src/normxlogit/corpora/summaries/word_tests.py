@@ -9,7 +9,7 @@ from torch import Tensor
 from ...long_runs.intervals import student_interval
 from ...model.task_model import TaskModel
 from ...tasks.targets import index_of
-from .changed_texts import Change, Parts, Phrase, logits_of, parts_of_rows, texts_without, whole_texts
+from .changed_texts import Change, Parts, logits_of, parts_of_rows, places_of, texts_without, whole_texts
 from .run_tables import LISTED_WORD, RunTables
 from .units import Fall, Unit
 
@@ -32,9 +32,8 @@ def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count:
     parts = parts_of_rows(run, set(chain.from_iterable(rows_by_unit.values())))
     pairs_by_unit: dict[tuple[str, str], list[Change]] = {}
     for (label, word), rows in rows_by_unit.items():
-        phrase = Phrase(word)
-        with_word = [row for row in rows if phrase.holds(parts[row])]
-        pairs_by_unit[label, word] = texts_without(phrase, with_word, parts)
+        with_word = [row for row in rows if places_of([word], parts[row])]
+        pairs_by_unit[label, word] = texts_without([word], with_word, parts)
     changes = chain.from_iterable(pairs_by_unit.values())
     logits = logits_of(run, model, chain.from_iterable(changes))
     signed, divided = bool(run.common.get("signed")), _scores_divide_the_logit(run)

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from ...compat import cache_argument, stretching_length
-from ...copies.memory import reraise_out_of_memory
+from ...copies.memory import attempted
 from ...leave_out.outcomes import Progress, no_progress
 from ...methods import FrozenGradient
 from ...model.batch_attempts import batch_attempts
@@ -75,7 +75,7 @@ class CachedText:
 
     def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
         self.model, self.completed = model, completed
-        self.count = len(completed.encoding) - completed.prompt_tokens  # of the answer's tokens, G
+        self.count = len(completed.generated_ids)  # of the answer's tokens, G
         self._cache_name = cache_argument(model.unmodified)
         self._cache: Any = None
         self.run: ForwardPass | None = None  # of the frozen gradient over the answer, whose keys and values are kept
@@ -175,11 +175,9 @@ def _or_none(work: Callable[[], Result]) -> Result | None:
     Args:
         work: What a model does with a cache.
     """
-    try:
+    with attempted():
         return work()
-    except Exception as error:  # whatever such a model raises
-        reraise_out_of_memory(error)
-        return None
+    return None
 
 
 class CachedAblations(Ablations):

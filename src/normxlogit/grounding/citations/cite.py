@@ -6,6 +6,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from ...errors import InputError
+from ...inputs.encoding import check_fits
+from ...leave_out.outcomes import no_progress
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
@@ -16,6 +18,7 @@ from ...results.attribution import Attribution
 from ..action import Action
 from ..checkers import Checker
 from ..result import Citations, of_targets
+from .alone import gains_alone
 from .cited_answer import Answered
 from .reading import AnswerReading, answer_sentences
 from .removals import MOST_OF_AUTO, loss_without, tested
@@ -60,6 +63,9 @@ def cite_answered(
         reading, is_read = AnswerReading(model, concluded), True
     if is_read and not completed.encoding.media:  # a picture's share of a sentence says little, see docs/grounding.md
         cited = replace(cited, readings=reading.readings())
+        if concluded is completed and options.verify not in (None, "reasoning"):
+            update(description="reading each document alone")
+            cited = replace(cited, alone=gains_alone(reading, cited, no_progress))
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
     if answered.tool:
         is_tested = bool(options.verify) and not isinstance(options.verify, Together)
@@ -73,7 +79,7 @@ def _fitting(model: TaskModel, answered: Answered, options: Options) -> Complete
     if limit is None or len(completed.encoding) <= limit:
         return completed
     if isinstance(options.verify, Together):
-        raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
+        check_fits("prompt and answer have", len(completed.encoding), limit)
 
     def score(window: Completed) -> dict[str, float]:
         cited = _explained(model, answered, window, options, AnswerReading(model, window, options))

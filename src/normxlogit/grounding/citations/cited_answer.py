@@ -13,11 +13,12 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.completed_prompts import generate_each, read_completion
 from ...pipeline.completions.reasoning import ReasoningSpec, are_marks, opens_reasoning, reasoning_marks, shifted
+from ...results.storage.schema import Strings
 from ...results.units.media import overlap
 from ...results.units.spans import MessageSpan
 from ...text.characters import Span
 from ...text.markdown import code_spans, fenced_blocks
-from ..documents.conversations import Conversation, read_conversation
+from ..documents.conversations import Conversation, UpToAnswer, read_conversation
 from .actions import Action, action_prompt
 from .conversation_prompts import conversation_prompt
 from .prompts import SourcedPrompt, question_prompt
@@ -65,7 +66,7 @@ def read_answered(
         _check_absent(beside, "messages hold the question, the documents and the system message: leave out {}=")
         sourced = _sourced_conversation(model, messages, turn, answer, action)
     completed = _completed(model, sourced, max_new_tokens, sourced.reasoning or reasoning)
-    if len(completed.encoding) == completed.prompt_tokens:
+    if not completed.generated_ids:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if sourced.answer is None else "the model's tokenizer knows no word of the answer")
     sequence, encoding = completed.sequenced(), completed.encoding
@@ -92,11 +93,15 @@ def _sourced_conversation(
     """Return a conversation with its sources, and the answer if there is one; arguments as of `read_answered`."""
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     names_text = turn is not None or answer is not None
-    if action is None and (names_text or not conversation.ends_with_call):
-        return conversation_prompt(model, conversation, turn, answer)
-    if names_text:
+    if not names_text and (action is not None or conversation.ends_with_call):
+        return action_prompt(model, conversation, -1 if action is None else action)
+    if action is not None:
         raise InputError("turn= and answer= are of a text, and action= is a call: pass one of them")
-    return action_prompt(model, conversation, -1 if action is None else action)
+    if answer is None:
+        return conversation_prompt(model, conversation.until(turn))
+    if turn is not None:
+        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    return conversation_prompt(model, UpToAnswer(conversation, answer))
 
 
 def _completed(
@@ -142,14 +147,14 @@ def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: R
     return read_completion(model, prompt, completion, longer=True, reasoning=reasoning)
 
 
-def _without_end(answer: str, special_tokens: tuple[str, ...]) -> str:
+def _without_end(answer: str, special_tokens: Strings) -> str:
     """Return an answer without the special tokens at its end, and the white space between them."""
     while answer.endswith(special_tokens):
         answer = next(answer.removesuffix(token) for token in special_tokens if answer.endswith(token)).rstrip()
     return answer
 
 
-def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
+def _special_tokens(tokenizer: Any) -> Strings:
     """Return the texts of a tokenizer's special tokens, those that were added among them."""
     added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
     return tuple(sorted(filter(None, {*added, *tokenizer.all_special_tokens})))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...errors import InputError
 from ...inputs.chat import Content, has_chat_template
+from ...inputs.encoding import Spans
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
 from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
@@ -31,14 +32,12 @@ JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(
 """A text or another scalar in JSON, and whether it is a key."""
 
 
-def conversation_prompt(
-    model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
-) -> SourcedPrompt:
+def conversation_prompt(model: TaskModel, up_to_answer: UpToAnswer) -> SourcedPrompt:
     """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
 
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
     """
-    conversation, answer, thoughts = _up_to_answer(conversation, turn, answer)
+    conversation, answer, thoughts = up_to_answer
     conversation = readable(model, conversation)
     sourced = sourced_messages(model, conversation, render(model, conversation))
     answer, reasoning = _with_reasoning(model, sourced.prompt.text, answer, thoughts)
@@ -78,23 +77,14 @@ def sourced_messages(
     )
 
 
-def _up_to_answer(conversation: Conversation, turn: int | None, answer: str | None) -> UpToAnswer:
-    """Return a conversation up to one of its answers, or with one that was given."""
-    if answer is None:
-        return conversation.until(turn)
-    if turn is not None:
-        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    return UpToAnswer(conversation, answer)
-
-
 def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> list[MessageSpan]:
     """Return the messages with their names and where they stand in a prompt; one that it lacks: at its beginning."""
     names = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
-    spans = []
-    for index, (message, name) in enumerate(zip(messages, names, strict=True)):
-        start = starts.get(index, 0)
-        spans.append(MessageSpan(message.kind, start, start + len(message.text), name, message.name))
-    return spans
+    placed = [(starts.get(index, 0), message) for index, message in enumerate(messages)]
+    return [
+        MessageSpan(message.kind, start, start + len(message.text), name, message.name)
+        for (start, message), name in zip(placed, names, strict=True)
+    ]
 
 
 def _unread(messages: Sequence[Message], starts: Mapping[int, int]) -> list[int]:
@@ -125,7 +115,7 @@ def _source_spans(messages: Sequence[Message], placed: Mapping[int, MessageSpan]
 
 def _with_reasoning(
     model: TaskModel, prompt: str, answer: str | None, thoughts: Sequence[str]
-) -> tuple[str | None, tuple[tuple[int, int], ...]]:
+) -> tuple[str | None, Spans]:
     """Return an answer with its reasoning before it, in the marks of the chat template, and the reasoning's spans."""
     if not thoughts:
         return answer, ()
@@ -145,16 +135,15 @@ def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tupl
         starts: Where each begins in the prompt, by its place.
     """
     number = max((message.number for message in messages if message.kind == "user"), default=None)
-    places = [place for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)]
-    sentences, marked, marks = set[Span](), set[Span](), tuple(QUESTION_MARKS)
-    for place in starts.keys() & set(places):
-        text, shift = messages[place].text, starts[place]
-        for start, end in sentence_spans(text):
-            sentences.add((shift + start, shift + end))
-            if text[start:end].rstrip(CLOSING).endswith(marks):
-                marked.add((shift + start, shift + end))
-    question = "\n\n".join(messages[place].text for place in places)
-    return question, sentences if len(sentences) == 1 else marked
+    asked = {place: m.text for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
+    sentences = {
+        (starts[place] + start, starts[place] + end): asked[place][start:end].rstrip(CLOSING)
+        for place in starts.keys() & asked.keys()
+        for start, end in sentence_spans(asked[place])
+    }
+    marked = {span for span, sentence in sentences.items() if sentence.endswith(tuple(QUESTION_MARKS))}
+    question = "\n\n".join(asked.values())
+    return question, set(sentences) if len(sentences) == 1 else marked
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:

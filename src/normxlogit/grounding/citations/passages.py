@@ -23,6 +23,7 @@ from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.completed_prompts import read_completion
 from ...pipeline.completions.leave_out import Array, log_probabilities
 from ...text.boundaries import sentence_spans, word_spans
+from ...text.characters import Span
 from ..facts import ComparedText
 from ..ranking import share_of_words
 
@@ -74,7 +75,7 @@ def _pieces(model: TaskModel, text: str) -> Iterator[Piece]:
                 yield Piece(words[first][0], words[last - 1][1], count // parts)
 
 
-def _runs(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _runs(counts: Sequence[int]) -> Iterator[Span]:
     """Yield first and last (exclusive) of runs of sentences, by their numbers of tokens; all runs are about as long."""
     ends = np.cumsum(counts)  # (S,)
     total = int(ends[-1]) if len(ends) else 0

@@ -1,17 +1,21 @@
 """A question and its documents as a prompt whose sources are the documents' sentences."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import InputError
-from ...inputs.chat import ReadPrompt, has_chat_template, read_prompt
+from ...inputs.chat import ReadPrompt, has_chat_template
+from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
+from ...text.characters import Span
+from ..documents.conversations import Conversation, Message
 from ..documents.documents import read_documents
+from .rendering import render
 
-SourceSpans = dict[str, tuple[int, int]]
+SourceSpans = dict[str, Span]
 """Spans of sources by name, in characters of the prompt."""
 
 
@@ -35,7 +39,7 @@ class SourcedPrompt(NamedTuple):
     question: str  # of a conversation the last message of the user
     messages: tuple[MessageSpan, ...] = ()  # of a conversation, those that the prompt holds
     answer: str | None = None  # in a conversation, with its reasoning; None if the model has to write it
-    reasoning: tuple[tuple[int, int], ...] = ()  # spans of the reasoning in the answer
+    reasoning: Spans = ()  # spans of the reasoning in the answer
     unread: str = ""  # the names of the documents; of a conversation the texts of messages that the prompt lacks
     call: CallParts | None = None  # of an answer that is a call of a tool
 
@@ -82,15 +86,26 @@ def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:
     return text, spans
 
 
-def _as_chat(model: TaskModel, text: str, pictures: Collection[Any], system: str) -> tuple[ReadPrompt, int]:
+def with_heading(text: str, name: str, start: int) -> int:
+    """Return where a document begins in a prompt, with its name above it if that stands there.
+
+    Args:
+        text: The prompt.
+        name: The name of the document.
+        start: Where its first sentence begins.
+    """
+    before = text[:start].rstrip()
+    return len(before) - len(name) - 1 if before.endswith(f"{name}:") else start
+
+
+def _as_chat(model: TaskModel, text: str, pictures: Iterable[Any], system: str) -> tuple[ReadPrompt, int]:
     """Render a text as a message of the user, and return the prompt and where the text begins in it."""
-    parts = [*({"type": "image", "image": picture} for picture in pictures), {"type": "text", "text": text}]
-    message: dict[str, Any] = {"role": "user", "content": parts if pictures else text}
-    messages = [{"role": "system", "content": system}, message] if system else [message]
-    prompt = read_prompt(model.reader, messages, model.pipeline.chat)
+    shown = [Message("picture", "", "user", 1, part={"type": "image", "image": picture}) for picture in pictures]
+    instructions = [Message("system", system, "system", 0)] if system else []
+    messages = (*instructions, *shown, Message("user", text, "user", 1))
+    prompt, starts, _ = render(model, Conversation(messages))
     for medium in prompt.media:
         generating_task(model).check_reads(model, medium.kind)
-    contents = [content for content in prompt.contents or () if content.message == len(messages) - 1]
-    if not contents:
+    if (start := starts.get(len(messages) - 1)) is None:
         raise InputError("the chat template does not write the message with the documents once and as it is")
-    return prompt, contents[0].place_of(0)
+    return prompt, start

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ...model.task_model import TaskModel
 from ...text.boundaries import sentence_spans
+from ...text.characters import Span
 from ..calibration import Calibration, calibration_for
 from ..facts import ComparedText
 from ..measured import RankedSentence
@@ -50,7 +51,7 @@ def with_ranking(model: TaskModel, cited: Citations) -> Citations:
 
 def _document_texts(cited: Citations) -> list[str]:
     """Return the text of each document, or of each message, from its first source to its last one."""
-    spans: dict[str, list[tuple[int, int]]] = {}
+    bounds: dict[str, Span] = {}
     for document, span in zip(cited.documents, cited.spans, strict=True):
-        spans.setdefault(document, []).append(span)
-    return [cited.text[min(of_document)[0] : max(of_document)[1]] for of_document in spans.values()]
+        bounds[document] = bounds.get(document, span)[0], span[1]
+    return [cited.text[start:end] for start, end in bounds.values()]

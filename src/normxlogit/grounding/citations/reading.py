@@ -8,6 +8,7 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
+from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Array
@@ -32,11 +33,13 @@ class AnswerSentence(NamedTuple):
     start: int
     end: int
     tokens: slice
-    offsets: tuple[tuple[int, int], ...]
+    offsets: Spans
 
 
 class AnswerReading:
     """An answer as the model reads it after the whole prompt, and after the prompt without its sources.
+
+    `nats` and `nats_without` are the log-probability of each of its tokens, (G,); NaN if unknown.
 
     Args:
         model: A language model.
@@ -46,21 +49,14 @@ class AnswerReading:
 
     def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
         self.sentences = answer_sentences(completed)
-        self.text, self.nats, self.nats_without = self._measured(model, completed, options)
-
-    @enough_memory("measure the answer with its sources and without them")
-    def _measured(
-        self, model: TaskModel, completed: Completed, options: Options | None
-    ) -> tuple[CachedText, Array, Array]:
-        """Return the text, and the log-probability of each token with the sources and without, (G,); NaN if unknown."""
-        text = CachedText(model, completed, options)
         sources, _ = sources_and_parts(completed, completed.named_sources, None)
         present = np.array([[True], [False]]).repeat(len(sources), axis=1)  # (2, S)
-        try:
-            nats, nats_without = CachedAblations(text, sources)(present)
-        except InputError:  # the prompt has nothing beside its sources
-            return text, text.answer_nats, np.full(text.count, np.nan)
-        return text, nats, nats_without
+        with enough_memory("measure the answer with its sources and without them"):
+            self.text = CachedText(model, completed, options)
+            try:
+                self.nats, self.nats_without = CachedAblations(self.text, sources)(present)  # (G,) each
+            except InputError:  # the prompt has nothing beside its sources
+                self.nats, self.nats_without = self.text.answer_nats, np.full(self.text.count, np.nan)
 
     def gains(self) -> Array:
         """Return what the sources gain each token of the answer, and 0 where they lose or that is unknown, (K, G)."""
@@ -89,7 +85,7 @@ def answer_sentences(completed: Completed) -> list[AnswerSentence]:
         completed: The prompt with the answer.
     """
     sequence, sentences = completed.sequenced(), []
-    shift = len(sequence.offsets) - len(completed.encoding) + completed.prompt_tokens  # with an encoder's source
+    shift = completed.joined().prompt_tokens
     entry_ends = _entry_ends(sequence.text, sequence.prompt_characters)
     for part in answer_parts(sequence, completed.parts):
         first, last = min(part.tokens), max(part.tokens) + 1

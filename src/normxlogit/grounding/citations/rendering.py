@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
+from ...inputs.message_parts import Message as ChatMessage
 from ...model.task_model import TaskModel
+from ...results.storage.schema import Strings
 from ..documents.conversations import Conversation, Message, parsed_arguments
 
 AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
@@ -44,9 +46,9 @@ class Rendering(NamedTuple):
 class Row(NamedTuple):
     """A message of a chat template."""
 
-    message: dict[str, Any]
-    places: tuple[int, ...]  # of the conversation's messages that it is made of: calls come last
-    offsets: dict[int, int]  # where the text of each begins in the texts of the row's content, by its place
+    message: ChatMessage
+    offsets: Mapping[int, int]  # of each message in it, by its place, calls last: where its text begins in those of the
+    # row's content; -1 of what is no text of it
 
 
 def render(
@@ -138,9 +140,9 @@ def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequenc
     contents = rendered.contents or ()
     for number, row in enumerate(rows):
         end = min((content.start for content in contents if content.message > number), default=len(rendered.text))
-        for place in row.places:
+        for place, offset in row.offsets.items():
             text = messages[place].text
-            start = _start_in_contents(contents, number, row.offsets.get(place, -1), len(text))
+            start = _start_in_contents(contents, number, offset, len(text))
             if start is None and text and rendered.text.count(text, position, end) == 1:
                 start = rendered.text.index(text, position)
             if start is not None:
@@ -163,7 +165,7 @@ def _rows(messages: Sequence[Message], form: Form) -> list[Row]:
     return [_row(key[0], dict(steps), form, call_ids) for key, steps in groups]
 
 
-def _row_key(message: Message, form: Form) -> tuple[str, ...]:
+def _row_key(message: Message, form: Form) -> Strings:
     """Return the role of the row that a message is in, and what tells this row from its neighbours."""
     role = "user" if message.kind in form.as_text and message.kind != "tool call" else message.role
     return (role,) if form.two_roles else (role, message.role, str(message.number))
@@ -174,16 +176,16 @@ def _row(role: str, messages: Mapping[int, Message], form: Form, call_ids: Mappi
     calls = [m for m in messages.values() if m.kind == "tool call" and not form.tools_as_text]
     texts = {place: message for place, message in messages.items() if message not in calls}
     content, offsets = _content(texts, form)
-    row: dict[str, Any] = {"role": role, "content": content}
+    row: ChatMessage = {"role": role, "content": content}
     if calls:
         row["tool_calls"] = [_call(message, call_ids[message.call]) for message in calls]
     if role == "tool":
         result = next(iter(texts.values()))
         row |= {"name": result.name, "tool_call_id": call_ids[result.call]}
-    return Row(row, tuple(messages), offsets)
+    return Row(row, dict.fromkeys(messages, -1) | offsets)
 
 
-def _call(message: Message, call_id: str) -> dict[str, Any]:
+def _call(message: Message, call_id: str) -> ChatMessage:
     """Return a call of a tool as chat templates take it."""
     function = {"name": message.name, "arguments": parsed_arguments(message.text)}
     return {"type": "function", "id": call_id, "function": function}

@@ -8,16 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...results.storage.schema import FloatArray
+from ...results.storage.schema import FloatArray, Indices, Strings
 from ...results.units.units import APART
 from ...results.verification import LEAST_LOSS
 from ...text.characters import Span
 from ..checkers import COMPARED, Checker, Pair
-from ..checking import Check
-from ..comparing import compared
-from ..facts import ComparedText, Facts, StatedWord, facts_of
+from ..facts import ComparedText, Facts, StatedWord, facts_of, words_not_in
 from ..result import Citations
-from ..support import Loss, Support
+from ..support import Check, Comparison, Gain, Loss, Support
 from ..verdicts import Judgement, accused_words, deciding_source, judgement_of
 from .cited_answer import Answered
 from .reading import AnswerSentence
@@ -38,10 +36,10 @@ def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[Compa
     """
     sequence, spans = answered.completed.sequenced(), answered.completed.named_sources
     placed = [spans.get(name, (0, 0)) for name in names]
-    rest = sequence.text[: sequence.prompt_characters]
+    rest = list(sequence.text[: sequence.prompt_characters])
     for start, end in placed:
-        rest = rest[:start] + "\n" * (end - start) + rest[end:]
-    all_else = _NUMBERED.sub("", f"{rest}\n{answered.unread}")
+        rest[start:end] = "\n" * (end - start)
+    all_else = _NUMBERED.sub("", f"{''.join(rest)}\n{answered.unread}")
     sources = [ComparedText(_with_unescaped(sequence.text[start:end])) for start, end in placed]
     return sources, ComparedText(_with_unescaped(all_else))
 
@@ -70,8 +68,11 @@ def with_support(
     spans = [(sentence.start, sentence.end) for sentence in sentences]
     facts = tuple(facts_of(cited.text, span, sources, others) for span in spans)
     reasoned = len(cited.concluding) < len(cited.attribution.targets)
-    rows = zip(cited.sentence_shares, cited.source_losses, strict=True)
-    measured = [cited_sources(shares, losses, reasoned=reasoned) for shares, losses in rows]
+    losses = np.full_like(cited.source_losses, np.nan) if reasoned else cited.source_losses  # (K, S)
+    measured = [
+        tuple(dict.fromkeys([*_best_alone(cited, k), *cited_sources(shares, lost)]))[:MOST]
+        for k, (shares, lost) in enumerate(zip(cited.sentence_shares, losses, strict=True))
+    ]
     opinions = _checked(cited, facts, measured, checker)
     numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
     support = []
@@ -82,15 +83,12 @@ def with_support(
     return replace(cited, facts=facts, support=tuple(support))
 
 
-def _support_of(
-    cited: Citations, k: int, span: Span, facts: Facts, measured: tuple[int, ...], check: Check | None
-) -> Support:
+def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: Indices, check: Check | None) -> Support:
     """Return what is said of a sentence, without the numbers of its citations."""
     reading = cited.readings[k] if cited.readings else None
     deciding = deciding_source(facts, next(iter(measured), None))
     judgement = _judgement(cited, k, facts, deciding, check)
     sources = _shown_sources(judgement, facts, measured, deciding, check)
-    beside = _source_beside(judgement, sources, facts.nearest)
     return Support(
         text=cited.sentences[k],
         judgement=judgement,
@@ -100,23 +98,28 @@ def _support_of(
         share=_share_of_sources(cited, k),
         gain=math.nan if reading is None else reading.gain,
         largest_loss=_largest_loss(cited, k),
+        best_alone=_largest_gain(cited, k),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
-        compared=None if beside is None else compared(cited.text, span, beside, cited.spans[beside]),
+        compared=_compared(cited, span, judgement, sources, facts.nearest),
         check=check,
     )
 
 
-def _texts(words: Sequence[StatedWord]) -> tuple[str, ...]:
+def _compared(
+    cited: Citations, span: Span, judgement: Judgement, sources: Sequence[int], nearest: int | None
+) -> Comparison | None:
+    """Return a sentence beside a source, with the words in which they differ; None of a quotation, or without one."""
+    beside = sources[0] if judgement in ("supported", "contradicts") and sources else nearest
+    if judgement in ("quoted", "rests on") or beside is None:
+        return None
+    places = span, cited.spans[beside]
+    return Comparison(beside, words_not_in(cited.text, *places), words_not_in(cited.text, *reversed(places)))
+
+
+def _texts(words: Sequence[StatedWord]) -> Strings:
     """Return the texts of words, each once."""
     return tuple(dict.fromkeys(word.text for word in words))
-
-
-def _source_beside(judgement: Judgement, sources: Sequence[int], nearest: int | None) -> int | None:
-    """Return the source that a sentence is compared with; None of a quotation, and where no source has its words."""
-    if judgement in ("supported", "contradicts") and sources:
-        return sources[0]
-    return None if judgement in ("quoted", "rests on") else nearest
 
 
 def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, check: Check | None) -> Judgement:
@@ -131,17 +134,23 @@ def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, che
     return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
 
 
-def cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
+def _best_alone(cited: Citations, k: int) -> list[int]:
+    """Return the best source of the document after which alone a sentence is likeliest; none if it gains little."""
+    best = cited.top_documents(1, sentence=k)[0]
+    if best.nats is None or best.nats < LEAST_LOSS:
+        return []
+    ranked = cited.top(len(cited.sources), sentence=k)
+    return [source.source for source in ranked if source.document == best.name][:1]
+
+
+def cited_sources(shares: FloatArray, losses: FloatArray) -> Indices:
     """Return the sources that a sentence rests on most: removed ones by their losses, the others by their shares.
 
     Args:
         shares: The sources' shares of its scores, (S,).
-        losses: What it loses without each, in nats, (S,); NaN if not removed.
-        reasoned: Whether a reasoning stands before the answer: shares follow it, while losses are of an answer without
-            it, and do not count.
+        losses: What it loses without each, in nats, (S,); NaN if not removed, and where a reasoning stands before the
+            answer: shares follow it, while losses are of an answer without it.
     """
-    if reasoned:
-        return tuple(_by_share(shares, first=True)[:MOST])
     is_measured = ~np.isnan(losses)  # (S,)
     by_share = _by_share(np.where(is_measured, 0, shares), first=not is_measured.any())
     return tuple(dict.fromkeys([*_by_loss(losses), *by_share]))[:MOST]
@@ -165,8 +174,8 @@ def _ranked(values: FloatArray) -> list[int]:
 
 
 def _shown_sources(
-    judgement: Judgement, facts: Facts, measured: tuple[int, ...], deciding: int | None, check: Check | None
-) -> tuple[int, ...]:
+    judgement: Judgement, facts: Facts, measured: Indices, deciding: int | None, check: Check | None
+) -> Indices:
     """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one."""
     if judgement == "not in the sources":
         return ()
@@ -226,6 +235,12 @@ def _largest_loss(cited: Citations, k: int) -> Loss | None:
         return None
     source = int(np.nanargmax(losses))
     return Loss(cited.names[source], float(losses[source]))
+
+
+def _largest_gain(cited: Citations, k: int) -> Gain | None:
+    """Return the document after which alone a sentence is likeliest, if any was read alone."""
+    gains = [Gain(gain.name, gain.nats[k]) for gain in cited.alone]
+    return max(gains, key=lambda gain: gain.nats, default=None)
 
 
 _ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')

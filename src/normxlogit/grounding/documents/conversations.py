@@ -16,6 +16,7 @@ from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
 from ...pipeline.completions.reasoning import NAMES
 from ...results.storage.files import read_json
+from ...results.storage.schema import Strings
 
 KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer": "system", "tool": "tool result"}
 """Kinds of messages that say something, by their roles."""
@@ -30,6 +31,10 @@ UNREAD = "message {} holds a part of type {!r}, which is not read"
 """The note of what no model reads, or the reader does not."""
 
 EXPECTED = "a list of messages, each with a role (system, user, assistant, tool) and a content"
+
+
+RawMessage = Mapping[str, Any]
+"""A message as it was given."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Conversation:
 
     messages: tuple[Message, ...]
     tools: list[Any] | None = field(default=None, compare=False)  # their definitions, for a chat template
-    notes: tuple[str, ...] = ()  # what of the conversation is not read
+    notes: Strings = ()  # what of the conversation is not read
 
     @property
     def ends_with_call(self) -> bool:
@@ -93,7 +98,7 @@ class UpToAnswer(NamedTuple):
 
     conversation: Conversation  # what was said before
     answer: str | None = None  # None if the assistant has not said anything
-    thoughts: tuple[str, ...] = ()  # what the assistant thought right before
+    thoughts: Strings = ()  # what the assistant thought right before
 
 
 def read_conversation(value: Any) -> Conversation:
@@ -133,7 +138,7 @@ def _read_file(path: Path) -> Conversation:
         raise InputError(f"{path}: {error}") from None
 
 
-def _steps(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+def _steps(messages: Sequence[RawMessage]) -> list[Message]:
     """Return the steps of messages, with the names of tools at what they returned."""
     calls = [list(_calls(message, number)) for number, message in enumerate(messages)]
     tool_names = {call.call: call.name for of_message in calls for call in of_message if call.call}
@@ -153,7 +158,7 @@ def _check_message(message: Any, number: int) -> None:
         raise InputError(f"expected {EXPECTED}; message {number} {problem}")
 
 
-def _said(message: Mapping[str, Any], number: int, tool_names: Mapping[str, str]) -> Iterator[Message]:
+def _said(message: RawMessage, number: int, tool_names: Mapping[str, str]) -> Iterator[Message]:
     """Yield the steps of a message but its calls of tools: its reasoning and its content.
 
     What a tool shows is shown by the user, behind what it returned, as few templates have it in results.
@@ -195,7 +200,7 @@ def _thought(text: str, number: int) -> Message:
     return Message("reasoning", text, "assistant", number)
 
 
-def _calls(message: Mapping[str, Any], number: int) -> Iterator[Message]:
+def _calls(message: RawMessage, number: int) -> Iterator[Message]:
     """Yield a message's calls of tools."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list | tuple) else ():
@@ -207,7 +212,7 @@ def _calls(message: Mapping[str, Any], number: int) -> Iterator[Message]:
         yield Message("tool call", arguments, "assistant", number, name, _text_under(call, "id"))
 
 
-def _notes(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _notes(messages: Sequence[RawMessage]) -> Iterator[str]:
     """Yield a note for each part of the messages that is not read."""
     for number, message in enumerate(messages):
         for part in _parts(message):
@@ -230,7 +235,7 @@ def _joined(steps: Iterable[Message]) -> list[Message]:
     return joined
 
 
-def _parts(message: Mapping[str, Any]) -> Sequence[Any]:
+def _parts(message: RawMessage) -> Sequence[Any]:
     """Return the parts of a message's content; data that a tool returned, which are not parts, as JSON."""
     content = message.get("content")
     parts = content if isinstance(content, list | tuple) else () if content is None else (content,)

@@ -23,6 +23,8 @@ from ...inputs.texts import (
     plain_cell,
     visible_files,
 )
+from ...results.storage.files import content_of
+from ...results.storage.schema import Fields, Strings
 
 TEXT_KEYS = ("page_content", "text", "content")
 """Names of a document's text, as a key of a mapping or an attribute of an object."""
@@ -35,8 +37,14 @@ NAME_KEYS = ("source", "file_name", "file_path", "url", "title", "name")
 
 PAGE_KEYS = ("page_label", "page", "page_number")
 
+Named = list[tuple[str, Any]]
+"""Documents, or what was read of them, each with its name."""
 
-def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
+Texts = dict[str, str]
+"""Texts by their names, or by what tells them apart."""
+
+
+def read_documents(documents: Any) -> tuple[Texts, dict[str, Any]]:
     """Return the texts and the pictures among documents by their names, without empty texts and leading white space.
 
     Args:
@@ -54,7 +62,7 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
         InputError: If there is no document, one has no text, or a picture cannot be read.
         DataError: If a file cannot be read.
     """
-    pictures, texts, number = list[tuple[str, Any]](), list[tuple[str, str]](), 0
+    pictures, texts, number = Named(), Named(), 0
     for name, document in _named(documents):
         if _is_picture(document):
             pictures.append((name, document))
@@ -67,14 +75,14 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
     return by_name, _read_pictures(pictures)
 
 
-def _texts_by_name(name: str, document: Any, number: int) -> list[tuple[str, str]]:
+def _texts_by_name(name: str, document: Any, number: int) -> Named:
     """Return the texts of a document with their names; without a name it is called by its number."""
     parts = _texts_of(document, repr(name) if name else f"{number}")
     called = name or _name_of(document) or f"document {number}"
     return [(called + part, text.lstrip()) for part, text in parts.items()]
 
 
-def _read_pictures(pictures: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _read_pictures(pictures: Named) -> Fields:
     """Return pictures as they are read, by name; those without a name are called by their number."""
     if not pictures:
         return {}
@@ -84,12 +92,12 @@ def _read_pictures(pictures: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {name: replace(read_picture(picture), name=name) for name, picture in _told_apart(named).items()}
 
 
-def _told_apart(named: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _told_apart(named: Named) -> Fields:
     """Return values by their names, those of one name counted."""
     return dict(zip(numbered(name for name, _ in named), (value for _, value in named), strict=True))
 
 
-def _named(documents: Any) -> list[tuple[str, Any]]:
+def _named(documents: Any) -> Named:
     """Return documents with their names: those of a mapping, or of files; "" for others."""
     if _is_one_document(documents):
         return _with_files([documents])
@@ -106,7 +114,7 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
     return _with_files(documents)
 
 
-def _with_files(documents: Iterable[Any]) -> list[tuple[str, Any]]:
+def _with_files(documents: Iterable[Any]) -> Named:
     """Return documents, the files in folders among them, with the names of files and "" for others."""
     items = [item for document in documents for item in _files_of(document)]
     names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
@@ -136,8 +144,7 @@ def _is_picture(document: Any) -> bool:
     """Return whether a value is a picture, or the path of one, which the wing of pictures reads, if it is there."""
     if isinstance(document, PathLike):
         return _is_picture_file(Path(document))
-    has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
-    if isinstance(document, str) or has_text:
+    if isinstance(document, str) or (isinstance(document, Mapping) and _first(document, TEXT_KEYS, str) is not None):
         return False
     return part_type(document) == "image" or getattr(document, "kind", "") == "picture"  # a `ReadPart`
 
@@ -147,7 +154,7 @@ def _is_picture_file(path: Path) -> bool:
     return any(part is not None and part["type"] == "image" for part in parts)
 
 
-def _fields(document: Any) -> dict[str, Any]:
+def _fields(document: Any) -> Fields:
     """Return what a mapping holds, or the text and the metadata of an object, by their keys."""
     if isinstance(document, Mapping):
         return dict(document)
@@ -155,14 +162,18 @@ def _fields(document: Any) -> dict[str, Any]:
     return {key: getattr(document, key) for key in keys if hasattr(document, key)}
 
 
+def _first(fields: Mapping[str, Any], keys: Strings, kind: Any) -> Any:
+    """Return what a mapping has of a kind under the first of some keys; None if there is nothing."""
+    return next((fields[key] for key in keys if isinstance(fields.get(key), kind)), None)
+
+
 def _has_metadata(value: Any) -> bool:
     """Return whether a value is a text with metadata."""
     fields = _fields(value)
-    has_metadata = any(isinstance(fields.get(key), Mapping) for key in METADATA_KEYS)
-    return has_metadata and any(isinstance(fields.get(key), str) for key in TEXT_KEYS)
+    return None not in (_first(fields, TEXT_KEYS, str), _first(fields, METADATA_KEYS, Mapping))
 
 
-def _texts_of(document: Any, name: str) -> dict[str, str]:
+def _texts_of(document: Any, name: str) -> Texts:
     """Return a document's text, or those of its parts, as `read_file`; without one it is refused."""
     if isinstance(document, PathLike):
         return read_file(document)
@@ -170,10 +181,9 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
         _check_text(document, name)
         return {"": document}
     fields = _fields(document)
-    values = [fields[key] for key in TEXT_KEYS if key in fields]
-    if texts := [value for value in values if isinstance(value, str)]:
-        return {"": texts[0]}
-    if any(map(is_missing, values)):
+    if (text := _first(fields, TEXT_KEYS, str)) is not None:
+        return {"": text}
+    if any(is_missing(fields[key]) for key in TEXT_KEYS if key in fields):
         return {}
     kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
     raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
@@ -189,20 +199,16 @@ def _check_text(text: str, name: str) -> None:
 def _name_of(document: Any) -> str:
     """Return a document's source and page from its metadata; empty if it has none."""
     fields = _fields(document)
-    fields |= next((fields[key] for key in METADATA_KEYS if isinstance(fields.get(key), Mapping)), {})
-    name = next((str(fields[key]).strip() for key in NAME_KEYS if isinstance(fields.get(key), str | PathLike)), "")
-    page = next((fields[key] for key in PAGE_KEYS if isinstance(fields.get(key), str | int)), None)
+    fields |= _first(fields, METADATA_KEYS, Mapping) or {}
+    name = str(_first(fields, NAME_KEYS, str | PathLike) or "").strip()
+    page = _first(fields, PAGE_KEYS, str | int)
     return f"{name}, page {page}" if name and page is not None else name
 
 
-def read_file(path: str | PathLike[str]) -> dict[str, str]:
+def read_file(path: str | PathLike[str]) -> Texts:
     """Return the text of a file as {"": text}, or those of its parts: {", page 3": text}."""
     path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    return READERS.get(path.suffix.lower(), _read_text)(content, str(path))
+    return READERS.get(path.suffix.lower(), _read_text)(content_of(path), str(path))
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -234,11 +240,11 @@ PARAGRAPHS = ("p", "h1", "h2", "h3", "h4", "h5", "h6")
 """Elements with an empty line before them."""
 
 
-def _read_text(content: bytes, path: str) -> dict[str, str]:
+def _read_text(content: bytes, path: str) -> Texts:
     return {"": decoded(content, path)}
 
 
-def _read_html(content: bytes, path: str) -> dict[str, str]:
+def _read_html(content: bytes, path: str) -> Texts:
     """Return the text of an HTML page that a browser shows, one line for each block element."""
     try:
         from bs4 import BeautifulSoup
@@ -261,7 +267,7 @@ def _read_html(content: bytes, path: str) -> dict[str, str]:
     return {"": re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()}
 
 
-def _read_pdf(content: bytes, path: str) -> dict[str, str]:
+def _read_pdf(content: bytes, path: str) -> Texts:
     """Return the text of each page of a PDF file."""
     try:
         from pypdf import PdfReader
@@ -278,7 +284,7 @@ def _read_pdf(content: bytes, path: str) -> dict[str, str]:
     return texts
 
 
-READERS: dict[str, Callable[[bytes, str], dict[str, str]]] = {
+READERS: dict[str, Callable[[bytes, str], Texts]] = {
     **dict.fromkeys((".txt", ".md", ".markdown"), _read_text),
     **dict.fromkeys((".html", ".htm", ".xhtml"), _read_html),
     ".pdf": _read_pdf,

@@ -8,9 +8,7 @@ import numpy.typing as npt
 from ...evaluation.evidence import auroc
 from ...evaluation.report import markdown_table
 from ...evaluation.statistics import interval_text, mean_interval
-from ..calibration import curve, platt
-
-Array = npt.NDArray[np.float64]
+from ..calibration import Array, Labels, curve, platt
 
 EDGES = (0.3, 0.5, 0.7)
 """The probabilities at which the table's rows end."""
@@ -19,7 +17,7 @@ ROWS = ("below 30%", "30% to 50%", "50% to 70%", "70% and more")
 """The names of the rows."""
 
 
-def calibration_table(supports: Array, is_supported: npt.NDArray[np.bool_], parts: Sequence[str]) -> str:
+def calibration_table(supports: Array, is_supported: Labels, parts: Sequence[str]) -> str:
     """Return a Markdown table of how many of the sentences of each probability are supported.
 
     Args:
@@ -43,7 +41,7 @@ def calibration_table(supports: Array, is_supported: npt.NDArray[np.bool_], part
     )
 
 
-def _of_other_parts(supports: Array, is_supported: npt.NDArray[np.bool_], parts: npt.NDArray[np.str_]) -> Array:
+def _of_other_parts(supports: Array, is_supported: Labels, parts: npt.NDArray[np.str_]) -> Array:
     """Return the probability of each sentence, (n,), by a curve that was fitted to the other parts."""
     probabilities = np.zeros(len(supports))
     for part in np.unique(parts):

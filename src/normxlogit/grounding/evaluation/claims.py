@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...evaluation.datasets import parsed_rows
 from ...evaluation.runs import OnProgress, with_progress
 from ...model.task_model import TaskModel
+from ...results.storage.schema import Strings
+from ..calibration import Array
 from ..citations.ranked import rank_sentences
 from ..documents.documents import read_documents
 from ..facts import ComparedText
@@ -19,7 +20,7 @@ from ..ranking import missing_names
 class Claim(NamedTuple):
     """A sentence about documents, with its label."""
 
-    documents: tuple[str, ...]  # their texts
+    documents: Strings  # their texts
     sentence: str
     is_supported: bool
     question: str = ""
@@ -48,9 +49,7 @@ def _claim(row: Mapping[str, Any]) -> Claim:
     return Claim(tuple(documents.values()), sentence, label, str(row.get("question", "")))
 
 
-def supports_of(
-    model: TaskModel, claims: Sequence[Claim], on_progress: OnProgress | None = None
-) -> npt.NDArray[np.float64]:
+def supports_of(model: TaskModel, claims: Sequence[Claim], on_progress: OnProgress | None = None) -> Array:
     """Return the support of each labelled sentence, (n,)."""
     supports = list[float]()
     for _, claim in with_progress("labelled sentences", claims, on_progress):

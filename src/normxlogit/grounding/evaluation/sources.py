@@ -6,7 +6,7 @@ The protocol is ContextCite's (Cohen-Wang et al., 2024).
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,13 @@ from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...evaluation.statistics import rank_correlation
 from ...explainer import Explainer
 from ...methods import Method, Occlusion, list_methods, method_named
-from ...methods.perturbation import Perturbation, random_subsets
+from ...methods.perturbation import Booleans, Perturbation, random_subsets
 from ...methods.registry import default_methods
 from ...model.task_model import TaskModel
 from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
+from ...results.storage.schema import Fields
 from ..citations.cited_answer import read_answered
 from ..citations.removals import verified
 from ..documents.documents import read_documents
@@ -47,7 +48,7 @@ class Question(NamedTuple):
 def load_questions(path: str | Path, limit: int | None = None) -> list[Question]:
     """Read a file of questions, each row with "question" and "documents", texts or a mapping of them by name."""
 
-    def asked(row: Mapping[str, Any]) -> Question:
+    def asked(row: Fields) -> Question:
         if not isinstance(row["question"], str):
             raise TypeError("a question is a text")
         return Question(row["question"], read_documents(row["documents"])[0])
@@ -90,9 +91,9 @@ def evaluate_sources(
     """
     rankings, method_list = rankings or {}, [method_named(method) for method in methods]
     model, specs = explainer.language_model, [method.spec for method in method_list]
-    stored = ResultCache[Mapping[str, Any]](folder, model, [max_new_tokens, ablations, seed], Mapping[str, Any])
+    stored = ResultCache[Fields](folder, model, [max_new_tokens, ablations, seed], Fields)
 
-    def measure(question: Question, prompt_seed: int) -> dict[str, Any]:
+    def measure(question: Question, prompt_seed: int) -> Fields:
         prompt = AnsweredPrompt(model, question, max_new_tokens, ablations, prompt_seed)
         return prompt.all_figures(method_list, rankings) if prompt.matters else {}
 
@@ -107,7 +108,7 @@ def evaluate_sources(
     return [_summary(name, [rows[name] for rows in prompts], seed) for name in prompts[0]], len(prompts)
 
 
-def _summary(name: str, rows: Sequence[Mapping[str, Any]], seed: int) -> RankingResult:
+def _summary(name: str, rows: Sequence[Fields], seed: int) -> RankingResult:
     """Return the result of a ranking from its figures on each prompt."""
     passes = float(np.mean([row["passes"] for row in rows]))
     return summarise_ranking(name, [row["figures"] for row in rows], passes, seed)
@@ -138,12 +139,12 @@ class AnsweredPrompt:
         return bool(self.drops.max() >= MATTERS)
 
     @cached_property
-    def datamodel(self) -> tuple[npt.NDArray[np.bool_], Array]:
+    def datamodel(self) -> tuple[Booleans, Array]:
         """Random ablations, (N, S), and the log-probability of the answer with them, (N,)."""
         subsets = random_subsets(len(self.sources), self.ablations, self.seed + 1_000_003)
         return subsets, self.measure(subsets) @ self.weights[0]  # ranked as the logit of the probability is
 
-    def all_figures(self, methods: Sequence[Method], rankings: "Rankings") -> dict[str, Any]:
+    def all_figures(self, methods: Sequence[Method], rankings: "Rankings") -> Fields:
         """Return the figures of methods, of further rankings and of those to compare with, by name."""
         scored = dict(self.reference_scores)
         for method in methods:
@@ -162,7 +163,7 @@ class AnsweredPrompt:
         passes = scored.passes + len(lost) + 1.0
         return {method.spec: scored, f"{method.spec} (verified)": Scored(-order.argsort().astype(np.float64), passes)}
 
-    def figures(self, scores: Array, passes: float) -> dict[str, Any]:
+    def figures(self, scores: Array, passes: float) -> Fields:
         """Return the metrics of a ranking of the sources, by scores, (S,)."""
         subsets, log_probabilities = self.datamodel
         order = np.argsort(-scores, kind="stable")

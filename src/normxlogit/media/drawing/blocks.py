@@ -10,7 +10,7 @@ from markupsafe import Markup
 from rich.style import Style
 from rich.text import Text
 
-from ...errors import DataError
+from ...errors import DataError, optional_module
 from ...render.blocks import Block, Column, Fold, MediumBlock, Piece, Table, cell
 from ...render.charts import Grid
 from ...render.html import element
@@ -203,18 +203,15 @@ def areas_of(medium: PictureScores | SoundScores) -> FloatArray:
 
 def overlay(medium: PictureScores, image: "Image") -> "Image":
     """Return a picture with its patches coloured; see `Medium.overlay`."""
-    try:
-        from PIL import Image as Pillow
-    except ImportError:
-        raise DataError("an overlay needs Pillow: pip install 'normxlogit[vision]'") from None
+    pillow = optional_module("PIL.Image", "an overlay needs Pillow: pip install 'normxlogit[vision]'")
     if medium.scores.ndim != 2:
         raise DataError("an overlay shows one score for each patch of a picture; choose a target and a layer first")
     strength = medium.scores / max(float(np.abs(medium.scores).max()), 1e-12)  # (h, w)
     colors = np.where(strength[..., None] > 0, RED, BLUE).astype(np.uint8)  # (h, w, 3)
     alpha = np.round(255 * ALPHA * np.abs(strength)).astype(np.uint8)  # (h, w)
-    layer = Pillow.new("RGBA", image.size, (0, 0, 0, 0))
+    layer = pillow.new("RGBA", image.size, (0, 0, 0, 0))
     scale = np.array([image.width / medium.width, image.height / medium.height] * 2)
     for row, column in np.ndindex(*medium.shape):
         box = tuple(np.round(medium.places[row, column] * scale).astype(int).tolist())
         layer.paste((*colors[row, column].tolist(), int(alpha[row, column])), box)
-    return Pillow.alpha_composite(image.convert("RGBA"), layer).convert("RGB")
+    return pillow.alpha_composite(image.convert("RGBA"), layer).convert("RGB")

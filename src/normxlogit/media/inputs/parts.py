@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...inputs.message_parts import PartReader, ReadPart
+from ...inputs.message_parts import Message, PartReader, ReadPart
 from ...inputs.texts import plain_cell
 from .items import MEDIA_TYPES, SUFFIXES, is_opened_picture, medium_type
 from .pictures import holds_picture, names_picture, read_picture
 from .sounds import read_sound, sampling_rate_of
-
-Message = dict[str, Any]
-"""A message of a chat: a role and a content."""
 
 
 def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:

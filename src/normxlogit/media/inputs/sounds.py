@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...errors import InputError, optional_module
 from ...inputs.encoding import ScoreSpread
 from ...inputs.texts import positive_integer
 from ...results.storage.schema import Fields, FloatArray, Strings
@@ -78,11 +78,10 @@ def sampling_rate_of(reader: Any) -> int | None:
 def is_sound(item: Any) -> bool:
     """Return whether a value is one sound."""
     if isinstance(item, Mapping):
-        has_file = any(item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS)
-        return has_file or first_key(item, ARRAY_KEYS) is not None
-    if is_path_or_bytes(item) or is_file(item) or hasattr(item, "get_all_samples"):
-        return True
-    return _pair_with_rate(item) is not None or _are_samples(item)
+        files = [item[key] for key in SOUND_KEYS if item.get(key) is not None]
+        return any(map(is_sound, files)) or first_key(item, ARRAY_KEYS) is not None
+    is_encoded = is_path_or_bytes(item) or is_file(item) or hasattr(item, "get_all_samples")
+    return is_encoded or _pair_with_rate(item) is not None or _are_samples(item)
 
 
 def _are_samples(item: Any) -> bool:
@@ -189,14 +188,13 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _resampled(samples: npt.NDArray[Any], rate: Any, new_rate: Any) -> npt.NDArray[Any]:
     """Return samples at another rate, by a polyphase filter that removes what the new rate cannot hold."""
-    try:
-        from scipy.signal import resample_poly
-    except ImportError:
-        raise InputError(
-            f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
-            "pip install 'normxlogit[speech]'"
-        ) from None
-    return resample_poly(samples.astype(np.float64), new_rate, rate)
+    missing = (
+        f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
+        "pip install 'normxlogit[speech]'"
+    )
+    signal = optional_module("scipy.signal", missing, InputError)
+    resampled: npt.NDArray[Any] = signal.resample_poly(samples.astype(np.float64), new_rate, rate)
+    return resampled
 
 
 def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
@@ -220,10 +218,8 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
 
 def _from_file(file: Any) -> tuple[FloatArray, int]:
     """Return the samples of a file, (N, channels), and their rate."""
-    try:
-        import soundfile
-    except ImportError:
-        raise InputError("reading files of sounds needs soundfile: pip install 'normxlogit[speech]'") from None
+    missing = "reading files of sounds needs soundfile: pip install 'normxlogit[speech]'"
+    soundfile = optional_module("soundfile", missing, InputError)
     try:
         with file.open("rb") if isinstance(file, Path) else nullcontext(file) as opened:
             samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)

@@ -10,6 +10,7 @@ from ... import Attribution
 from ...results import Prediction, Target
 from ...results.storage.schema import FloatArray, Measured
 from ...results.units.units import Units
+from ...text.characters import moved
 from ..inputs.sounds import Sound
 from ..units import SoundScores
 
@@ -89,7 +90,7 @@ class _WholeSound:
         shift = len(self.text)
         self.text += (g.text or "")[: units.spans[-1][1]] if units.spans else g.completion or ""
         if units.spans is not None:
-            units = replace(units, spans=tuple((start + shift, end + shift) for start, end in units.spans))
+            units = replace(units, spans=tuple(moved(span, shift) for span in units.spans))
         self.units += units
 
     def diagnostics(self, windows: Sequence[Window]) -> dict[str, Measured]:
@@ -161,5 +162,5 @@ def joined(sound: Sound, windows: Sequence[Window]) -> Attribution:
 def _moved(target: Target, tokens: int, characters: int) -> Target:
     """Return a target of a window with its place in the whole sound."""
     position = None if target.position is None else target.position + tokens
-    span = None if target.span is None else (target.span[0] + characters, target.span[1] + characters)
+    span = None if target.span is None else moved(target.span, characters)
     return target._replace(position=position, span=span)

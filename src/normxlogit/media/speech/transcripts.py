@@ -12,7 +12,7 @@ from torch.nn import functional
 from ... import Attribution, Attributions, Scores
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.encoding import Encoding, readable_tokens
+from ...inputs.encoding import EMPTY, Encoding, readable_tokens
 from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.generation import generated_from
 from ...model.task_model import TaskModel
@@ -28,6 +28,7 @@ from ...pipeline.options import Options
 from ...results import Prediction, Target
 from ...results.storage.schema import Fields, Strings
 from ...tasks.base import GenerateSettings
+from ...tasks.seq2seq import with_first_tokens
 from ..inputs.items import media_items
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import Signal, naming_input
@@ -123,10 +124,8 @@ def _explain_decoder(
     if not ids:
         return None
     count = len(prompt)
-    blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
-    tokens = readable_tokens(model.tokenizer, prompt)
     notes = (*sound.notes, *sampling_note(model, settings))
-    decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, notes, signal=signal)
+    decoder_prompt = with_first_tokens(model.tokenizer, replace(EMPTY, notes=notes, signal=signal), prompt)
     sequence = replace(speech_task(model).appended(model, decoder_prompt, ids), signal=signal)
     return explain_completions(model, [Completed(sequence, count, 0)], [options])[0]
 

@@ -17,7 +17,7 @@ from ..inputs.picture_places import KEPT_SIZES, Size, cell_boxes, equal_cells, s
 from ..inputs.pictures import Picture, converted, is_picture, opened_picture
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
 from ..units import PictureScores, SoundScores
-from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask, config_of_signal
+from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask, Times, config_of_signal
 
 EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
 """The frequency of the example input, and its sampling rate if the model names none."""
@@ -142,7 +142,7 @@ class AudioClassification(ReadsSounds, SignalTask):
 
     def _times(
         self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
-    ) -> tuple[tuple[float, float], ...]:
+    ) -> Times:
         """Return the seconds of each frame or patch, start and end; () if they are not known."""
         config: Any = model.config
         rows, columns, first_frame = grid

@@ -16,7 +16,7 @@ from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, Spans, collate, readable_tokens
-from ...inputs.texts import numbered
+from ...inputs.texts import with_distinct_names
 from ...model.batch_attempts import reads_prompt_as_alone
 from ...model.generation import inputs_of_generated
 from ...model.task_model import TaskModel
@@ -106,7 +106,7 @@ class MultimodalLM(CausalLM):
             encoding = replace(encoding, notes=(*encoding.notes, *_notes_on(sounds, spectra)))
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
-        media = _with_distinct_names(media)
+        media = with_distinct_names(media)
         encoding = self._with_placeholders(model, encoding, "image", media[: len(pictures)])
         encoding = self._with_placeholders(model, encoding, "audio", media[len(pictures) :])
         return replace(encoding, media=tuple(media))
@@ -175,7 +175,15 @@ class MultimodalLM(CausalLM):
     def read_completion(
         self, model: TaskModel, prompt: ReadPrompt, before: Encoding, completion: str, settings: GenerateSettings
     ) -> tuple[Encoding, int]:
-        """Encode a completion and append it to the encoded prompt with pictures or sounds."""
+        """Encode a completion and append it to the encoded prompt with pictures or sounds.
+
+        Args:
+            model: The model.
+            prompt: The prompt as it was read.
+            before: Its encoding.
+            completion: The text.
+            settings: Settings of `generate`.
+        """
         if not before.media:
             return super().read_completion(model, prompt, before, completion, settings)
         prompt_ids, both_ids = (
@@ -395,12 +403,6 @@ def _divided(positions: Sequence[int], counts: Sequence[int]) -> list[Indices]:
     """Return the tokens of each picture or sound, by how many each has of those of all."""
     ends = accumulate(counts)
     return [tuple(positions[end - count : end]) for count, end in zip(counts, ends, strict=True)]
-
-
-def _with_distinct_names(media: Sequence[EncodedMedium]) -> list[EncodedMedium]:
-    """Return pictures and sounds whose names tell them apart."""
-    names = numbered(medium.name for medium in media)
-    return [replace(medium, name=name) for medium, name in zip(media, names, strict=True)]
 
 
 def _token_counts(total: int, pixels_by_picture: Sequence[Float64Array]) -> list[int]:

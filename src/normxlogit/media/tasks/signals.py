@@ -44,6 +44,9 @@ PatchGrid = tuple[int, int, int]
 
 NO_GRID: PatchGrid = (0, 1, 0)
 
+Times = tuple[tuple[float, float], ...]
+"""Where each token of a sound begins and ends, in seconds."""
+
 SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
 
@@ -57,7 +60,7 @@ class Signal(EncodedSignal):
     """A picture or a sound as the model reads it."""
 
     grid: PatchGrid
-    times: tuple[tuple[float, float], ...] = ()  # seconds of each token, start and end; () for pictures
+    times: Times = ()  # seconds of each token, start and end; () for pictures
     sound: Sound | None = None  # if it is what words rest on, and not what is classified
     scored: Medium | None = None  # where its tokens are in it, if it is classified or compared
     padding: int = 0  # the last of an encoder's states of a sound, which a decoder does not look at
@@ -218,7 +221,7 @@ class SignalTask(ReadsSignals, Classification):
 
     def _times(
         self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
-    ) -> tuple[tuple[float, float], ...]:
+    ) -> Times:
         """Return the seconds of each token, () if it has none."""
         return ()
 

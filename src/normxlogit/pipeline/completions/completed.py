@@ -11,7 +11,7 @@ from ...model.task_model import TaskModel
 from ...results.units.media import is_region
 from ...results.units.spans import MessageSpan, PartSpec, Sequenced, SourceSpec
 from ...tasks.base import message_spans
-from ...text.characters import Span
+from ...text.characters import Span, moved
 from .reasoning import ReasoningSpec, reasoning_spans
 
 NO_MESSAGES = ReadPrompt("", None)
@@ -65,7 +65,7 @@ class Completed:
         if None not in (source.text, source.offsets, encoded.text, encoded.offsets):
             shift = len(source.text or "") + 1
             text = f"{source.text}\n{encoded.text}"
-            offsets = (*(source.offsets or ()), *((start + shift, end + shift) for start, end in encoded.offsets or ()))
+            offsets = (*(source.offsets or ()), *(moved(span, shift) for span in encoded.offsets or ()))
         ids, tokens = {"input_ids": [*source.ids, *encoded.ids]}, (*source.tokens, *encoded.tokens)
         sequences, special = (*source.sequence_ids, *encoded.sequence_ids), (*source.special, *encoded.special)
         encoding = Encoding(ids, tokens, offsets, None, sequences, special, text, notes=encoded.notes)
@@ -106,8 +106,7 @@ class Completed:
         if not self.reasoning:
             return self
         sequence = self.sequenced()
-        shift = sequence.prompt_characters
-        spans = [(shift + start, shift + end) for start, end in self.reasoning]
+        spans = [moved(span, sequence.prompt_characters) for span in self.reasoning]
         tokens = {token for span in spans for token in sequence.tokens_in(*span, of_answer=True)}
         return replace(self, encoding=self.without(tokens))
 

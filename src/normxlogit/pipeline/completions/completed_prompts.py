@@ -10,14 +10,14 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
-from ...inputs.encoding import Encoding, check_ids
+from ...inputs.encoding import Encoding, check_fits, check_ids
 from ...model.generation import generated_ids
 from ...model.task_model import TaskModel
-from ...tasks.base import generating_task
+from ...results.storage.schema import Strings
+from ...tasks.base import GenerateSettings, generating_task
 from ...tasks.seq2seq import with_first_tokens
 from .completed import Completed
 from .generation_settings import (
-    Settings,
     decoder_ids,
     generation_config,
     merged_settings,
@@ -32,7 +32,7 @@ from .reasoning import ReasoningSpec
 def generate_each(
     model: TaskModel,
     prompts: Sequence[Prompt | ReadPrompt | Encoding],
-    options: Settings,
+    options: GenerateSettings,
     reasoning: ReasoningSpec | None = None,
 ) -> list[Completed]:
     """Generate completions of prompts, in batches if that gives the same tokens; several of a prompt are in a row.
@@ -71,10 +71,10 @@ class _Room(NamedTuple):
     """How many tokens are generated at most, and a note if that is fewer than requested."""
 
     most: int
-    notes: tuple[str, ...] = ()
+    notes: Strings = ()
 
 
-def _room(model: TaskModel, prompt: Completed, options: Settings) -> _Room:
+def _room(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _Room:
     """Return the room for what is generated after a prompt."""
     limit, encoding = model.answer_limit, prompt.encoding
     requested = most_new_tokens(model, options, len(encoding) if encoding.source is None else 1)
@@ -84,9 +84,7 @@ def _room(model: TaskModel, prompt: Completed, options: Settings) -> _Room:
     return _Room(count, (f"the model reads {limit} tokens, so it could write only {count}",))
 
 
-def _completed(
-    model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...], begun: Sequence[int]
-) -> Completed:
+def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: Strings, begun: Sequence[int]) -> Completed:
     """Return a prompt with the tokens that `generate` returned, of which a decoder was given the first, `begun`."""
     encoding = prompt.encoding
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
@@ -115,7 +113,7 @@ def read_completion(
     *,
     longer: bool = False,
     reasoning: ReasoningSpec | None = None,
-    settings: Settings | None = None,
+    settings: GenerateSettings | None = None,
 ) -> Completed:
     """Encode a prompt and a given completion as one text, which only with `longer` may exceed the model's length.
 
@@ -139,16 +137,10 @@ def read_completion(
     if len(encoding) <= count:
         raise InputError("the completion is empty")
     if not longer:
-        _check_length(encoding, model.answer_limit)
+        parts = "prompt and completion have" if encoding.source is None else "the completion has"
+        check_fits(parts, len(encoding), model.answer_limit)
     completed = Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
     return completed.with_reasoning(model, reasoning)
-
-
-def _check_length(encoding: Encoding, limit: int | None) -> None:
-    """Refuse a prompt with its completion that is beyond the model's length."""
-    if limit is not None and len(encoding) > limit:
-        parts = "prompt and completion have" if encoding.source is None else "the completion has"
-        raise InputError(f"{parts} {len(encoding)} tokens and the model reads {limit}; shorten them")
 
 
 def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:

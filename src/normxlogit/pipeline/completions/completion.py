@@ -22,10 +22,11 @@ from ...model.task_model import TaskModel
 from ...model.transfer import to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
+from ...results.storage.schema import Indices
 from ...results.targets import OutputQuantity, Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...tasks.base import units_of_tokens
-from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
+from ...tasks.targets import BatchTargets, contrast_note, index_of, is_choice
 from ..media_scores import Placed, appended, split_media_scores
 from ..merging import in_rows
 from ..options import Options, provenance
@@ -226,7 +227,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
 
 
 def _score_texts(
-    model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest], layers: tuple[int, ...]
+    model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest], layers: Indices
 ) -> list[Scores]:
     """Return the scores of each text on the host, (G, L, T - 1), with one diagnostic for each generated token."""
     method = batch[0].options.method
@@ -342,7 +343,7 @@ def _requested_ids(model: TaskModel, options: Options, ids: list[int]) -> tuple[
     """Return the vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
     if options.target is None or is_choice(options.target):
-        check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+        options.check_target(model)
     contrast = None if options.contrast is None else index_of(model.task, options.contrast, width)
     if options.targets is not None:
         if len(options.targets) != len(ids):
@@ -364,9 +365,7 @@ def batch_targets(
     return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task, explained=explained)
 
 
-def _score_tokenwise(
-    model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]
-) -> Scores:
+def _score_tokenwise(model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: Indices) -> Scores:
     """Score all tokens for every generated token, (G, L, T - 1): once for each distinct vocabulary entry."""
     distinct = list(dict.fromkeys(completion.ids))
     scores = _scores_of_entries(model, run, completion, distinct, layers)  # (R, L, T - 1), R distinct entries
@@ -374,7 +373,7 @@ def _score_tokenwise(
     return scores.map(lambda values: values[rows])
 
 
-def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
+def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: Indices) -> Scores:
     """Score each generated token by a pass of the method over the tokens before it."""
     rows: list[Scores] = []
     for count, index in enumerate(completion.ids, start=completion.start):  # T' tokens before it
@@ -388,7 +387,7 @@ def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: t
 
 
 def _scores_of_entries(
-    model: TaskModel, run: ForwardPass, completion: CompletionRequest, entries: list[int], layers: tuple[int, ...]
+    model: TaskModel, run: ForwardPass, completion: CompletionRequest, entries: list[int], layers: Indices
 ) -> Scores:
     """Score the tokens of a pass over one text for each of R vocabulary entries, (R, L, T)."""
     options, ids = completion.options, torch.tensor([entries])  # (1, R)

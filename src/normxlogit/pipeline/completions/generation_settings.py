@@ -1,7 +1,7 @@
 """The settings with which a model generates: of the call, of its pipeline and its own, as one."""
 
 import copy
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from typing import Any
 
 import torch
@@ -10,9 +10,8 @@ from transformers import GenerationConfig
 from ...errors import InputError
 from ...inputs.texts import checked_whole_number, positive_integer
 from ...model.task_model import TaskModel
-
-Settings = Mapping[str, Any]
-"""Arguments of `generate`, by name."""
+from ...results.storage.schema import Strings
+from ...tasks.base import GenerateSettings
 
 DECODER_IDS = "decoder_input_ids"
 
@@ -30,7 +29,7 @@ MOST = 40
 GREEDY = "generated greedily, where the model's own settings sample; do_sample=True samples"
 
 
-def merged_settings(model: TaskModel, called: Settings) -> dict[str, Any]:
+def merged_settings(model: TaskModel, called: GenerateSettings) -> dict[str, Any]:
     """Return the settings of `generate` that a call gives, with those of the pipeline that the model came with."""
     return model.pipeline.generation.of_call(called, _configured(getattr(model.module, "generation_config", None)))
 
@@ -40,7 +39,7 @@ def _configured(config: Any) -> dict[str, Any]:
     return config.to_diff_dict() if isinstance(config, GenerationConfig) else {}
 
 
-def sampling_note(model: TaskModel, settings: Settings) -> tuple[str, ...]:
+def sampling_note(model: TaskModel, settings: GenerateSettings) -> Strings:
     """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
     of_call = {**_configured(settings.get("generation_config")), **settings}
     if of_call.get("do_sample") is not None:
@@ -49,7 +48,7 @@ def sampling_note(model: TaskModel, settings: Settings) -> tuple[str, ...]:
     return (GREEDY,) if model.pipeline.generation.samples or getattr(config, "do_sample", False) else ()
 
 
-def most_new_tokens(model: TaskModel, options: Settings, before: int) -> int:
+def most_new_tokens(model: TaskModel, options: GenerateSettings, before: int) -> int:
     """Return the maximal number of generated tokens after so many, which `max_length` counts, as transformers does.
 
     `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`: that of the call, and
@@ -69,7 +68,9 @@ def most_new_tokens(model: TaskModel, options: Settings, before: int) -> int:
     return MOST
 
 
-def generation_config(model: TaskModel, options: Settings, room: int) -> tuple[GenerationConfig, dict[str, Any]]:
+def generation_config(
+    model: TaskModel, options: GenerateSettings, room: int
+) -> tuple[GenerationConfig, dict[str, Any]]:
     """Return the generation settings, greedy unless sampling is requested, and the remaining options.
 
     Args:
@@ -102,7 +103,7 @@ def generation_config(model: TaskModel, options: Settings, room: int) -> tuple[G
         raise InputError(f"generate: {str(error).strip().splitlines()[0]}") from None
 
 
-def _check_no_prompt(of_prompt: Set[str], options: Settings) -> None:
+def _check_no_prompt(of_prompt: Set[str], options: GenerateSettings) -> None:
     """Refuse arguments of `generate` that hold a prompt."""
     for name in sorted(of_prompt):
         if options.get(name) is not None:
@@ -119,7 +120,7 @@ def _merged_config(of_call: Any, of_model: Any) -> GenerationConfig:
     return config
 
 
-def decoder_ids(options: Settings) -> list[int]:
+def decoder_ids(options: GenerateSettings) -> list[int]:
     """Return the token ids with which a call lets a decoder beside an encoder begin."""
     given = options.get(DECODER_IDS)
     if given is None:

@@ -23,7 +23,7 @@ from ...results.attribution import Attribution
 from ...results.units.media import media_places
 from ...results.units.spans import NamedSpan, Sequenced, SourceSpec, answer_parts
 from ...results.units.units import UnitScore
-from ...tasks.base import generating_task
+from ...tasks.base import Region, generating_task
 from ...text.characters import Span
 from ..progress import VERIFYING
 from .completed import Completed
@@ -74,11 +74,11 @@ class Ablations:
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
         return self._without_places(remaining, [place for source in removed for place in source.places])
 
-    def _without_places(self, remaining: Encoding, removed: list[tuple[int, tuple[float, ...]]]) -> Encoding:
+    def _without_places(self, remaining: Encoding, removed: list[tuple[int, Region]]) -> Encoding:
         """Return what remains without some places of its media, each with the number of the medium."""
         if not removed:
             return remaining
-        places: list[list[tuple[float, ...]]] = [[] for _ in remaining.media]
+        places: list[list[Region]] = [[] for _ in remaining.media]
         for medium, place in removed:
             places[medium].append(place)
         return generating_task(self.model).without_places(remaining, self.completed.prompt, places)
@@ -158,8 +158,7 @@ def _removable_words(
 ) -> tuple[Removable, dict[Tokens, NamedSpan]]:
     """Return the words and parts of media that are removed of a prompt whose tokens have scores, and where each is."""
     parts = removable(whole)
-    prompt_units = whole.text_units if whole.prompt_tokens is None else whole.prompt_tokens
-    if prompt_units != completed.joined().prompt_tokens:  # an encoder's input has no scores
+    if whole.answer_units.start != completed.joined().prompt_tokens:  # an encoder's input has no scores
         parts = parts._replace(parts=[part for part in parts.parts if part.tokens[0] >= whole.text_units])
     units = picked(whole, parts, _in_characters(completed, verify))
     return units, {part.tokens: _piece(whole, part) for part in units.parts}
@@ -191,13 +190,15 @@ def _in_characters(completed: Completed, named: Any) -> Any:
     """Return what a caller names, with spans of messages as spans of the whole prompt."""
     if completed.prompt.contents is None or not isinstance(named, Mapping | list | tuple):
         return named
-
-    def placed(item: Any) -> Any:
-        return completed.span_of(str(item), tuple(item)) if not isinstance(item, str) and len(item) == 3 else item
-
     if isinstance(named, Mapping):
-        return {name: placed(item) for name, item in named.items()}
-    return type(named)(map(placed, named))
+        return {name: _in_whole_prompt(completed, item) for name, item in named.items()}
+    return type(named)(_in_whole_prompt(completed, item) for item in named)
+
+
+def _in_whole_prompt(completed: Completed, item: Any) -> Any:
+    """Return a span (message, start, end) as one of the whole prompt; a word, or another span, unchanged."""
+    is_in_message = not isinstance(item, str) and len(item) == 3
+    return completed.span_of(str(item), tuple(item)) if is_in_message else item
 
 
 def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:

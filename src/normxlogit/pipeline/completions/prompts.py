@@ -1,6 +1,6 @@
 """Explain prompts with generated or given completions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.units.spans import SourceSpec
-from ...tasks.base import generating_task
+from ...tasks.base import GenerateSettings, generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
 from .completed import Completed
@@ -31,7 +31,7 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 """Options of which several prompts have one each, with their names in a call."""
 
 
-def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
+def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: GenerateSettings) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
     _check_sampling(settings, merged_settings(model, settings))
     written: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
@@ -49,7 +49,7 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
     return results[0] if single and len(completed) == 1 else Attributions(results)
 
 
-def _check_sampling(called: Mapping[str, Any], merged: Mapping[str, Any]) -> None:
+def _check_sampling(called: GenerateSettings, merged: GenerateSettings) -> None:
     """Refuse settings of sampling that a call gives, and that greedy generation would ignore; see `merged_settings`."""
     samples = merged.get("do_sample", getattr(merged.get("generation_config"), "do_sample", False))
     unused = [name for name, neutral in NEUTRAL_SAMPLING.items() if called.get(name) not in (None, *neutral)]
@@ -60,7 +60,7 @@ def _check_sampling(called: Mapping[str, Any], merged: Mapping[str, Any]) -> Non
 
 
 def explain_given(
-    model: TaskModel, prompts: Any, completions: Any, options: Options, settings: Mapping[str, Any]
+    model: TaskModel, prompts: Any, completions: Any, options: Options, settings: GenerateSettings
 ) -> Results:
     """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
 
@@ -119,13 +119,21 @@ def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
 
 
 def _options_of_each(options: Options, count: int) -> list[Options]:
-    """Return the options of each of several prompts; a kind of source and marks of reasoning are for all of them."""
-    rows: dict[str, list[Any]] = {}
-    for name, called in OF_EACH_PROMPT.items():
-        value = getattr(options, name)
-        is_kind = (name == "sources" and isinstance(value, str)) or (name == "reasoning" and are_marks(value))
-        rows[name] = [value] * count if value is None or is_kind else _one_each(called, value, count)
-    return [replace(options, **{name: values[place] for name, values in rows.items()}) for place in range(count)]
+    """Return the options of each of several prompts."""
+    given = {name: getattr(options, name) for name in OF_EACH_PROMPT}
+    one_each = {
+        name: _one_each(OF_EACH_PROMPT[name], value, count)
+        for name, value in given.items()
+        if not _is_for_all_prompts(name, value)
+    }
+    return [replace(options, **{name: values[place] for name, values in one_each.items()}) for place in range(count)]
+
+
+def _is_for_all_prompts(name: str, value: Any) -> bool:
+    """Return whether an option is the same for all prompts: none, a kind of source, or marks of reasoning."""
+    if name == "sources" and isinstance(value, str):
+        return True
+    return value is None or (name == "reasoning" and are_marks(value))
 
 
 def _one_each(name: str, values: Any, count: int) -> list[Any]:

@@ -18,8 +18,11 @@ NAMES, MARKS = ("reasoning_content", "thinking", "reasoning"), ("<think>", "</th
 """What templates call the reasoning in a message, and what stands around it where the tokenizer declares nothing."""
 
 
-ReasoningSpec = Iterable[Span] | tuple[str, str]
-"""Where a completion reasons: spans of its characters, or what stands before and behind the reasoning."""
+Marks = tuple[str, str]
+"""What stands before the reasoning, and what stands behind it."""
+
+ReasoningSpec = Iterable[Span] | Marks
+"""Where a completion reasons: spans of its characters, or the marks."""
 
 
 def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Any = None) -> tuple[Spans, Spans]:
@@ -89,7 +92,7 @@ def _checked(spec: ReasoningSpec, completion: str) -> Spans:
     return tuple(spans)
 
 
-def _with_marks(completion: str, span: Span, marks: tuple[str, str]) -> Span:
+def _with_marks(completion: str, span: Span, marks: Marks) -> Span:
     """Return a span with the marks that stand around it, and the white space behind them."""
     before, behind = completion[: span[0]].rstrip(), completion[span[1] :].lstrip()
     start = len(before) - len(marks[0]) if marks[0] and before.endswith(marks[0]) else span[0]
@@ -109,7 +112,7 @@ def _parsed(tokenizer: Any, completion: str, prompt: str) -> str:
     return thought if thought in completion else ""
 
 
-def reasoning_marks(reader: Any) -> tuple[str, str]:
+def reasoning_marks(reader: Any) -> Marks:
     """Return what a chat template writes before the reasoning of a message, and between it and the content."""
     if not has_chat_template(reader):
         return MARKS

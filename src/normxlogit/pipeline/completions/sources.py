@@ -26,6 +26,7 @@ from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
 from ...model.transfer import to_host
 from ...results.attribution import Attribution
+from ...results.storage.schema import Strings
 from ...results.targets import OutputQuantity, Prediction, Quantity, Target
 from ...results.units.grouping import grouped, part_targets, units_of
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
@@ -341,12 +342,13 @@ def _passes(explained: Sequence[Attribution]) -> dict[str, float]:
     return dict(passes)
 
 
-def _notes_of(explained: Sequence[Attribution], answers: Sequence[Completed], *, adds_up: bool) -> tuple[str, ...]:
+def _notes_of(explained: Sequence[Attribution], answers: Sequence[Completed], *, adds_up: bool) -> Strings:
     """Return the notes of explained answers, and what is to be known of their difference."""
     notes = [note for each in explained for note in each.notes]
     if adds_up and any(len(answer.generated_ids) > 1 for answer in answers):
         notes.append(OWN_TOKENS)
-    if len(answers) > 1 and answers[0].encoding.ids == answers[1].encoding.ids:
+    are_same = len(answers) > 1 and answers[0].encoding.ids == answers[1].encoding.ids
+    if are_same:
         notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
     return tuple(dict.fromkeys(notes))
 

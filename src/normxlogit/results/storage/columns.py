@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import numpy as np
 
-from ...errors import DataError, reason_of
+from ...errors import DataError, optional_module, reason_of
 from ...extending import registered
 from ..attribution import Attribution
 from ..base import Record
@@ -34,7 +34,6 @@ from .schema import (
     field_names,
     plain,
 )
-from .tables import optional_module
 
 METADATA, NO_ARROW = b"normxlogit", "Parquet and datasets need pyarrow: pip install pyarrow"
 """Key in a file's metadata for the values that all its rows share, as JSON; what is said without pyarrow."""
@@ -234,7 +233,13 @@ def _as_written(column: Any, type_: Any) -> Any:
 
 
 def write_parquet(results: Sequence[Record], path: str | Path, *, single: bool = False) -> None:
-    """Write results to a Parquet file atomically, with checksums of its pages; `single` if it is not a list."""
+    """Write results to a Parquet file atomically, with checksums of its pages; `single` if it is not a list.
+
+    Args:
+        results: The results.
+        path: The file.
+        single: Whether it is read as the one result, and not as a collection of it.
+    """
     parquet = optional_module("pyarrow.parquet", NO_ARROW)
     table = result_table(results, single=single)
     with replacing(path) as temporary:
@@ -261,7 +266,13 @@ def read_parquet(path: str | Path) -> Fields:
 
 @contextmanager
 def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
-    """Open a Parquet file for reading, see `parquet_file`, with errors as `DataError`."""
+    """Open a Parquet file for reading, see `parquet_file`, with errors as `DataError`.
+
+    Args:
+        open_file: Opens the file of bytes.
+        name: What errors call it.
+        advice: What to do about a damaged file; empty for nothing.
+    """
     arrow_errors = optional_module("pyarrow", NO_ARROW).ArrowException
     try:
         with open_file() as file:

@@ -78,12 +78,18 @@ def write_json(state: Any, path: str | Path) -> None:
     write_text(json_text(state), path)
 
 
+def content_of(path: str | Path) -> bytes:
+    """Return what a file holds."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+
+
 def read_json(path: str | Path) -> Any:
     """Return the content of a JSON file."""
     try:
-        return json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        return json.loads(content_of(path))
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise DataError(f"{path}: not JSON: {reason}") from None

@@ -2,13 +2,12 @@
 
 import csv
 from collections.abc import Sequence
-from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import optional_module
 from ..choosing import units_before
 from ..targets import Prediction, prediction_of
 from ..units.characters import safe
@@ -164,14 +163,6 @@ def to_pandas(columns: Columns) -> "DataFrame":
     pandas = optional_module("pandas", "a table needs pandas: pip install pandas")
     types = {**dict.fromkeys(WHOLE, "Int64"), "score": np.float32}
     return pandas.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})
-
-
-def optional_module(name: str, otherwise: str) -> Any:
-    """Import a module of an extra."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise DataError(otherwise) from None
 
 
 def _cell(value: Any) -> Any:

@@ -276,8 +276,9 @@ def _placed_regions(media: Sequence[Any], named: Fields, has_text: bool) -> list
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
         of_kind = {name: item for name, item in unplaced.items() if class_of_kind.is_region(item, has_text=has_text)}
         placed = class_of_kind.regions([media[index] for index in indices], of_kind)
-        regions += [MediaPlace(indices[number], name, "region", [place]) for name, (number, place) in placed.items()]
-        unplaced = {name: item for name, item in unplaced.items() if name not in placed}
+        for name, (number, place) in placed.items():
+            regions.append(MediaPlace(indices[number], name, "region", [place]))
+            del unplaced[name]
     return regions
 
 

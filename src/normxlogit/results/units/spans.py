@@ -81,7 +81,13 @@ class Sequenced:
     reasoning: Sequence[tuple[Span, Span]] = ()
 
     def tokens_in(self, start: int, end: int, *, of_answer: bool) -> Indices:
-        """Return the tokens that begin in a span, leading white space ignored; special tokens are left out."""
+        """Return the tokens that begin in a span, leading white space ignored; special tokens are left out.
+
+        Args:
+            start: The first character of the span, in the whole text.
+            end: One past the last.
+            of_answer: Whether tokens of the answer are looked for, or those of the prompt.
+        """
         first, last = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
         begins = self._begins[first:last]
         return tuple((np.flatnonzero((start <= begins) & (begins < end)) + first).tolist())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...text.characters import Span
+from ...text.characters import Span, moved
 from ..storage.schema import Float64Array, FloatArray
 from .grouping import units_ending_in
 from .media import overlap
@@ -120,4 +120,4 @@ def _spans_passed(a: "Attribution", spans: str | Sequence[Span]) -> list[Span]:
         if not a.reasoning:
             raise InputError("no reasoning was found in the answer: pass its spans, as here or as reasoning=")
         spans = a.reasoning
-    return [(shift + start, shift + end) for start, end in spans]
+    return [moved(span, shift) for span in spans]

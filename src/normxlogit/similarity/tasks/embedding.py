@@ -11,6 +11,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import read_texts
 from ...model.task_model import TaskModel
+from ...results.storage.schema import Strings
 from ...tasks.base import Task
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import Outputs
@@ -79,7 +80,7 @@ class Embedding(Task):
         prompt = self.steps.prompt if prompt_name is None else self.steps.prompt_named(prompt_name)
         return [f"{prompt}{text}" for text in texts], single
 
-    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> tuple[str, ...]:
+    def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> Strings:
         """Return what the model's files say of comparisons that is not explained; see `Embeds`."""
         steps, notes = self.steps, []
         if steps.similarity == DOT and not steps.normalize:

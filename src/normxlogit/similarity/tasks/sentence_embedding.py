@@ -12,7 +12,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ...copies.arithmetic import full_float32
 from ...copies.clone import clone, unwrapped
-from ...errors import HeadMismatchError, InputError, UnsupportedModelError
+from ...errors import HeadMismatchError, InputError, UnsupportedModelError, check_choice
 from ...loading.model_files import find_file, read_model_json
 from ...parts.proofs import beyond_rounding, proof
 from ...tasks.base import Pooling
@@ -147,8 +147,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
     """Return a trunk with the pooling that the caller names, or else its files, and the further steps of those."""
     if isinstance(model, SentenceEmbedding):
         return model
-    if pooling is not None and pooling not in get_args(Pooling):
-        raise InputError(f"pooling must be 'mean', 'first' or 'last', not {pooling!r}")
+    check_choice("pooling", pooling, get_args(Pooling))
     if is_sentence_transformer(model):
         return _from_modules(model)
     trunk = unwrapped(model)

@@ -1,0 +1,68 @@
+"""How much likelier each sentence of an answer is after one of its documents alone."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from ...copies.memory import enough_memory
+from ...leave_out.outcomes import Progress
+from ...pipeline.completions.leave_out import Array
+from ...results.units.spans import NamedSpan
+from ...text.characters import Span
+from ..measured import DocumentGain
+from ..result import Citations
+from .cached import CachedAblations
+from .prompts import with_heading
+from .reading import AnswerReading
+
+MOST_DOCUMENTS = 16
+"""Most documents that are read alone: those with the best sources. Each costs itself, the question and the answer."""
+
+
+@enough_memory("measure the answer after each document alone")
+def gains_alone(reading: AnswerReading, cited: Citations, progress: Progress) -> tuple[DocumentGain, ...]:
+    """Measure how much likelier each sentence of an answer is after each document alone than without all sources.
+
+    The other documents are left out with their names, which may say the answer.
+
+    Args:
+        reading: The answer, without its reasoning.
+        cited: The answer with the scores of its sources.
+        progress: Shows how many texts are read.
+
+    Returns:
+        A gain of each document that was read alone, in the order of the prompt; none of a single document, which has
+        all that the answer gains, and none where nothing of the prompt is left without its documents.
+    """
+    documents = _document_spans(reading, cited)
+    if len(documents) == 1 or np.isnan(reading.nats_without).any():
+        return ()
+    first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}
+    is_read = [document.name in first for document in documents]
+    present = np.eye(len(documents), dtype=bool)[is_read]  # (N, D)
+    gains = CachedAblations(reading.text, documents, progress)(present) - reading.nats_without  # (N, G)
+    names = [document.name for document in documents if document.name in first]
+    return tuple(DocumentGain(name, _by_sentence(reading, gain)) for name, gain in zip(names, gains, strict=True))
+
+
+def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]:
+    """Return where each document stands, from its name to that of the next one; of a message its sources."""
+    spans_of = defaultdict[str, list[Span]](list)
+    for name, span in zip(cited.documents, cited.spans, strict=True):
+        spans_of[name].append(span)
+    if not cited.messages:
+        starts = [with_heading(cited.text, name, spans[0][0]) for name, spans in spans_of.items()]
+        following = cited.text[cited.spans[-1][1] :].lstrip()
+        ends = [*starts[1:], len(cited.text) - len(following)]
+        spans_of.update({name: [(start, end)] for name, start, end in zip(spans_of, starts, ends, strict=True)})
+    sequence = reading.text.completed.sequenced()
+    documents = []
+    for name, spans in spans_of.items():
+        tokens = tuple(token for span in spans for token in sequence.tokens_in(*span, of_answer=False))
+        documents.append(NamedSpan(name, spans[0][0], spans[-1][1], tokens))
+    return documents
+
+
+def _by_sentence(reading: AnswerReading, gains: Array) -> tuple[float, ...]:
+    """Return the sums of the gains of tokens, (G,), over each sentence."""
+    return tuple(float(gains[sentence.tokens].sum()) for sentence in reading.sentences)

@@ -1,0 +1,106 @@
+"""How much likelier an answer is after one of its documents alone, measured with the caller's own model."""
+
+import pytest
+
+from normxlogit import Explainer
+from tests import tiny
+from tests.contract.compare import comes_back, nats
+from tests.contract.grounding.test_verdicts_of_answers import DOCUMENTS, made, without_sources
+from tests.contract.texts import chat
+
+ANSWER = "Refunds are possible within 30 days. Anna built it."
+
+
+def blocks(documents: dict[str, str]) -> dict[str, str]:
+    """Return each document as it stands in the prompt, with its name above it."""
+    return {name: f"{name}:\n{text}\n\n" for name, text in documents.items()}
+
+
+def own_gains(explainer: Explainer, cited, documents: dict[str, str], name: str) -> list[float]:
+    """Return what each sentence gains from a document alone, by the caller's own model."""
+    gains = []
+    for (start, end), sentence in zip(cited.sentence_spans, cited.sentences, strict=True):
+        before, without = cited.text[:start], without_sources(cited, start)
+        for other, block in blocks(documents).items():
+            assert block in before
+            before = before if other == name else before.replace(block, "")
+        gains.append(nats(explainer, before, sentence) - nats(explainer, without, cited.text[start:end]))
+    return gains
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "mamba", "bloom"])
+def test_gains_alone_are_those_of_the_callers_own_model(family, tmp_path):
+    explainer = made(family)
+    documents = DOCUMENTS | {"a:b.txt": "The library was built by Jonas Holm.", "100% {x}": "A cat sat. It ran."}
+    cited = explainer.cite("When?", documents, answer=ANSWER, verify=1)
+    assert [gain.name for gain in cited.alone] == list(documents)
+    for gain in cited.alone:
+        assert gain.nats == pytest.approx(own_gains(explainer, cited, documents, gain.name), abs=1e-3)
+    comes_back(cited, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def explainer() -> Explainer:
+    return made()
+
+
+def test_documents_are_ranked_by_what_the_answer_gains_from_each_alone(explainer):
+    cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER)
+    totals = {gain.name: sum(gain.nats) for gain in cited.alone}
+    ranked = cited.top_documents()
+    assert [document.name for document in ranked] == sorted(totals, key=lambda name: -totals[name])
+    assert [document.nats for document in ranked] == sorted(totals.values(), reverse=True)
+    for k, support in enumerate(cited.support):
+        of_sentence = {gain.name: gain.nats[k] for gain in cited.alone}
+        assert support.best_alone.name == max(of_sentence, key=of_sentence.get)
+        assert support.best_alone.name == cited.top_documents(1, sentence=k)[0].name
+        assert f"with {support.best_alone.name} alone" in support.reason
+    turned = explainer.cite("When?", dict(reversed(DOCUMENTS.items())), answer=ANSWER)
+    assert [gain.name for gain in turned.alone] == list(reversed(DOCUMENTS))
+
+
+def test_a_sentence_cites_the_document_after_which_alone_it_is_likeliest():
+    model = tiny.model("llama", "CausalLM", vocab_size=100, max_position_embeddings=600, initializer_range=0.5)
+    explainer = Explainer(model, tiny.letters())
+    documents = {f"{number}.txt": f"The {word} is here." for number, word in enumerate(["movie", "plot", "cat", "key"])}
+    cited = explainer.cite("Where?", documents, answer="It is there. So it goes. No.", verify="auto")
+    gaining = []
+    for k, support in enumerate(cited.support):
+        best = cited.top_documents(1, sentence=k)[0]
+        if best.nats >= 1:
+            gaining.append(support)
+            assert support.judgement == "cannot tell"
+            assert cited.documents[support.sources[0]] == best.name
+    assert gaining
+
+
+def test_nothing_is_read_alone_where_it_says_nothing_new(explainer):
+    single = {"pool.txt": DOCUMENTS["pool.txt"]}
+    assert explainer.cite("When?", single, answer=ANSWER).alone == ()
+    untested = explainer.cite("When?", DOCUMENTS, answer=ANSWER, verify=0)
+    assert untested.alone == ()
+    by_share = sorted(untested.top_documents(), key=lambda document: -document.share)
+    assert by_share == untested.top_documents()
+    assert {document.nats for document in by_share} == {None}
+
+
+def test_of_many_documents_those_with_the_best_sources_are_read_alone(explainer):
+    documents = {f"{number}": f"Order {number} is here." for number in range(20)}
+    cited = explainer.cite("When?", documents, answer="Order 3.", verify=1)
+    untested = explainer.cite("When?", documents, answer="Order 3.", verify=0)
+    assert {gain.name for gain in cited.alone} == {document.name for document in untested.top_documents(16)}
+    assert {document.name for document in cited.top_documents(20)} == set(documents)
+
+
+def test_messages_are_read_alone():
+    explainer = Explainer(tiny.model("llama", "CausalLM", vocab_size=100, max_position_embeddings=600), tiny.letters())
+    said = chat(("user", "It ships on 5 May."), ("assistant", "Good."), ("user", "When?"), ("assistant", "On 5 May."))
+    cited = explainer.cite(messages=said)
+    names = [gain.name for gain in cited.alone]
+    assert names == list(cited.document_names)
+    start, end = cited.sentence_spans[0]
+    for gain in cited.alone:
+        others = tuple(n for n, d in zip(cited.names, cited.documents, strict=True) if d != gain.name)
+        contexts = without_sources(cited, start, others), without_sources(cited, start)
+        alone, without = (nats(explainer, before, cited.text[start:end]) for before in contexts)
+        assert gain.nats[0] == pytest.approx(alone - without, abs=1e-3)
