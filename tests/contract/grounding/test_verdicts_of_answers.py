@@ -236,4 +236,4 @@ def test_the_prompt_is_read_a_few_times_whatever_the_number_of_sentences() -> No
     assert cite(0, rank=True)[1] - prompts < 5  # ten sentences with a passage each, and the passages
     cited, prompts = cite(10)
     assert len(cited.losses) == 10
-    assert prompts < 10
+    assert prompts < 12
