@@ -268,7 +268,10 @@ def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict
 
 def _opinion_by_name(name: str) -> Opinion:
     spelled = comparable(name).text.replace("_", " ")
-    return next((opinion for opinion, beginnings in OPINIONS.items() if spelled.startswith(beginnings)), "")
+    for opinion, beginnings in OPINIONS.items():
+        if spelled.startswith(beginnings):
+            return opinion
+    return ""
 
 
 def _check_template(template: str) -> None:

@@ -127,7 +127,7 @@ def with_same(forms: set[str]) -> set[str]:
 @lru_cache(maxsize=1)
 def _same_forms() -> dict[str, set[str]]:
     """Return for each form all that stand for the same: for "12" also "twelve" and "twelfth"."""
-    lines = [set(line.split()) for line in (SAME + MONTHS).splitlines()]
+    lines: list[set[str]] = [set(line.split()) for line in (SAME + MONTHS).splitlines()]
     return {form: forms for forms in lines for form in forms}
 
 

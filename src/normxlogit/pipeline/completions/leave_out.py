@@ -197,8 +197,9 @@ def _in_characters(completed: Completed, named: Any) -> Any:
 
 def _in_whole_prompt(completed: Completed, item: Any) -> Any:
     """Return a span (message, start, end) as one of the whole prompt; a word, or another span, unchanged."""
-    is_in_message = not isinstance(item, str) and len(item) == 3
-    return completed.span_of(str(item), tuple(item)) if is_in_message else item
+    if isinstance(item, str) or len(item) != 3:
+        return item
+    return completed.span_of(str(item), tuple(item))
 
 
 def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
