@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from ..inputs.encoding import Spans
 from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import Fields, FloatArray, Indices, Strings, require
@@ -137,7 +136,7 @@ class Citations(Record):
         return self._source_units.name
 
     @property
-    def spans(self) -> Spans:
+    def spans(self) -> tuple[Span, ...]:
         """The character spans of the sources in `text`."""
         return self._source_units.spans or ()
 

@@ -134,8 +134,10 @@ def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, input
 
 def _tail_after(last: Call, family: Calls, trunk: Call, states: States) -> Tail | None:
     """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
-    axes = axes_of(last.main_input, states[-2])
-    if axes is None or not last.keeps_shape or last.path == trunk.path:
+    axes, state, output = axes_of(last.main_input, states[-2]), last.main_input, last.output
+    if axes is None or state is None or output is None:
+        return None
+    if output.shape != state.shape or last.path == trunk.path:
         return None
     if len(states) > 2 and calls_returning(family, states[1:-1]) is None:
         return None

@@ -16,7 +16,6 @@ from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
 from ...pipeline.completions.reasoning import NAMES
 from ...results.storage.files import read_json
-from ...results.storage.schema import Strings
 
 KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer": "system", "tool": "tool result"}
 """Kinds of messages that say something, by their roles."""
@@ -56,7 +55,7 @@ class Conversation:
 
     messages: tuple[Message, ...]
     tools: list[Any] | None = field(default=None, compare=False)  # their definitions, for a chat template
-    notes: Strings = ()  # what of the conversation is not read
+    notes: tuple[str, ...] = ()  # what of the conversation is not read
 
     @property
     def ends_with_call(self) -> bool:
@@ -98,7 +97,7 @@ class UpToAnswer(NamedTuple):
 
     conversation: Conversation  # what was said before
     answer: str | None = None  # None if the assistant has not said anything
-    thoughts: Strings = ()  # what the assistant thought right before
+    thoughts: tuple[str, ...] = ()  # what the assistant thought right before
 
 
 def read_conversation(value: Any) -> Conversation:

@@ -24,7 +24,6 @@ from ...inputs.texts import (
     visible_files,
 )
 from ...results.storage.files import content_of
-from ...results.storage.schema import Fields, Strings
 
 TEXT_KEYS = ("page_content", "text", "content")
 """Names of a document's text, as a key of a mapping or an attribute of an object."""
@@ -82,7 +81,7 @@ def _texts_by_name(name: str, document: Any, number: int) -> Named:
     return [(called + part, text.lstrip()) for part, text in parts.items()]
 
 
-def _read_pictures(pictures: Named) -> Fields:
+def _read_pictures(pictures: Named) -> dict[str, Any]:
     """Return pictures as they are read, by name; those without a name are called by their number."""
     if not pictures:
         return {}
@@ -92,7 +91,7 @@ def _read_pictures(pictures: Named) -> Fields:
     return {name: replace(read_picture(picture), name=name) for name, picture in _told_apart(named).items()}
 
 
-def _told_apart(named: Named) -> Fields:
+def _told_apart(named: Named) -> dict[str, Any]:
     """Return values by their names, those of one name counted."""
     return dict(zip(numbered(name for name, _ in named), (value for _, value in named), strict=True))
 
@@ -154,7 +153,7 @@ def _is_picture_file(path: Path) -> bool:
     return any(part is not None and part["type"] == "image" for part in parts)
 
 
-def _fields(document: Any) -> Fields:
+def _fields(document: Any) -> dict[str, Any]:
     """Return what a mapping holds, or the text and the metadata of an object, by their keys."""
     if isinstance(document, Mapping):
         return dict(document)
@@ -162,7 +161,7 @@ def _fields(document: Any) -> Fields:
     return {key: getattr(document, key) for key in keys if hasattr(document, key)}
 
 
-def _first(fields: Mapping[str, Any], keys: Strings, kind: Any) -> Any:
+def _first(fields: Mapping[str, Any], keys: tuple[str, ...], kind: Any) -> Any:
     """Return what a mapping has of a kind under the first of some keys; None if there is nothing."""
     return next((fields[key] for key in keys if isinstance(fields.get(key), kind)), None)
 
