@@ -138,12 +138,9 @@ def report(questions: Mapping[int, OfQuestion], seed: int = 0) -> str:
     """
     cited = {number: rows for number, rows in questions.items() if {"alone", "default", "words between"} <= rows.keys()}
     asked = {number: rows for number, rows in cited.items() if "one kept" in rows}
-    tables = [
-        way_table(of_ways, ways, seed)
-        for of_ways, ways in ((cited, BY_WORDS), (asked, BY_PASSES | BY_WORDS))
-        if of_ways and all(halves(of_ways))
-    ]
-    return "\n".join(tables)
+    if asked and all(halves(asked)):
+        return way_table(asked, BY_WORDS | BY_PASSES, seed)
+    return way_table(cited, BY_WORDS, seed) if cited and all(halves(cited)) else ""
 
 
 def way_table(questions: Mapping[int, OfQuestion], ways: Mapping[str, Scores], seed: int = 0) -> str:
