@@ -97,7 +97,9 @@ def largest_difference(actual: Tensor, expected: Tensor) -> float:
     if isfinite(largest) and size.max().item() < EXCLUDED:
         return largest
     difference = difference.masked_fill(actual == expected, 0.0)  # the same infinity does not differ
-    return (difference / torch.where(size < EXCLUDED, 1.0, size / _largest_logit(expected))).max().item()
+    # A value that stands for "excluded" may be rounded as its own size is, which is many times that of a logit.
+    times_a_logit = torch.where(size < EXCLUDED, 1.0, size / _largest_logit(expected))
+    return (difference / times_a_logit).max().item()
 
 
 def quantises_by_batch(model: nn.Module) -> bool:

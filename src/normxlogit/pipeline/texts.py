@@ -300,7 +300,7 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     notes = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
     of_tokens = on_host.token_predictions
     token_predictions: Any = of_tokens if of_tokens is None else task.outputs.describe(of_tokens)
-    axes = _axis(is_kept=target.labelled), _axis(is_kept=bool(request.layers))
+    axes = _axis(is_kept=target.has_target_axis), _axis(is_kept=bool(request.layers))
     results, start = [], 0
     for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
@@ -318,7 +318,7 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
                 predictions=(predictions[row],),
                 targets=targets[row],
                 token_predictions=token_predictions and token_predictions[part],
-                diagnostics=_of_text(diagnostics, row, has_target_axis=target.labelled),
+                diagnostics=_of_text(diagnostics, row, has_target_axis=target.has_target_axis),
                 **scores_of_text,
                 **fields,
             )

@@ -58,14 +58,14 @@ class BatchTargets:
         contrast: The entry subtracted, (B,), None without contrast.
         positions: Position of the prediction explained, (B,), or (B, 2) for start and end of an answer; None for
             whole-text heads.
-        labelled: Whether results have a label axis.
+        has_target_axis: Whether results have a label axis.
         explained: What of these outputs `quantity` returns: their logits, or their log-probabilities.
     """
 
     ids: Tensor
     contrast: Tensor | None
     positions: Tensor | None
-    labelled: bool
+    has_target_axis: bool
     task: Task
     explained: OutputQuantity = field(default="logit", kw_only=True)
 
@@ -159,16 +159,16 @@ def resolve(
     task.outputs.check_contrast(contrast)
     if choice_by_text is not None:
         rows = [[index_of(task, choice, outputs)] for choice in choice_by_text]
-        ids, labelled = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
+        ids, has_target_axis = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
     elif spec is None:
-        ids, labelled = task.outputs.default_target(run.logits), False  # (B, 1)
+        ids, has_target_axis = task.outputs.default_target(run.logits), False  # (B, 1)
     else:
-        choices, labelled = _choices(task, spec, outputs)
+        choices, has_target_axis = _choices(task, spec, outputs)
         ids = torch.tensor([choices], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
     contrast_ids = None
     if contrast is not None:
         contrast_ids = torch.full((len(ids),), index_of(task, contrast, outputs), device=ids.device)  # (B,)
-    return BatchTargets(ids, contrast_ids, run.positions, labelled, task)
+    return BatchTargets(ids, contrast_ids, run.positions, has_target_axis, task)
 
 
 def _choices(task: Task, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
