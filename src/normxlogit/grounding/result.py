@@ -365,14 +365,18 @@ class Citations(Record):
         lengths |= {len(gain.nats) for gain in self.alone}
         require(lengths == {count}, "support, facts, readings, ranking, alone: not one for each sentence")
         require({gain.name for gain in self.alone} <= {*self.documents}, "alone: not of the documents")
-        for sentence in self.support:
-            beside = [each.source for each in (sentence.check, sentence.compared) if each is not None]
-            is_there = max([*sentence.sources, *beside], default=0) < len(self.sources)
-            require(is_there and len(sentence.sources) == len(sentence.citations), "support: not of the sources")
+        self._check_sources()
         if (tested := self.tested) is not None:
             removals = (tested.original, *tested.single, tested.together)
             is_whole = all(len(r.values) == count and {*r.tokens} <= {*self.sources} for r in removals)
             require(is_whole, "verified: not one value for each sentence, without sources")
+
+    def _check_sources(self) -> None:
+        """Raise ValueError if what is said of a sentence names a source that is not there."""
+        for sentence in self.support:
+            beside = [each.source for each in (sentence.check, sentence.compared) if each is not None]
+            is_there = max([*sentence.sources, *beside], default=0) < len(self.sources)
+            require(is_there and len(sentence.sources) == len(sentence.citations), "support: not of the sources")
 
     def _check_messages(self) -> None:
         """Raise ValueError if the messages are not in the order of the prompt, or a source is in none of them."""

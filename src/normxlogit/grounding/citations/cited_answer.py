@@ -65,7 +65,11 @@ def read_answered(
         beside = {"question": question, "documents": documents, "system": system}
         _check_absent(beside, "messages hold the question, the documents and the system message: leave out {}=")
         sourced = _sourced_conversation(model, messages, turn, answer, action)
-    completed = _completed(model, sourced, max_new_tokens, sourced.reasoning or reasoning)
+    return _with_sources(sourced, _completed(model, sourced, max_new_tokens, sourced.reasoning or reasoning))
+
+
+def _with_sources(sourced: SourcedPrompt, completed: Completed) -> Answered:
+    """Return a prompt and its answer with the sources; refuse those of which the tokenizer reads nothing."""
     if not completed.generated_ids:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if sourced.answer is None else "the model's tokenizer knows no word of the answer")

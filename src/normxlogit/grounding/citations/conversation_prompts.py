@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import InputError
-from ...inputs.chat import Content, has_chat_template
+from ...inputs.chat import Content, ReadPrompt, has_chat_template
 from ...inputs.encoding import Spans
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
@@ -65,16 +65,19 @@ def sourced_messages(
     said = {name: span for name, span in sources.items() if with_question or span not in asked}
     notes = dict.fromkeys([*conversation.notes, *prompt.notes, *(LOST.format(spans[index].name) for index in unread)])
     prompt = replace(prompt, notes=tuple(notes))
-    if has_chat_template(model.reader):
-        contents = (Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
-        prompt = replace(prompt, contents=tuple(contents))
     return SourcedPrompt(
-        prompt,
+        _with_contents(prompt, messages, placed) if has_chat_template(model.reader) else prompt,
         spans=said if said or prompt.media else sources,
         question=question,
         messages=tuple(placed.values()),
         unread="\n".join(messages[index].text for index in unread),
     )
+
+
+def _with_contents(prompt: ReadPrompt, messages: Sequence[Message], placed: Mapping[int, MessageSpan]) -> ReadPrompt:
+    """Return a prompt with the places of its messages."""
+    contents = (Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
+    return replace(prompt, contents=tuple(contents))
 
 
 def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> list[MessageSpan]:

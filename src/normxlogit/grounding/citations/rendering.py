@@ -68,20 +68,25 @@ def render(
     """
     if not has_chat_template(model.reader):
         return _as_one_text(conversation, answer_follows=answer_follows)
-    said = conversation.messages if answer_follows else conversation.messages[:-1]
-    spoken = {place for place, m in enumerate(said) if m.part is None and m.kind != "reasoning"}
+    spoken = _spoken_places(conversation.messages if answer_follows else conversation.messages[:-1])
     renderings, refusals = list[Rendering](), list[InputError]()
     for form in _forms(knows_tools="tool" in str(model.reader.chat_template) and not tools_as_text):
         try:
-            renderings.append(render_as(model, conversation, form, answer_follows=answer_follows))
+            rendering = render_as(model, conversation, form, answer_follows=answer_follows)
         except InputError as error:
             refusals.append(error)
             continue
-        if spoken <= renderings[-1].starts.keys():
-            break
+        if spoken <= rendering.starts.keys():
+            return rendering
+        renderings.append(rendering)
     if not renderings:
         raise refusals[0]
     return min(renderings, key=lambda rendering: len(spoken - rendering.starts.keys()))
+
+
+def _spoken_places(messages: Sequence[Message]) -> set[int]:
+    """Return the places of the messages that a prompt has to hold: texts but reasoning."""
+    return {place for place, m in enumerate(messages) if m.part is None and m.kind != "reasoning"}
 
 
 def _forms(*, knows_tools: bool) -> Iterator[Form]:
@@ -104,20 +109,25 @@ def render_as(model: TaskModel, conversation: Conversation, form: Form | None, *
     """
     if form is None:
         return _as_one_text(conversation, answer_follows=answer_follows)
-    messages, notes = conversation.messages, []
+    messages = conversation.messages
     rows = _rows(messages, form)
     options: dict[str, Any] = {**model.pipeline.chat, "continue_final_message": False}
     options["add_generation_prompt"] = answer_follows
     prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
     if conversation.tools and not form.tools_as_text:
         prompt["tools"] = conversation.tools
-    rendered = read_prompt(model.reader, prompt, options)
-    kinds = {message.kind for message in messages}
+    rendered = replace(read_prompt(model.reader, prompt, options), notes=_notes_of_form(conversation, form))
+    return Rendering(rendered, _message_starts(rendered, rows, messages), form)
+
+
+def _notes_of_form(conversation: Conversation, form: Form) -> Strings:
+    """Return notes on what a form writes as text, or leaves out."""
+    kinds, notes = {message.kind for message in conversation.messages}, []
     if names := [AS_TEXT[kind] for kind in form.as_text if kind in kinds]:
         notes.append(f"the reader's chat template does not render {', '.join(names)}: rendered as plain text")
     if conversation.tools and form.tools_as_text:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
-    return Rendering(replace(rendered, notes=tuple(notes)), _message_starts(rendered, rows, messages), form)
+    return tuple(notes)
 
 
 def _as_one_text(conversation: Conversation, *, answer_follows: bool) -> Rendering:

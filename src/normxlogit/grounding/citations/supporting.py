@@ -183,8 +183,13 @@ def _shown_sources(
         return measured
     if judgement == "quoted":
         return tuple(source for source in (*measured, *facts.quoted) if source in facts.quoted)[:1]
-    if judgement not in ("contradicts", "supported"):
-        return measured if facts.nearest is None else tuple(dict.fromkeys([*measured, facts.nearest]))
+    if judgement in ("contradicts", "supported"):
+        return _deciding_sources(measured, deciding, check)
+    return measured if facts.nearest is None else tuple(dict.fromkeys([*measured, facts.nearest]))
+
+
+def _deciding_sources(measured: Indices, deciding: int | None, check: Check | None) -> Indices:
+    """Return the source that a checker or the facts decide by; those that were measured if neither names one."""
     if check is not None and check.decides:
         return (check.source,)
     return measured if deciding is None else (deciding,)
