@@ -82,7 +82,8 @@ of_words = partial(summed, (of_question, of_first))
 likelier_words = partial(scores_of, "words of the first are likelier")
 
 BY_WORDS: dict[str, Scores] = {
-    "the order of `cite`": partial(scores_of, "alone"),
+    "the order of `cite`": partial(scores_of, "leads"),
+    "the order alone": partial(scores_of, "alone"),
     "the order of its evidence": best_sentences,
     "rare words of question and answer": of_question,
     "rare words of the question's names": partial(scores_of, "names of the question"),
@@ -136,7 +137,7 @@ def report(questions: Mapping[int, OfQuestion], seed: int = 0) -> str:
         questions: The rows of each question by its number.
         seed: Of the bootstrap.
     """
-    cited = {number: rows for number, rows in questions.items() if {"alone", "default", "words between"} <= rows.keys()}
+    cited = {number: rows for number, rows in questions.items() if {"alone", "leads", "words between"} <= rows.keys()}
     asked = {number: rows for number, rows in cited.items() if "one kept" in rows}
     if asked and all(halves(asked)):
         return way_table(asked, BY_WORDS | BY_PASSES, seed)

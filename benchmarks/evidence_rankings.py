@@ -45,11 +45,13 @@ def _cited(prompt: Prompt) -> list[Row]:
 
 
 def _alone(prompt: Prompt) -> list[Row]:
-    """Return the ranking of `cite` by how much likelier the answer is after each paragraph alone."""
-    cited = prompt.cite(verify=1)
-    nats = {document.name: document.nats for document in cited.top_documents(len(prompt.titles))}
-    units, scores = range(len(prompt.titles)), [nats[title] for title in prompt.titles]
-    return [{"method": "alone", "units": units, "scores": scores, "passes": 1.0 + len(scores)}]
+    """Return what the answer gains from each paragraph alone, and what the others make likelier in the best one."""
+    cited, count = prompt.cite(verify=1), len(prompt.titles)
+    nats = {document.name: document.nats for document in cited.top_documents(count)}
+    alone = {"method": "alone", "units": range(count), "scores": [nats[title] for title in prompt.titles]}
+    leads = {"method": "leads", "units": [prompt.titles.index(lead.name) for lead in cited.leads]}
+    leads["scores"] = [lead.nats for lead in cited.leads]
+    return [{**alone, "passes": 1.0 + count}, {**leads, "passes": count - 1.0}]
 
 
 def _of_paper(prompt: Prompt) -> list[Row]:
@@ -240,7 +242,7 @@ class Measure(NamedTuple):
 MEASURES: dict[str, Measure] = {
     "words": Measure(_of_words, ("shared rare words", "names of the question", "words between", "titles between")),
     "cite": Measure(_cited, ("default", "sums")),
-    "alone": Measure(_alone, ("alone",)),
+    "alone": Measure(_alone, ("alone", "leads")),
     "left-out": Measure(_left_out, ("one left out",)),
     "random": Measure(_random, ("random", "context-cite 1")),
     "gradient": Measure(_of_gradient, ("gradient x input",)),

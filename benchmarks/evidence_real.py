@@ -227,6 +227,16 @@ def ordered(scores: Array) -> list[int]:
     return order
 
 
+def _cited_ranking(rows: OfQuestion) -> Ranking | None:
+    """Return the ranking of `cite`: the best paragraph alone, then what the others make likelier in it."""
+    alone, leads = sentence_ranking("alone", rows), rows.get("leads")
+    if alone is None or leads is None:
+        return None
+    best = alone.order[0]
+    others = [leads.units[place] for place in ordered(np.array(leads.scores))]
+    return Ranking([best, *others], alone.sums, alone.passes + leads.passes)
+
+
 def _left_out_ranking(rows: OfQuestion, *, is_divergence: bool) -> Ranking | None:
     """Return the ranking by what leaving out one paragraph does to the answer."""
     if (row := rows.get("one left out")) is None:
@@ -249,7 +259,8 @@ def _context_cite_ranking(rows: OfQuestion, parts: Sequence[str]) -> Ranking | N
 
 
 METHODS: Mapping[str, Rank] = {
-    "`cite`: the paragraph alone (default)": partial(sentence_ranking, "alone"),
+    "`cite` (default)": _cited_ranking,
+    "the paragraph alone": partial(sentence_ranking, "alone"),
     "its evidence": partial(sentence_ranking, "default"),
     "its sums over all tokens": partial(sentence_ranking, "sums"),
     "`normxlogit`": partial(sentence_ranking, "normxlogit"),

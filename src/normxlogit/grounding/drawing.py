@@ -11,6 +11,7 @@ from ..render.describe import removals_table
 from ..render.reasoning import ways_of
 from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
+from ..results.units.characters import one_line
 from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
 from ..text.characters import Span, trimmed
@@ -140,7 +141,23 @@ def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
     """Return what the model finds of each sentence, with other tables; nothing if nothing was measured."""
     figures = [(sentence.text, sentence.reason) for sentence in cited.support if sentence.reason]
     tables = _stacked(["sentence", "the model finds it"], figures)
-    return [Fold("Measurements behind the verdicts", [*tables, *losses])] if figures else []
+    return [Fold("Measurements behind the verdicts", [*tables, *_document_table(cited), *losses])] if figures else []
+
+
+def _document_table(cited: Citations) -> list[Table]:
+    """Return how likely the answer is after each document alone, and what the others make likelier in the best one."""
+    first, *others = cited.top_documents()
+    if first.nats is None:
+        return []
+    leads = {lead.name: f'"{one_line(lead.words)}" is {likelihood_text(lead.nats)}' for lead in cited.leads}
+    rows = [
+        (document.name, "" if document.nats is None else likelihood_text(document.nats), leads.get(document.name, ""))
+        for document in (first, *others)
+    ]
+    names = ["message" if cited.messages else "document", "the answer with it alone"]
+    if leads:
+        return _stacked([*names, f"in {first.name} behind it, beside the others"], rows)
+    return _stacked(names, [row[:2] for row in rows])
 
 
 def _marked_answer(cited: Citations) -> list[Piece]:

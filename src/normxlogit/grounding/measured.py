@@ -92,6 +92,21 @@ class DocumentGain(NamedTuple):
     nats: tuple[Number, ...]
 
 
+class Lead(NamedTuple):
+    """What a document makes likelier in the one after which alone the answer is likeliest.
+
+    Attributes:
+        name: The name of the document.
+        nats: What five neighbouring tokens of the other one gain from it, in nats, beside the mean of the rest of the
+            documents: those that gain most.
+        words: Their text.
+    """
+
+    name: str
+    nats: Number
+    words: str
+
+
 class RankedSentence(NamedTuple):
     """What orders a sentence among the others of its answer, the most doubtful first.
 

@@ -21,7 +21,7 @@ from ..text.characters import Span
 from .action import Action, FirstSource
 from .columns import COLUMNS, citation_row
 from .facts import Facts
-from .measured import DocumentGain, RankedSentence, Reading
+from .measured import DocumentGain, Lead, RankedSentence, Reading
 from .support import Document, Source, Support
 from .verdicts import GOOD, Origin, summary_line
 
@@ -51,6 +51,8 @@ class Citations(Record):
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
         alone: How much likelier each sentence is after each document, or message, alone than without all sources; empty
             if not measured.
+        leads: What each other document makes likelier in the one after which alone the answer is likeliest; empty if
+            not measured.
         support: What is said of each sentence; see docs/grounding.md.
         ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
         action: Of an answer that is a call of a tool what is said of it: its targets are then the tool's name and the
@@ -68,6 +70,7 @@ class Citations(Record):
     facts: tuple[Facts, ...] = ()
     readings: tuple[Reading, ...] = ()
     alone: tuple[DocumentGain, ...] = ()
+    leads: tuple[Lead, ...] = ()
     support: tuple[Support, ...] = ()
     ranking: tuple[RankedSentence, ...] = ()
     action: Action | None = None
@@ -288,7 +291,8 @@ class Citations(Record):
     def top_documents(self, k: int = 5, *, sentence: int | None = None) -> list[Document]:
         """Return the first `k` documents, or messages: by how much likelier the answer is after each alone.
 
-        Documents of which that was not measured follow by their best sources.
+        Of the whole answer the others follow by what they make likelier in the first one, see `leads`. Documents that
+        were not read come last, by their best sources.
 
         Args:
             k: How many.
@@ -302,7 +306,11 @@ class Citations(Record):
             shares.setdefault(source.document, source.share)
         gains = {gain.name: sum(gain.nats) if sentence is None else gain.nats[sentence] for gain in self.alone}
         documents = [Document(name, gains.get(name), share) for name, share in shares.items()]
-        return sorted(documents, key=lambda document: gains.get(document.name, -math.inf), reverse=True)[:k]
+        documents.sort(key=lambda document: gains.get(document.name, -math.inf), reverse=True)
+        leads = {} if sentence is not None else {lead.name: lead.nats for lead in self.leads}
+        first, *others = documents
+        others.sort(key=lambda document: leads.get(document.name, -math.inf), reverse=True)
+        return [first, *others][:k]
 
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""
@@ -365,6 +373,7 @@ class Citations(Record):
         lengths |= {len(gain.nats) for gain in self.alone}
         require(lengths == {count}, "support, facts, readings, ranking, alone: not one for each sentence")
         require({gain.name for gain in self.alone} <= {*self.documents}, "alone: not of the documents")
+        require({lead.name for lead in self.leads} <= {*self.documents}, "leads: not of the documents")
         self._check_sources()
         if (tested := self.tested) is not None:
             removals = (tested.original, *tested.single, tested.together)

@@ -1,5 +1,6 @@
 """How much likelier an answer is after one of its documents alone, measured with the caller's own model."""
 
+import numpy as np
 import pytest
 
 from normxlogit import Explainer
@@ -47,7 +48,7 @@ def explainer() -> Explainer:
 def test_documents_are_ranked_by_what_the_answer_gains_from_each_alone(explainer):
     cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER)
     totals = {gain.name: sum(gain.nats) for gain in cited.alone}
-    ranked = cited.top_documents()
+    ranked = cited.top_documents()  # of two documents
     assert [document.name for document in ranked] == sorted(totals, key=lambda name: -totals[name])
     assert [document.nats for document in ranked] == sorted(totals.values(), reverse=True)
     for k, support in enumerate(cited.support):
@@ -72,6 +73,43 @@ def test_a_sentence_cites_the_document_after_which_alone_it_is_likeliest():
             assert support.judgement == "cannot tell"
             assert cited.documents[support.sources[0]] == best.name
     assert gaining
+
+
+def test_leads_are_what_the_callers_own_model_finds_likelier_in_the_first_document(explainer, tmp_path):
+    documents = DOCUMENTS | {"cat.txt": "A cat sat on the mat.", "key.txt": "The key was here. Anna had it."}
+    cited = explainer.cite("When?", documents, answer=ANSWER, verify=1)
+    first, *others = [document.name for document in cited.top_documents()]
+    assert {lead.name for lead in cited.leads} == set(others)
+    leads = {lead.name: lead for lead in cited.leads}
+    assert [leads[name].nats for name in others] == sorted((lead.nats for lead in cited.leads), reverse=True)
+    parts = blocks(documents)
+    opening = cited.text[: cited.text.index(next(iter(parts.values())))]
+    after = {name: token_nats(explainer, opening + parts[name], parts[first]) for name in others}
+    for name, lead in leads.items():
+        rest = np.mean([after[other] for other in others if other != name], axis=0)
+        gains = np.maximum(after[name] - rest, 0)
+        sums = [gains[start : start + 5].sum() for start in range(len(gains) - 4)]
+        assert lead.nats == pytest.approx(max(sums), abs=1e-3)
+        assert lead.words in documents[first] or lead.words in parts[first]
+    comes_back(cited, tmp_path)
+    ranked = [document.name for document in cited.top_documents(4, sentence=0)]
+    gains = {gain.name: gain.nats[0] for gain in cited.alone}
+    assert ranked == sorted(gains, key=lambda name: -gains[name])
+
+
+def token_nats(explainer: Explainer, before: str, text: str) -> np.ndarray:
+    """Return the log-probability of each token of a text but the first, by the caller's own model."""
+    ids, start = (explainer.tokenizer(t, add_special_tokens=False)["input_ids"] for t in (before + text, before))
+    logs = tiny.logits_of(explainer.model, ids).log_softmax(-1)
+    return np.array([float(logs[place - 1, ids[place]]) for place in range(len(start) + 1, len(ids))])
+
+
+def test_two_documents_need_no_lead_and_messages_have_none(explainer):
+    assert explainer.cite("When?", DOCUMENTS, answer=ANSWER, verify=1).leads == ()
+    said = chat(("user", "It is."), ("assistant", "Good."), ("user", "So."), ("assistant", "No."), ("user", "When?"))
+    cited = explainer.cite(messages=[*said, {"role": "assistant", "content": "On 5 May."}], verify=1)
+    assert len(cited.alone) > 2
+    assert cited.leads == ()
 
 
 def test_nothing_is_read_alone_where_it_says_nothing_new(explainer):

@@ -1,40 +1,62 @@
 """How much likelier each sentence of an answer is after one of its documents alone."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ...copies.memory import enough_memory
 from ...leave_out.outcomes import Progress
+from ...model.task_model import TaskModel
 from ...pipeline.completions.leave_out import Array
 from ...results.units.spans import NamedSpan
 from ...text.characters import Span
 from ..measured import DocumentGain
 from ..result import Citations
 from .cached import CachedAblations
+from .leading import leads_to
 from .prompts import with_heading
 from .reading import AnswerReading
 
 MOST_DOCUMENTS = 16
 """Most documents that are read alone: those with the best sources. Each costs itself, the question and the answer."""
 
+LEAST_DOCUMENTS = 2
+"""Of so many documents the second one is the other one, whatever leads to the first."""
 
-@enough_memory("measure the answer after each document alone")
-def gains_alone(reading: AnswerReading, cited: Citations, progress: Progress) -> tuple[DocumentGain, ...]:
-    """Measure how much likelier each sentence of an answer is after each document alone than without all sources.
 
-    The other documents are left out with their names, which may say the answer.
+def document_gains(model: TaskModel, reading: AnswerReading, cited: Citations, progress: Progress) -> Citations:
+    """Return an answer with what it gains from each document alone, and which others lead to the best of them.
 
     Args:
+        model: A language model.
         reading: The answer, without its reasoning.
         cited: The answer with the scores of its sources.
         progress: Shows how many texts are read.
+    """
+    documents = _document_spans(reading, cited)
+    cited = replace(cited, alone=_gains_alone(reading, cited, documents, progress))
+    if cited.messages or len(cited.alone) <= LEAST_DOCUMENTS or reading.text.completed.encoding.source is not None:
+        return cited
+    best = cited.top_documents(1)[0].name
+    read = [document for document in documents if document.name in {gain.name for gain in cited.alone}]
+    (first,), others = ([d for d in read if (d.name == best) is is_best] for is_best in (True, False))
+    return replace(cited, leads=leads_to(model, reading.text.completed, others, first))
+
+
+@enough_memory("measure the answer after each document alone")
+def _gains_alone(
+    reading: AnswerReading, cited: Citations, documents: Sequence[NamedSpan], progress: Progress
+) -> tuple[DocumentGain, ...]:
+    """Measure how much likelier each sentence of an answer is after each document alone than without all sources.
+
+    The other documents are left out with their names, which may say the answer.
 
     Returns:
         A gain of each document that was read alone, in the order of the prompt; none of a single document, which has
         all that the answer gains, and none where nothing of the prompt is left without its documents.
     """
-    documents = _document_spans(reading, cited)
     if len(documents) == 1 or np.isnan(reading.nats_without).any():
         return ()
     first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}

@@ -18,7 +18,7 @@ from ...results.attribution import Attribution
 from ..action import Action
 from ..checkers import Checker
 from ..result import Citations, of_targets
-from .alone import gains_alone
+from .alone import document_gains
 from .cited_answer import Answered
 from .reading import AnswerReading, answer_sentences
 from .removals import MOST_OF_AUTO, loss_without, tested
@@ -65,7 +65,7 @@ def cite_answered(
         cited = replace(cited, readings=reading.readings())
         if concluded is completed and options.verify not in (None, "reasoning"):
             update(description="reading each document alone")
-            cited = replace(cited, alone=gains_alone(reading, cited, no_progress))
+            cited = document_gains(model, reading, cited, no_progress)
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
     if answered.tool:
         is_tested = bool(options.verify) and not isinstance(options.verify, Together)
