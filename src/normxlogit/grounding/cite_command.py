@@ -140,8 +140,12 @@ def _check_conversation(messages: Path, output: Path | None, others: list[Any]) 
 
 def _write_reasons(cited: "Citations", output: Path | None, kind: str | None) -> None:
     """Print the figures behind the verdicts, where a page or JSON is not printed already."""
-    if output is not None or kind not in ("html", "json"):
-        write("\n" + "\n".join(f"{one_line(sentence.text)}: {sentence.reason}" for sentence in cited.support) + "\n")
+    if output is None and kind in ("html", "json"):
+        return
+    lines = [f"{one_line(sentence.text)}: {sentence.reason}" for sentence in cited.support]
+    best = one_line(cited.top_documents(1)[0].name)
+    lines += [f"{one_line(lead.name)}: behind it {lead.described} in {best}, beside the others" for lead in cited.leads]
+    write("\n" + "\n".join(lines) + "\n")
 
 
 def _written_answer(text_or_file: str | None) -> str | None:

@@ -11,7 +11,6 @@ from ..render.describe import removals_table
 from ..render.reasoning import ways_of
 from ..render.source_links import links_of
 from ..render.sources import SHARE, SourceRow, as_sentences, facts_of, prompt_fold, source_table
-from ..results.units.characters import one_line
 from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
 from ..text.characters import Span, trimmed
@@ -149,7 +148,7 @@ def _document_table(cited: Citations) -> list[Table]:
     first, *others = cited.top_documents()
     if first.nats is None:
         return []
-    leads = {lead.name: f'"{one_line(lead.words)}" is {likelihood_text(lead.nats)}' for lead in cited.leads}
+    leads = {lead.name: lead.described for lead in cited.leads}
     rows = [
         (document.name, "" if document.nats is None else likelihood_text(document.nats), leads.get(document.name, ""))
         for document in (first, *others)

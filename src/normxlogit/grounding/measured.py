@@ -4,6 +4,8 @@ import math
 from typing import NamedTuple
 
 from ..results.storage.schema import Index, Number
+from ..results.units.characters import one_line
+from ..results.verification import likelihood_text
 from .facts import StatedWord
 from .ranking import support
 
@@ -105,6 +107,11 @@ class Lead(NamedTuple):
     name: str
     nats: Number
     words: str
+
+    @property
+    def described(self) -> str:
+        """The words and how much likelier they are, as a text."""
+        return f'"{one_line(self.words)}" is {likelihood_text(self.nats)}'
 
 
 class RankedSentence(NamedTuple):
