@@ -57,24 +57,12 @@ class Source(NamedTuple):
     nats: float | None
 
 
-class Loss(NamedTuple):
-    """What a sentence loses without a source.
+class Effect(NamedTuple):
+    """What a sentence loses without a source, or gains from a document alone.
 
     Attributes:
-        name: The name of the source.
-        nats: The drop of the sentence's log-probability, in nats.
-    """
-
-    name: str
-    nats: Number
-
-
-class Gain(NamedTuple):
-    """What a sentence gains from a document.
-
-    Attributes:
-        name: The name of the document.
-        nats: The rise of the sentence's log-probability, in nats.
+        name: The name of the source or document.
+        nats: The drop, or the rise, of the sentence's log-probability, in nats.
     """
 
     name: str
@@ -168,8 +156,8 @@ class Support(NamedTuple):
     messages: Strings = ()
     share: Number = 0.0
     gain: Number = math.nan
-    largest_loss: Loss | None = None
-    best_alone: Gain | None = None
+    largest_loss: Effect | None = None
+    best_alone: Effect | None = None
     missing: Strings = ()
     against: Strings = ()
     compared: Comparison | None = None

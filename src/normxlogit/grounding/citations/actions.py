@@ -18,7 +18,7 @@ from .conversation_prompts import readable, sourced_messages
 from .prompts import CallParts, SourcedPrompt
 from .rendering import Rendering, render, render_as
 
-Action = int | str | Mapping[str, Any]
+ActionSpec = int | str | Mapping[str, Any]
 """A call of a tool: its place among the calls of the conversation, the name of the tool, or the call itself."""
 
 MARK_LETTERS = "QXZ"
@@ -30,7 +30,7 @@ CLOSING = "\"'}]) \t\n"
 """Characters that end the text of a call behind its last argument."""
 
 
-def action_prompt(model: TaskModel, conversation: Conversation, action: Action) -> SourcedPrompt:
+def action_prompt(model: TaskModel, conversation: Conversation, action: ActionSpec) -> SourcedPrompt:
     """Write a conversation up to a call as a prompt, whose answer is the call; its sources are all that was said.
 
     The user's last message is among the sources: what a call rests on beside it is what is asked.
@@ -76,7 +76,7 @@ def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
 
 
 def _place_of_call(conversation: Conversation, action: Any) -> int:
-    """Return the place of a call among the steps of a conversation, see `Action`."""
+    """Return the place of a call among the steps of a conversation, see `ActionSpec`."""
     names = {place: step.name for place, step in enumerate(conversation.messages) if step.kind == "tool call"}
     places = list(names)
     index: Any = None if isinstance(action, bool) else action

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from ...copies.memory import enough_memory
-from ...leave_out.outcomes import Progress
 from ...model.task_model import TaskModel
 from ...pipeline.completions.leave_out import Array
 from ...results.units.spans import NamedSpan
@@ -26,29 +25,26 @@ LEAST_DOCUMENTS = 2
 """Of so many documents the second one is the other one, whatever leads to the first."""
 
 
-def document_gains(model: TaskModel, reading: AnswerReading, cited: Citations, progress: Progress) -> Citations:
+def document_gains(model: TaskModel, reading: AnswerReading, cited: Citations) -> Citations:
     """Return an answer with what it gains from each document alone, and which others lead to the best of them.
 
     Args:
         model: A language model.
         reading: The answer, without its reasoning.
         cited: The answer with the scores of its sources.
-        progress: Shows how many texts are read.
     """
     documents = _document_spans(reading, cited)
-    cited = replace(cited, alone=_gains_alone(reading, cited, documents, progress))
+    cited = replace(cited, alone=_gains_alone(reading, cited, documents))
     if cited.messages or len(cited.alone) <= LEAST_DOCUMENTS or reading.text.completed.encoding.source is not None:
         return cited
     best = cited.top_documents(1)[0].name
-    read = [document for document in documents if document.name in {gain.name for gain in cited.alone}]
-    (first,), others = ([d for d in read if (d.name == best) is is_best] for is_best in (True, False))
+    read = {document.name: document for document in documents if document.name in {gain.name for gain in cited.alone}}
+    first, others = read.pop(best), list(read.values())
     return replace(cited, leads=leads_to(model, reading.text.completed, others, first))
 
 
 @enough_memory("measure the answer after each document alone")
-def _gains_alone(
-    reading: AnswerReading, cited: Citations, documents: Sequence[NamedSpan], progress: Progress
-) -> tuple[DocumentGain, ...]:
+def _gains_alone(reading: AnswerReading, cited: Citations, documents: Sequence[NamedSpan]) -> tuple[DocumentGain, ...]:
     """Measure how much likelier each sentence of an answer is after each document alone than without all sources.
 
     The other documents are left out with their names, which may say the answer.
@@ -60,10 +56,10 @@ def _gains_alone(
     if len(documents) == 1 or np.isnan(reading.nats_without).any():
         return ()
     first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}
-    is_read = [document.name in first for document in documents]
-    present = np.eye(len(documents), dtype=bool)[is_read]  # (N, D)
-    gains = CachedAblations(reading.text, documents, progress)(present) - reading.nats_without  # (N, G)
-    names = [document.name for document in documents if document.name in first]
+    places = [place for place, document in enumerate(documents) if document.name in first]
+    present = np.eye(len(documents), dtype=bool)[places]  # (N, D)
+    gains = CachedAblations(reading.text, documents)(present) - reading.nats_without  # (N, G)
+    names = [documents[place].name for place in places]
     return tuple(DocumentGain(name, _by_sentence(reading, gain)) for name, gain in zip(names, gains, strict=True))
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ...errors import InputError
 from ...inputs.encoding import check_fits
-from ...leave_out.outcomes import no_progress
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
@@ -65,7 +64,7 @@ def cite_answered(
         cited = replace(cited, readings=reading.readings())
         if concluded is completed and options.verify not in (None, "reasoning"):
             update(description="reading each document alone")
-            cited = document_gains(model, reading, cited, no_progress)
+            cited = document_gains(model, reading, cited)
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
     if answered.tool:
         is_tested = bool(options.verify) and not isinstance(options.verify, Together)

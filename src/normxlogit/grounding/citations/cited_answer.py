@@ -19,7 +19,7 @@ from ...results.units.spans import MessageSpan
 from ...text.characters import Span
 from ...text.markdown import code_spans, fenced_blocks
 from ..documents.conversations import Conversation, UpToAnswer, read_conversation
-from .actions import Action, action_prompt
+from .actions import ActionSpec, action_prompt
 from .conversation_prompts import conversation_prompt
 from .prompts import SourcedPrompt, question_prompt
 
@@ -48,7 +48,7 @@ def read_answered(
     turn: int | None = None,
     system: str | None = None,
     answer: str | None = None,
-    action: Action | None = None,
+    action: ActionSpec | None = None,
     max_new_tokens: int = 200,
     reasoning: ReasoningSpec | None = None,
 ) -> Answered:
@@ -92,7 +92,7 @@ def _check_absent(arguments: Mapping[str, Any], problem: str) -> None:
 
 
 def _sourced_conversation(
-    model: TaskModel, messages: Any, turn: int | None, answer: str | None, action: Action | None
+    model: TaskModel, messages: Any, turn: int | None, answer: str | None, action: ActionSpec | None
 ) -> SourcedPrompt:
     """Return a conversation with its sources, and the answer if there is one; arguments as of `read_answered`."""
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)

@@ -15,7 +15,7 @@ from ...text.characters import Span
 from ..checkers import COMPARED, Checker, Pair
 from ..facts import ComparedText, Facts, StatedWord, facts_of, words_not_in
 from ..result import Citations
-from ..support import Check, Comparison, Gain, Loss, Support
+from ..support import Check, Comparison, Effect, Support
 from ..verdicts import Judgement, accused_words, deciding_source, judgement_of
 from .cited_answer import Answered
 from .reading import AnswerSentence
@@ -69,10 +69,7 @@ def with_support(
     facts = tuple(facts_of(cited.text, span, sources, others) for span in spans)
     reasoned = len(cited.concluding) < len(cited.attribution.targets)
     losses = np.full_like(cited.source_losses, np.nan) if reasoned else cited.source_losses  # (K, S)
-    measured = [
-        tuple(dict.fromkeys([*_best_alone(cited, k), *cited_sources(shares, lost)]))[:MOST]
-        for k, (shares, lost) in enumerate(zip(cited.sentence_shares, losses, strict=True))
-    ]
+    measured = [_measured_sources(cited, k, losses[k]) for k in range(len(losses))]
     opinions = _checked(cited, facts, measured, checker)
     numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
     support = []
@@ -98,7 +95,7 @@ def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: In
         share=_share_of_sources(cited, k),
         gain=math.nan if reading is None else reading.gain,
         largest_loss=_largest_loss(cited, k),
-        best_alone=_largest_gain(cited, k),
+        best_alone=_best_alone(cited, k),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
         compared=_compared(cited, span, judgement, sources, facts.nearest),
@@ -134,13 +131,23 @@ def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, che
     return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
 
 
-def _best_alone(cited: Citations, k: int) -> list[int]:
-    """Return the best source of the document after which alone a sentence is likeliest; none if it gains little."""
-    best = cited.top_documents(1, sentence=k)[0]
-    if best.nats is None or best.nats < LEAST_LOSS:
-        return []
+def _measured_sources(cited: Citations, k: int, losses: FloatArray) -> Indices:
+    """Return the sources that a sentence rests on most, as it was measured, the strongest first.
+
+    The first one is of the document after which alone the sentence is likeliest, if it gains enough from it.
+
+    Args:
+        cited: The answer.
+        k: The sentence.
+        losses: What it loses without each source, see `cited_sources`.
+    """
+    sources = cited_sources(cited.sentence_shares[k], losses)
+    best = _best_alone(cited, k)
+    if best is None or best.nats < LEAST_LOSS:
+        return sources
     ranked = cited.top(len(cited.sources), sentence=k)
-    return [source.source for source in ranked if source.document == best.name][:1]
+    first = next(source.source for source in ranked if source.document == best.name)
+    return tuple(dict.fromkeys([first, *sources]))[:MOST]
 
 
 def cited_sources(shares: FloatArray, losses: FloatArray) -> Indices:
@@ -233,19 +240,19 @@ def _share_of_sources(cited: Citations, k: int) -> float:
     return float(parts[0] / (np.abs(parts).sum() or 1.0))
 
 
-def _largest_loss(cited: Citations, k: int) -> Loss | None:
+def _largest_loss(cited: Citations, k: int) -> Effect | None:
     """Return the source without which a sentence loses most, if any was left out by itself."""
     losses = cited.source_losses[k]  # (S,)
     if np.isnan(losses).all():
         return None
     source = int(np.nanargmax(losses))
-    return Loss(cited.names[source], float(losses[source]))
+    return Effect(cited.names[source], float(losses[source]))
 
 
-def _largest_gain(cited: Citations, k: int) -> Gain | None:
+def _best_alone(cited: Citations, k: int) -> Effect | None:
     """Return the document after which alone a sentence is likeliest, if any was read alone."""
-    gains = [Gain(gain.name, gain.nats[k]) for gain in cited.alone]
-    return max(gains, key=lambda gain: gain.nats, default=None)
+    best = cited.top_documents(1, sentence=k)[0]
+    return None if best.nats is None else Effect(best.name, best.nats)
 
 
 _ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
