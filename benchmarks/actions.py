@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -32,7 +33,7 @@ from normxlogit.methods.registry import named_or_default
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 
-from .evidence_rankings import gradient_times_input
+from .evidence_rankings import attention_rollout, flashtrace_scores, gradient_times_input
 from .injections import Call, Half, Injection, write_injections
 from .real_grounding import check_reader
 
@@ -237,6 +238,18 @@ def _of_gradient(trace: Trace) -> Rows:
     yield from trace.rankings("gradient x input", scores)
 
 
+def _of_rollout(trace: Trace) -> Rows:
+    """Yield the ranking by attention rollout."""
+    scores = attention_rollout(trace.explainer.model, trace.injected.completed)
+    yield from trace.rankings("attention rollout", scores)
+
+
+def _of_flashtrace(trace: Trace) -> Rows:
+    """Yield the ranking by the package FlashTrace."""
+    scores = flashtrace_scores(trace.explainer.model, trace.explainer.tokenizer, trace.injected.completed)
+    yield from trace.rankings("FlashTrace", scores)
+
+
 def _of_words(trace: Trace) -> Rows:
     """Yield the ranking by the words that a token's word shares with the call: rarer ones first."""
     sequence = trace.injected.completed.sequenced()
@@ -270,14 +283,21 @@ MEASURES = {
     "words": Measure(_of_words, ("shared words",)),
     "normxlogit": Measure(_of_paper, ("normxlogit",)),
     "gradient": Measure(_of_gradient, ("gradient x input",)),
+    "rollout": Measure(_of_rollout, ("attention rollout",)),
+    "flashtrace": Measure(_of_flashtrace, ("FlashTrace",)),
 }
 """What can be measured, by name."""
+
+if not find_spec("flashtrace"):
+    del MEASURES["flashtrace"]
 
 TITLES = {
     "default": "`cite`'s evidence (default)",
     "sums": "its sums over all tokens",
     "normxlogit": "`normxlogit`",
     "gradient x input": "gradient x input",
+    "attention rollout": "attention rollout",
+    "FlashTrace": "FlashTrace, one hop",
     "shared words": "shared rare words (no model)",
 }
 """The rankings with their titles; the others are compared with the first."""

@@ -513,6 +513,9 @@ def needles_of_documents(
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
     dtype: DType = None,
     sentences: Annotated[int, typer.Option(min=5, max=156, help="Sentences of a document, of 12 tokens each.")] = 40,
+    haystack: Annotated[
+        needles.Haystack, typer.Option(help="What the other sentences say: numbers of things, or where things stand.")
+    ] = "numbers",
     limit: Annotated[int, typer.Option(min=1, help="How many documents.")] = 20,
     measured: Annotated[
         Path, typer.Option(help="JSON lines of what was measured; by default of SmolLM2-135M.")
@@ -525,7 +528,7 @@ def needles_of_documents(
         if model is not None:
             explainer = _load(model, gguf_file, dtype=dtype)
             with progress(1) as step:
-                needles.measure(explainer, limit, sentences, measured, on_progress=step)
+                needles.measure(explainer, limit, sentences, measured, haystack, on_progress=step)
         report = needles.report(measured)
     write(report)
 

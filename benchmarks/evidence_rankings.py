@@ -105,13 +105,23 @@ def gradient_times_input(model: Any, completed: Completed) -> Array:
 
 
 def _of_rollout(prompt: Prompt) -> list[Row]:
-    """Return the ranking by attention rollout (Abnar and Zuidema, 2020) from the tokens that predict the answer."""
-    model: Any = prompt.explainer.model
-    ids = torch.tensor([prompt.completed.encoding.ids[:-1]], device=model.device)
+    """Return the ranking by attention rollout."""
+    scores = attention_rollout(prompt.explainer.model, prompt.completed)  # (T,)
+    return [{"method": "attention rollout", "scores": prompt.per_sentence(scores), "passes": 1.0}]
+
+
+def attention_rollout(model: Any, completed: Completed) -> Array:
+    """Return the attention rollout (Abnar and Zuidema, 2020) from the tokens that predict an answer, (T,).
+
+    Args:
+        model: A causal language model.
+        completed: A prompt with its answer.
+    """
+    ids = torch.tensor([completed.encoding.ids[:-1]], device=model.device)
     with eager_attention(model), torch.inference_mode():
         attentions = model(ids, output_attentions=True, use_cache=False, logits_to_keep=1).attentions
-        flow = rollout([heads[0] for heads in attentions], len(prompt.completed.generated_ids))
-    return [{"method": "attention rollout", "scores": prompt.per_sentence(flow), "passes": 1.0}]
+        flow = rollout([heads[0] for heads in attentions], len(completed.generated_ids))
+    return np.append(flow, 0.0)  # the last token predicts none
 
 
 @contextmanager
@@ -142,18 +152,32 @@ def rollout(attentions: Sequence[Tensor], count: int) -> Array:
 
 
 def _of_flashtrace(prompt: Prompt) -> list[Row]:
-    """Return the ranking by the package FlashTrace, with one hop (Pan et al., 2026, arXiv 2602.01914)."""
+    """Return the ranking by the package FlashTrace."""
+    scores = flashtrace_scores(prompt.explainer.model, prompt.explainer.tokenizer, prompt.completed)  # (T,)
+    return [{"method": "FlashTrace", "scores": prompt.per_sentence(scores), "passes": 1.0}]
+
+
+def flashtrace_scores(model: Any, tokenizer: Any, completed: Completed) -> Array:
+    """Return the scores of the package FlashTrace, with one hop (Pan et al., 2026, arXiv 2602.01914), (T,).
+
+    Args:
+        model: A causal language model.
+        tokenizer: Its tokenizer.
+        completed: A prompt with its answer.
+
+    Raises:
+        DataError: If the package cuts the prompt into other tokens.
+    """
     from flashtrace import FlashTrace  # type: ignore[import-not-found]
 
-    model: Any = prompt.explainer.model
-    encoding, end = prompt.completed.encoding, prompt.completed.prompt_characters
-    text, scores = encoding.text or "", np.zeros(len(encoding))
+    text, end = completed.encoding.text or "", completed.prompt_characters
+    scores = np.zeros(len(completed.encoding))
     with eager_attention(model):
-        traced = FlashTrace(model, prompt.explainer.tokenizer).trace(prompt=text[:end], target=text[end:])
-    if len(traced.scores) != prompt.completed.prompt_tokens:
-        raise DataError(f"flashtrace reads {len(traced.scores)} tokens, not {prompt.completed.prompt_tokens}")
+        traced = FlashTrace(model, tokenizer).trace(prompt=text[:end], target=text[end:])
+    if len(traced.scores) != completed.prompt_tokens:
+        raise DataError(f"flashtrace reads {len(traced.scores)} tokens, not {completed.prompt_tokens}")
     scores[: len(traced.scores)] = traced.scores
-    return [{"method": "FlashTrace", "scores": prompt.per_sentence(scores), "passes": 1.0}]
+    return scores
 
 
 def _left_out(prompt: Prompt) -> list[Row]:

@@ -1,16 +1,17 @@
 """Needles: one sentence of a long document that holds an answer, at several places; is it the first source?
 
-The document is made of needles, as in RULER's haystacks with many keys (Hsieh et al., 2024, arXiv 2404.06654): each
-sentence gives another thing a number, and one thing is asked for. A case counts where the number is the model's own
-choice. What is measured is kept in a file at once, so that the table is printed again without the model.
+The other sentences are a haystack of RULER (Hsieh et al., 2024, arXiv 2404.06654): either needles themselves, each of
+which gives another thing a number, or sentences without numbers, which say where things stand. One thing is asked for,
+and a case counts where its number is the model's own choice. What is measured is kept in a file at once, so that the
+table is printed again without the model.
 """
 
 import json
 import random
 from collections.abc import Sequence
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,9 @@ MEASURED = Path(__file__).with_name("needles.jsonl")
 
 COLOURS = ("red", "blue", "green", "yellow", "white", "black", "brown", "grey", "pink", "purple", "orange", "silver")
 THINGS = ("box", "bag", "door", "house", "boat", "lamp", "chair", "book", "bridge", "train", "garden", "clock", "coat")
+
+Haystack = Literal["numbers", "places"]
+"""What the other sentences say: the numbers of other things, or where things stand."""
 
 PLACES = 5
 """Into how many parts documents are divided, in one of which the needle is."""
@@ -58,6 +62,7 @@ class Found(NamedTuple):
 
     Attributes:
         number: Which of the documents of this length.
+        haystack: What the other sentences say.
         sentences: How many the document has.
         part: In which part of it the sentence is.
         right: Whether the number is the model's own choice; if not, nothing else was measured.
@@ -66,6 +71,7 @@ class Found(NamedTuple):
     """
 
     number: int
+    haystack: Haystack
     sentences: int
     part: int
     right: bool
@@ -73,29 +79,44 @@ class Found(NamedTuple):
     sums: bool = False
 
 
-def write_needles(count: int, sentences: int, seed: int = 0) -> list[Needle]:
+def write_needles(count: int, sentences: int, haystack: Haystack = "numbers", seed: int = 0) -> list[Needle]:
     """Write documents with a needle in each part in turn.
 
     Args:
         count: How many.
         sentences: How many sentences each has, at most 156.
+        haystack: What the other sentences say.
         seed: Draws things, numbers and places.
     """
     rng = random.Random(seed)  # noqa: S311
-    return [_needle(rng, sentences, number % PLACES) for number in range(count)]
+    return [_needle(rng, sentences, haystack, number % PLACES) for number in range(count)]
 
 
-def _needle(rng: random.Random, count: int, part: int) -> Needle:
+def _needle(rng: random.Random, count: int, haystack: Haystack, part: int) -> Needle:
+    """Write a document with its needle in one part of it."""
     things = [" ".join(pair) for pair in rng.sample(list(product(COLOURS, THINGS)), count)]
     numbers = rng.sample(range(100, 1000), count)
+    numbered = [f"The number of the {thing} is {number}." for thing, number in zip(things, numbers, strict=True)]
     place = rng.randrange(part * count // PLACES, (part + 1) * count // PLACES)
-    sentences = [f"The number of the {thing} is {n}." for thing, n in zip(things, numbers, strict=True)]
+    sentences = numbered if haystack == "numbers" else _places(rng, things)
+    sentences[place] = numbered[place]
     question = f"What is the number of the {things[place]}?"
-    return Needle(tuple(sentences), place, part, question, sentences[place])
+    return Needle(tuple(sentences), place, part, question, numbered[place])
+
+
+def _places(rng: random.Random, things: Sequence[str]) -> list[str]:
+    """Return sentences that say beside which other thing each of the things stands."""
+    neighbours = rng.sample(things, len(things))
+    return [f"The {thing} stands beside the {neighbour}." for thing, neighbour in zip(things, neighbours, strict=True)]
 
 
 def measure(
-    explainer: Explainer, count: int, sentences: int, file: Path, on_progress: OnProgress | None = None
+    explainer: Explainer,
+    count: int,
+    sentences: int,
+    file: Path,
+    haystack: Haystack = "numbers",
+    on_progress: OnProgress | None = None,
 ) -> None:
     """Cite each answer that is the model's own choice, and compare the first source with the needle.
 
@@ -106,17 +127,18 @@ def measure(
         count: How many documents.
         sentences: How many sentences each has.
         file: JSON lines.
+        haystack: What the other sentences say.
         on_progress: Called after each document.
 
     Raises:
         DataError: If another model measured what the file has.
     """
     check_reader(explainer.language_model, file)
-    known = {(found.sentences, found.number) for found in load_measured(file)}
-    needles = write_needles(count, sentences)
+    known = {(found.haystack, found.sentences, found.number) for found in load_measured(file)}
+    needles = write_needles(count, sentences, haystack)
     for number, needle in with_progress("needles", needles, on_progress):
-        if (sentences, number) not in known:
-            found = _found(explainer, needle, number)
+        if (haystack, sentences, number) not in known:
+            found = Found(number, haystack, sentences, needle.part, *_firsts(explainer, needle))
             with file.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(found._asdict()) + "\n")
 
@@ -126,21 +148,21 @@ def load_measured(file: Path) -> list[Found]:
     return parsed_rows(file, lambda row: Found(**row), "not a measured needle") if file.exists() else []
 
 
-def _found(explainer: Explainer, needle: Needle, number: int) -> Found:
-    """Return where the needle is among the sources, if the number is the model's own choice."""
+def _firsts(explainer: Explainer, needle: Needle) -> tuple[bool, ...]:
+    """Return whether the number is the model's own choice, and if so whether the needle is first, by both scores."""
     asked = needle.question, {"document": " ".join(needle.sentences)}
     completed = read_answered(explainer.language_model, *asked, answer=needle.answer).completed
     value = needle.answer.rstrip(".").rsplit(" ", 1)[1]
     ids, logs = distributions(explainer, completed.encoding.text or "", f"{value}.")
     if not (logs.argmax(-1) == ids)[:-1].all():  # without the full stop
-        return Found(number, len(needle.sentences), needle.part, right=False)
+        return (False,)
     cited = explainer.cite(*asked, answer=needle.answer, verify=None, progress=False)
     firsts = [int(a.scores[:, cited.sources].sum(0).argmax()) for a in (cited.evidence, cited.attribution)]
-    return Found(number, len(needle.sentences), needle.part, True, *(first == needle.place for first in firsts))
+    return True, *(first == needle.place for first in firsts)
 
 
 def report(file: Path) -> str:
-    """Return the tables of what was measured, one for each number of sentences.
+    """Return the tables of what was measured, one for each haystack and number of sentences.
 
     Raises:
         DataError: If nothing was.
@@ -148,8 +170,13 @@ def report(file: Path) -> str:
     results = load_measured(file)
     if not results:
         raise DataError(f"{file}: nothing was measured; name a model with --model")
-    lengths = sorted({found.sentences for found in results})
-    return "\n".join(table([found for found in results if found.sentences == length]) for length in lengths)
+    kinds = groupby(sorted(results, key=_kind), key=_kind)
+    return "\n".join(table(list(of_kind)) for _, of_kind in kinds)
+
+
+def _kind(found: Found) -> tuple[Haystack, int]:
+    """Return of which table a case is."""
+    return found.haystack, found.sentences
 
 
 def table(results: Sequence[Found]) -> str:
@@ -160,7 +187,8 @@ def table(results: Sequence[Found]) -> str:
         of_part = [found for found in results if found.part == part]
         lines.append([f"{edges[part]} to {edges[part + 1]}", *_cells(of_part)])
     columns = ["the sentence is at", "documents", "answered rightly", "first by the evidence ↑", "first by sums ↑"]
-    return f"Of {results[0].sentences} sentences\n\n{markdown_table(columns, [*lines, ['all', *_cells(results)]])}"
+    title = f"Of {results[0].sentences} sentences, {results[0].haystack}"
+    return f"{title}\n\n{markdown_table(columns, [*lines, ['all', *_cells(results)]])}"
 
 
 def _cells(results: Sequence[Found]) -> list[str]:
