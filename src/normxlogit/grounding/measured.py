@@ -83,7 +83,7 @@ class Reading(NamedTuple):
 
 
 class DocumentGain(NamedTuple):
-    """How much likelier the sentences of an answer are after one document, or message, alone than without sources.
+    """How much likelier the sentences of an answer are after one document, or message, alone than without any.
 
     Attributes:
         name: The name of the document or message.

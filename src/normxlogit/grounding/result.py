@@ -49,7 +49,7 @@ class Citations(Record):
             what its log-probability gains from all sources. None if the method has no such scores.
         facts: What each sentence has in common with its sources.
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
-        alone: How much likelier each sentence is after each document, or message, alone than without all sources; empty
+        alone: How much likelier each sentence is after each document, or message, alone than without any of them; empty
             if not measured.
         leads: What each other document makes likelier in the one after which alone the answer is likeliest; empty if
             not measured.

@@ -21,10 +21,11 @@ def own_gains(explainer: Explainer, cited, documents: dict[str, str], name: str)
     """Return what each sentence gains from a document alone, by the caller's own model."""
     gains = []
     for (start, end), sentence in zip(cited.sentence_spans, cited.sentences, strict=True):
-        before, without = cited.text[:start], without_sources(cited, start)
+        before, without = cited.text[:start], cited.text[:start]
         for other, block in blocks(documents).items():
             assert block in before
             before = before if other == name else before.replace(block, "")
+            without = without.replace(block, "")
         gains.append(nats(explainer, before, sentence) - nats(explainer, without, cited.text[start:end]))
     return gains
 

@@ -45,9 +45,9 @@ def document_gains(model: TaskModel, reading: AnswerReading, cited: Citations) -
 
 @enough_memory("measure the answer after each document alone")
 def _gains_alone(reading: AnswerReading, cited: Citations, documents: Sequence[NamedSpan]) -> tuple[DocumentGain, ...]:
-    """Measure how much likelier each sentence of an answer is after each document alone than without all sources.
+    """Measure how much likelier each sentence of an answer is after each document alone than without any of them.
 
-    The other documents are left out with their names, which may say the answer.
+    Documents are left out with their names, which may say the answer.
 
     Returns:
         A gain of each document that was read alone, in the order of the prompt; none of a single document, which has
@@ -57,8 +57,10 @@ def _gains_alone(reading: AnswerReading, cited: Citations, documents: Sequence[N
         return ()
     first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}
     places = [place for place, document in enumerate(documents) if document.name in first]
-    present = np.eye(len(documents), dtype=bool)[places]  # (N, D)
-    gains = CachedAblations(reading.text, documents)(present) - reading.nats_without  # (N, G)
+    alone = np.eye(len(documents), dtype=bool)[places]  # (N, D)
+    none = np.zeros((1, len(documents)), bool)
+    nats = CachedAblations(reading.text, documents)(np.concatenate([none, alone]))  # (1 + N, G)
+    gains = nats[1:] - nats[0]  # (N, G)
     names = [documents[place].name for place in places]
     return tuple(DocumentGain(name, _by_sentence(reading, gain)) for name, gain in zip(names, gains, strict=True))
 
