@@ -8,10 +8,10 @@ table is printed again without the model.
 
 import json
 import random
-from collections.abc import Sequence
-from itertools import groupby, product
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -162,33 +162,49 @@ def _firsts(explainer: Explainer, needle: Needle) -> tuple[bool, ...]:
 
 
 def report(file: Path) -> str:
-    """Return the tables of what was measured, one for each haystack and number of sentences.
+    """Return how often the sentence with the answer is first, by the document and by the place of the sentence.
 
     Raises:
-        DataError: If nothing was.
+        DataError: If nothing was measured.
     """
     results = load_measured(file)
     if not results:
         raise DataError(f"{file}: nothing was measured; name a model with --model")
-    kinds = groupby(sorted(results, key=_kind), key=_kind)
-    return "\n".join(table(list(of_kind)) for _, of_kind in kinds)
+    edges = [f"{part / PLACES:.0%}" for part in range(PLACES + 1)]
+    parts = {part: [f"{edges[part]} to {edges[part + 1]}"] for part in range(PLACES)}
+    lengths = {kind: [kind[0], str(kind[1])] for kind in sorted({_kind(found) for found in results})}
+    by_length = _table(["the others say", "sentences"], lengths, _kind, results)
+    by_place = _table(["the sentence is at"], parts, _part, results)
+    return f"By document\n\n{by_length}\nBy place\n\n{by_place}"
 
 
 def _kind(found: Found) -> tuple[Haystack, int]:
-    """Return of which table a case is."""
+    """Return what kind of document a case has."""
     return found.haystack, found.sentences
 
 
-def table(results: Sequence[Found]) -> str:
-    """Return for each part of documents of one length how often the sentence with the answer is the first source."""
-    edges = [f"{part / PLACES:.0%}" for part in range(PLACES + 1)]
-    lines = []
-    for part in range(PLACES):
-        of_part = [found for found in results if found.part == part]
-        lines.append([f"{edges[part]} to {edges[part + 1]}", *_cells(of_part)])
-    columns = ["the sentence is at", "documents", "answered rightly", "first by the evidence ↑", "first by sums ↑"]
-    title = f"Of {results[0].sentences} sentences, {results[0].haystack}"
-    return f"{title}\n\n{markdown_table(columns, [*lines, ['all', *_cells(results)]])}"
+def _part(found: Found) -> int:
+    """Return in which part of its document the sentence of a case is."""
+    return found.part
+
+
+def _table(
+    titles: Sequence[str], labels: Mapping[Any, list[str]], group_of: Callable[[Found], Any], results: Sequence[Found]
+) -> str:
+    """Return how often the sentence with the answer is the first source in each group of cases, and in all.
+
+    Args:
+        titles: Of the columns of labels.
+        labels: What stands before each group.
+        group_of: Returns the group of a case.
+        results: All cases.
+    """
+    lines = [
+        [*label, *_cells([found for found in results if group_of(found) == group])] for group, label in labels.items()
+    ]
+    of_all = ["all"] + [""] * (len(titles) - 1) + _cells(results)
+    columns = ["documents", "answered rightly", "first by the evidence ↑", "first by sums ↑"]
+    return markdown_table([*titles, *columns], [*lines, of_all])
 
 
 def _cells(results: Sequence[Found]) -> list[str]:
