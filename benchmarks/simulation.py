@@ -20,6 +20,7 @@ from normxlogit.evaluation.statistics import Interval, bootstrap_interval, inter
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.leave_out.picking import removable_for_task
+from normxlogit.leave_out.removal import TextRemoval
 from normxlogit.leave_out.text_answers import TextAnswers
 from normxlogit.methods import Method, method_named
 from normxlogit.results.attribution import Attribution
@@ -100,16 +101,20 @@ def delete_each_word(explainer: Explainer, encodings: list[Encoding]) -> Deletio
     if model.task.outputs.outcomes != "exclusive" or not model.task.position.pooled:
         raise UnsupportedModelError(f"simulation is of classifiers of texts, and {model.name} is for {model.task.name}")
     predicted = explainer(encodings, method="random")
-    words = [(t, part.tokens) for t, a in enumerate(predicted) for part in removable_for_task(model, a).parts]
+    words = [
+        TextRemoval(text, part.tokens)
+        for text, a in enumerate(predicted)
+        for part in removable_for_task(model, a).parts
+    ]
     answers = TextAnswers(model, encodings, predicted)
-    whole, without = answers([(t, ()) for t in range(len(encodings))]), answers(words)
-    text = np.array([t for t, _ in words])  # (W,)
+    whole, without = answers([TextRemoval(text, ()) for text in range(len(encodings))]), answers(words)
+    texts = np.array([word.text for word in words])  # (W,)
     return Deletions(
-        text,
-        [tokens for _, tokens in words],
-        log_odds(np.array([answer.value for answer in whole]))[text],
+        texts,
+        [word.tokens for word in words],
+        log_odds(np.array([answer.value for answer in whole]))[texts],
         log_odds(np.array([answer.value for answer in without])),
-        np.array([answer.outcome != whole[t].outcome for (t, _), answer in zip(words, without, strict=True)]),
+        np.array([answer.outcome != whole[word.text].outcome for word, answer in zip(words, without, strict=True)]),
     )
 
 

@@ -13,6 +13,7 @@ from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.timing import in_turn, ratio
 from normxlogit.explainer import Explainer
 from normxlogit.leave_out.picking import removable_for_task
+from normxlogit.leave_out.removal import TextRemoval
 from normxlogit.leave_out.text_answers import TextAnswers
 
 TRIED: Mapping[str, tuple[int, int, int | Literal["auto"]]] = {
@@ -70,8 +71,8 @@ def set_sizes(
         parts = removable_for_task(explainer.task_model, a).parts[:words]
         sets = [s for size in range(min(most, len(parts)) + 1) for s in itertools.combinations(parts, size)]
         answers = TextAnswers(explainer.task_model, explainer.encode(text), [a])
-        keys = [(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]
-        outcomes = [answer.outcome for answer in answers(keys)]
+        removals = [TextRemoval(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]
+        outcomes = [answer.outcome for answer in answers(removals)]
         least = next((len(s) for s, o in zip(sets, outcomes, strict=True) if o != outcomes[0]), None)
         found = None if a.verified is None or a.verified.smallest is None else len(a.verified.smallest.units)
         sizes.append(SetSizes(found, least))

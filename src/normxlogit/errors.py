@@ -122,7 +122,8 @@ def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the names most similar to a misspelt one, then those that share its prefix, short ones first."""
     from difflib import get_close_matches  # here, as only a misspelt name needs it
 
-    typed, spelled = _spelled(name), {_spelled(candidate): candidate for candidate in names}
+    typed = _spelled(name)
+    spelled = {_spelled(candidate): candidate for candidate in names}
     near = get_close_matches(typed, spelled, most, CLOSE)
     long = [candidate for candidate in spelled if min(len(candidate), len(typed)) >= PREFIX]
     sharing = [candidate for candidate in long if candidate.startswith(typed) or typed.startswith(candidate)]

@@ -28,7 +28,7 @@ from .pipeline.calls import add_calls, left_to_calls
 from .pipeline.completions.prompts import explain_generated, explain_given
 from .pipeline.options import Options, compared_methods, forward_settings
 from .pipeline.streams import CHUNK, checked_stream, explained_stream, kept_stream
-from .pipeline.texts import explain_inputs, try_defaults
+from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
 from .results.base import Record
 from .results.collection import Attributions
@@ -193,8 +193,7 @@ class Explainer(Calls):
         inputs = split_texts(inputs) if is_split_into_words else inputs
         method = options.get("method")
         if method is None:
-            results, _ = try_defaults(self._model, inputs, options)
-            return results
+            return explain_by_default(self._model, inputs, options).results
         return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
 
     def stream(

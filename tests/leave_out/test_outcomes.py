@@ -3,7 +3,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.leave_out.outcomes import Outcomes, in_batches
-from normxlogit.leave_out.removal import tokens_removed
+from normxlogit.leave_out.removal import TextRemoval, tokens_removed
 from normxlogit.leave_out.text_answers import TextAnswers
 from tests import tiny
 
@@ -17,7 +17,7 @@ def test_each_removal_is_asked_about_once_and_answers_are_in_the_order_of_the_qu
         return model.answer(model.batch(inputs, list(range(len(inputs)))).inputs).tolist()
 
     table = Outcomes(in_batches(model, tokens_removed(model, encodings), measure), known={(0, ()): "known"})
-    removals = [(1, (2, 3)), (0, ()), (0, (1,)), (1, ()), (0, (1,))]
+    removals = [TextRemoval(*removal) for removal in [(1, (2, 3)), (0, ()), (0, (1,)), (1, ()), (0, (1,))]]
     first = table(removals)
     assert table(reversed(removals)) == first[::-1]
     assert first[1] == "known"
@@ -47,5 +47,6 @@ def test_a_span_that_begins_at_a_token_that_is_masked_or_deleted_has_no_chance(m
     pair = ("a film ?", "the cat sat on the mat")
     a, encodings = explainer(pair), explainer._model.encoder([pair])
     answers = TextAnswers(explainer._model, encodings, [a], masked=masked)
-    values = {token: answers([(0, (token,))])[0].value for token in range(1, len(a.units) - 1) if a.offsets[token][1]}
+    read = [token for token in range(1, len(a.units) - 1) if a.offsets[token][1]]
+    values = {token: answers([TextRemoval(0, (token,))])[0].value for token in read}
     assert [token for token, value in values.items() if value == 0] == [a.target.position]

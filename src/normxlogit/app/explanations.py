@@ -55,8 +55,8 @@ class Limits:
             )
         return text
 
-    def chosen(self, names: Sequence[str]) -> list[Method]:
-        """Return the chosen methods without duplicates."""
+    def allowed_methods(self, names: Sequence[str]) -> list[Method]:
+        """Return the methods of these names, each once, after checking that they are within the limits."""
         methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
         if not methods:
             raise MethodError("choose at least one method")
@@ -140,7 +140,7 @@ class App:
         words: bool = True,
     ) -> Shown:
         """Explain a text, or a pair, by one or several methods: labels or tokens, or the prediction."""
-        method_list = self.limits.chosen(methods or ())
+        method_list = self.limits.allowed_methods(methods or ())
         model_input: Any = self.limits.text(text)
         if pair and pair.strip():
             model_input = (model_input, self.limits.text(pair, "second text"))
@@ -204,7 +204,13 @@ class App:
         return _shown(result)
 
     def _writer(self, model: str | None, new_tokens: float, method: str | None) -> tuple[Explainer, dict[str, Any]]:
-        """Return a model that generates text, and the options for it."""
+        """Return a model that generates text, and the keyword arguments with which it is called.
+
+        Args:
+            model: Its name or folder; empty for the app's own.
+            new_tokens: Most tokens that it generates.
+            method: The method's name; empty for the default.
+        """
         explainer = self.explainer((model or "").strip() or self.writer)
         if not isinstance(explainer.task_model.task, Generates):
             raise UnsupportedModelError(
@@ -213,8 +219,10 @@ class App:
             )
         if not 1 <= new_tokens <= self.limits.new_tokens:
             raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {new_tokens:g}")
-        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
-        return explainer, {"max_new_tokens": int(new_tokens), "method": chosen}
+        options: dict[str, Any] = {"max_new_tokens": int(new_tokens)}
+        if method and method.strip():
+            (options["method"],) = self.limits.allowed_methods([method])
+        return explainer, options
 
 
 def _by_each_method(

@@ -41,26 +41,29 @@ HINTS = {
 }
 """What each field of a model says; weights are read as safetensors, and no code of a model is run."""
 
+FONTS = ("ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif")
+CODE_FONTS = ("ui-monospace", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
+"""Fonts of the system, of which the first that is installed is taken, so that none is downloaded."""
+
+GREY_TEXT = ("body_text_color_subdued", "block_info_text_color", "input_placeholder_color")
+"""Gradio's names for the colours of hints and placeholders, which are too pale to read in its own theme."""
+
 LOG = logging.getLogger(__name__)
 
 
 def theme() -> Base:
-    """Return a theme with system fonts, so that nothing is downloaded."""
-    sans = ["ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
-    subdued = ("body_text_color_subdued", "block_info_text_color", "input_placeholder_color")
-    grey: Any = dict.fromkeys(subdued, "*neutral_600") | {f"{name}_dark": "*neutral_300" for name in subdued}
-    return Base(
-        primary_hue="indigo",
-        font=sans,
-        font_mono=["ui-monospace", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"],
-    ).set(
+    """Return Gradio's plain theme with fonts of the system, and with colours that stand out from the background."""
+    grey_in_light_mode: Any = dict.fromkeys(GREY_TEXT, "*neutral_600")
+    grey_in_dark_mode: Any = dict.fromkeys([f"{name}_dark" for name in GREY_TEXT], "*neutral_300")
+    return Base(primary_hue="indigo", font=FONTS, font_mono=CODE_FONTS).set(
         color_accent="*primary_700",
         button_primary_background_fill="*primary_600",
         button_primary_background_fill_dark="*primary_600",
         button_primary_background_fill_hover="*primary_700",
         button_primary_background_fill_hover_dark="*primary_700",
         block_title_text_color="*neutral_700",
-        **grey,
+        **grey_in_light_mode,
+        **grey_in_dark_mode,
     )
 
 

@@ -101,7 +101,7 @@ def make(
     from .page import blocks, theme
 
     app = App(model, limits, load)
-    names = [method.spec for method in app.limits.chosen(methods or ANSWER_METHODS[:1])]
+    names = [method.spec for method in app.limits.allowed_methods(methods or ANSWER_METHODS[:1])]
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),

@@ -72,7 +72,7 @@ class Comparing(Task):
 
     def explain(self, model: TaskModel, inputs: Any, options: Options) -> Results:
         """Explain which of several texts a model chooses."""
-        self.position.locate([], options.position)
+        self.position.locate([], options.position)  # refuses position=, as an input is compared whole
         if options.long_text == "window":
             raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
         questions, single = self.alternatives(inputs)
@@ -128,10 +128,10 @@ class Comparing(Task):
         spans = [_spans_in_first(encoding) for encoding in encodings]
 
         def answers(removals: list[TextRemoval]) -> list[Answer]:
-            keys = [_removals_of_pairs(spans, index, tokens) for _, tokens in removals]
-            table(chain.from_iterable(keys))
-            logits = [torch.stack(table(keys_of_set)) for keys_of_set in keys]  # (C, outputs) each
-            return [self._answer(names, self.values(of_set), index) for of_set in logits]
+            from_pairs = [_removals_of_pairs(spans, index, removal.tokens) for removal in removals]
+            table(chain.from_iterable(from_pairs))  # all in the same batches
+            logits = [torch.stack(table(removals_of_pairs)) for removals_of_pairs in from_pairs]  # (C, outputs) each
+            return [self._answer(names, self.values(logits_of_pairs), index) for logits_of_pairs in logits]
 
         return answers
 
@@ -153,26 +153,32 @@ def _chosen(names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Ch
     return index
 
 
-def _removals_of_pairs(spans: Sequence[Sequence[Any]], index: int, tokens: Tokens) -> list[TextRemoval]:
-    """Return what is removed of each pair without some tokens of one.
+def _removals_of_pairs(spans: Sequence[Sequence[Span | None]], index: int, tokens: Tokens) -> list[TextRemoval]:
+    """Return the tokens that are removed from each pair where some are removed from the explained pair.
+
+    The first text is the same in all pairs: its tokens are removed from every pair, found by their characters. Those of
+    the second text are removed from the explained pair alone.
 
     Args:
-        spans: The characters of each pair's tokens in the first text, see `_spans_in_first`.
-        index: The pair of the tokens.
-        tokens: The tokens.
+        spans: The characters of each token of each pair, None for tokens of the second text, see `_spans_in_first`.
+        index: The explained pair.
+        tokens: The tokens that are removed from it.
     """
-    shared = {spans[index][token] for token in tokens} - {None}
+    removed_spans = {spans[index][token] for token in tokens} - {None}
     removals: list[TextRemoval] = []
     for pair, spans_of_pair in enumerate(spans):
-        same = tuple(token for token, span in enumerate(spans_of_pair) if span in shared)
-        removals.append((pair, tuple(tokens) if pair == index else same))
+        same_tokens = tuple(token for token, span in enumerate(spans_of_pair) if span in removed_spans)
+        removals.append(TextRemoval(pair, tokens if pair == index else same_tokens))
     return removals
 
 
 def _spans_in_first(encoding: Encoding) -> list[Span | None]:
-    """Return the characters of each token of the first text of a pair, None of others; the place where not known."""
+    """Return the characters of each token of a pair in the first text; None for a token that is not of the first text.
+
+    Where a tokenizer gives no characters, the place of the token stands for them.
+    """
     spans = encoding.offsets or [(place, place + 1) for place in range(len(encoding))]
-    return [span if of == 0 else None for span, of in zip(spans, encoding.sequence_ids, strict=True)]
+    return [span if text == 0 else None for span, text in zip(spans, encoding.sequence_ids, strict=True)]
 
 
 class MultipleChoice(Comparing):

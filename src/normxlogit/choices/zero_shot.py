@@ -36,7 +36,9 @@ class ZeroShot(Comparing):
         self, classifier: Classification, labels: Mapping[str, str], entailment: int, contradiction: int | None
     ) -> None:
         super().__init__(tokenizer=classifier.tokenizer)
-        self.classifier, self.labels, self.outputs = classifier, labels, classifier.outputs
+        self.classifier = classifier
+        self.labels = labels
+        self.outputs = classifier.outputs
         self.output, self.subtracted = entailment, contradiction
         self.independent = contradiction is not None
 
@@ -55,7 +57,8 @@ class ZeroShot(Comparing):
                 "a zero-shot pipeline reads texts, whose hypotheses are made of its labels, and a pair was given; "
                 "Explainer(pipeline.model, pipeline.tokenizer) explains pairs of your own, (text, hypothesis)"
             )
-        names, hypotheses = list(self.labels), self.labels.values()
+        names = list(self.labels)
+        hypotheses = self.labels.values()
         return [Alternatives(names, [(str(text), hypothesis) for hypothesis in hypotheses]) for text in texts], single
 
 
@@ -83,7 +86,8 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
     if not has_place:
         raise InputError(f"the pipeline's hypothesis_template {template!r} must hold {{}} once, for the label")
     # As the pipeline reads them: its own index of entailment is -1 where no output is named so.
-    count, entailment = pipeline.model.config.num_labels, pipeline.entailment_id
+    count = pipeline.model.config.num_labels
+    entailment = pipeline.entailment_id
     is_independent = bool(settings.get("multi_label", False)) or len(names) == 1
     contradiction = (count - 1 if entailment == 0 else 0) if is_independent else None
     hypotheses = {name: template.format(name) for name in names}

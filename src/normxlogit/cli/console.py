@@ -34,9 +34,9 @@ class OnceEach(TyperCommand):
         self.short_help = (self.help or "").partition("\n\n")[0]  # in a list of commands the sentence is not cut
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of a command line."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for option, count in Counter(order).items():
+        """Parse the arguments of a command line; refuse an option of one value that is given twice."""
+        _, _, given_parameters = self.make_parser(ctx).parse_args(args=list(args))
+        for option, count in Counter(given_parameters).items():
             if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
                 raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
         return super().parse_args(ctx, args)

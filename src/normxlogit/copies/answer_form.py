@@ -94,7 +94,8 @@ class _RecordedLogits(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
         result = func(*args, **options)
-        name, source = getattr(func, "__name__", ""), args[0] if args else options.get("input")
+        name = getattr(func, "__name__", "")
+        source = args[0] if args else options.get("input")
         if not isinstance(result, Tensor) or not isinstance(source, Tensor) or result.ndim > 3:  # attention has four
             return result
         recorded = self.of(source)
@@ -172,12 +173,19 @@ class ForwardSettings:
 
 
 def fields_of(output: Any) -> Mapping[FieldKey, Any]:
-    """Return the fields of a module's output."""
+    """Return the fields of a module's output, by their names, or by their places; by None what is a single value.
+
+    Args:
+        output: A mapping, a tuple (named or not), a list, a tensor, or an object with attributes.
+    """
     if isinstance(output, Mapping):
         return output
     if isinstance(output, tuple | list):
-        return dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
-    return {None: output} if isinstance(output, Tensor) or not hasattr(output, "__dict__") else vars(output)
+        keys = getattr(output, "_fields", range(len(output)))
+        return dict(zip(keys, output, strict=True))
+    if isinstance(output, Tensor) or not hasattr(output, "__dict__"):
+        return {None: output}
+    return vars(output)
 
 
 def answer_keys(
@@ -348,7 +356,8 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
         UnsupportedModelError: If a plain module needs an argument that nothing gives.
     """
     names, takes_any = forward_arguments(model)
-    class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
+    class_name = type(model).__name__
+    is_plain = not isinstance(model, PreTrainedModel)
     named_inputs = {*settings.input_names.values(), *settings.extra_inputs}
     if not takes_any:
         _check_known_arguments(class_name, names, named_inputs)

@@ -46,7 +46,8 @@ def _call_checkpointed(
     latest: dict[Any, list[Tensor]], around: Around, forward: Forward, *args: Any, **kwargs: Any
 ) -> Any:
     """Call a module's forward; its graph has numbers in the place of saved tensors, which `latest` holds by call."""
-    call, shapes = object(), list[torch.Size]()
+    call = object()
+    shapes = list[torch.Size]()
     states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
     versions = _versions(states)
 

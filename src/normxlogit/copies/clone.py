@@ -169,9 +169,11 @@ def override_forward(model: nn.Module, forward: Forward) -> None:
         model: A clone, which is changed.
         forward: Called with the clone's own forward, and the inputs.
     """
-    name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
+    # Where accelerate offloads a model, its forward moves the weights and calls this one.
+    name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"
     original = model.__dict__.get(name) or types.MethodType(type(model).forward, model)
-    model.__dict__[name] = functools.partial(forward, original)  # which clones bind to themselves
+    # Of a partial, a later clone replaces the model that `original` is bound to by itself, see `_rebind`.
+    model.__dict__[name] = functools.partial(forward, original)
 
 
 def _uncompiled(module: nn.Module) -> nn.Module:

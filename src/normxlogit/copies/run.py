@@ -85,7 +85,8 @@ class Pool(Generic[Model]):
     """Private clones of a model, each for one pass at a time, with `around` it; new ones are made if all are in use."""
 
     def __init__(self, model: Model, around: Callable[[Model], AbstractContextManager[Any]] = nullcontext) -> None:
-        self.model, self.around = model, around
+        self.model = model
+        self.around = around
         self._idle: list[PooledCopy[Model]] = []
 
     @contextmanager
@@ -111,7 +112,8 @@ ModelPool = Pool[PreTrainedModel]
 
 def constant_clone(model: Model) -> Model:
     """Return a private clone whose weights, on the model's own storage, are constants: no graph is built for them."""
-    copied, constants = private_clone(model), dict[int, nn.Parameter]()
+    copied = private_clone(model)
+    constants = dict[int, nn.Parameter]()
     for module in copied.modules():
         weights = module.__dict__["_parameters"]
         for name, weight in weights.items():

@@ -74,7 +74,8 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
     """
     calls: Calls = []
     running: Calls = []
-    ended, numbers = itertools.count(), Counter[str]()
+    ended = itertools.count()
+    numbers = Counter[str]()
 
     def begin(path: str, module: Any, *args: Any, **kwargs: Any) -> Any:
         numbers[path] += 1
@@ -83,7 +84,8 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
         return module(*args, **kwargs)
 
     def end(output: Any, arguments: CallArguments) -> None:
-        call, first_argument = running.pop(), arguments.main_input
+        call = running.pop()
+        first_argument = arguments.main_input
         call.main_input = first_argument if isinstance(first_argument, Tensor) else None
         call.returned, call.end = output, next(ended)
 

@@ -58,7 +58,8 @@ def prefetched(items: Iterable[T]) -> Generator[T, None, None]:
 
     The threads are daemons: a process that is stopped does not wait for a read of standard input.
     """
-    iterator, end = iter(items), object()
+    iterator = iter(items)
+    end = object()
     results: SimpleQueue[tuple[T | object, BaseException | None]] = SimpleQueue()
 
     def advance() -> None:

@@ -101,7 +101,8 @@ class Actor:
         if gpu:
             state = explainer.__getstate__()
             explainer = Explainer(**state | {"model": state["model"].to("cuda")})
-        self.folder, self.run = Folder(folder), run
+        self.folder = Folder(folder)
+        self.run = run
         self.worker = Worker(explainer.task_model, settings)
 
     def explain(self, shard: Shard) -> Finished:

@@ -148,7 +148,7 @@ def attribute(
     job = _checked_job(job)
     model = explainer.task_model
     media = model.task.result_kind != "text"
-    source = open_source(inputs, input_format, files=media)
+    source = open_source(inputs, input_format, reads_media=media)
     job, columns = _with_columns(source, job, model, id_column, keep)
     text_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
@@ -200,7 +200,8 @@ def _with_columns(
     source: RowSource, job: Job, model: TaskModel, id_column: str | None, keep: Sequence[str]
 ) -> tuple[Job, InputColumns]:
     """Return a job with the names of its columns, and all columns that are read."""
-    media, names = model.task.result_kind != "text", source.names()
+    media = model.task.result_kind != "text"
+    names = source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=(keep,) if isinstance(keep, str) else tuple(keep))
     columns.check(names, CORPUS[job.kind or model.task.result_kind])

@@ -63,7 +63,8 @@ class Worker:
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
         options = settings.options()
-        self.model, self.settings = settings.job.model_of(model), settings
+        self.model = settings.job.model_of(model)
+        self.settings = settings
         self._reading, *self._explaining = map(StepRun, settings.job.steps(self.model, options))
 
     def read(self, shard: Shard) -> ShardRows:
@@ -80,21 +81,26 @@ class Worker:
 
     def write(self, folder: Folder, run: str, rows: ShardRows) -> WrittenShard:
         """Write results and errors."""
-        shard, tokens = rows.shard, sum(tokens for _, tokens in rows.values.values())
-        first, count = shard.rows[0].number, len(shard.rows)
+        shard = rows.shard
+        tokens = sum(tokens for _, tokens in rows.values.values())
+        first = shard.rows[0].number
+        count = len(shard.rows)
         written = WrittenShard(shard.index, first, count, len(rows.problems), tokens, shard.digest)
         results = self._result_table(rows, {"shard": vars(written) | {"run": run}})
         errors = [
             {"row": shard.rows[place].number, "id": shard.rows[place].id, "reason": rows.problems[place]}
             for place in sorted(rows.problems)
         ]
-        arrow, types = arrow_module(), arrow_types({"row": int, "id": str, "reason": str})
+        arrow = arrow_module()
+        types = arrow_types({"row": int, "id": str, "reason": str})
         folder.write_shard(written, results, arrow.Table.from_pylist(errors, arrow.schema(types.items())))
         return written
 
     def _result_table(self, rows: ShardRows, metadata: dict[str, Any]) -> Any:
         """Return the results of the rows of a shard, in their order; `metadata` is what all of them share."""
-        arrow, model, job = arrow_module(), self.model, self.settings.job
+        arrow = arrow_module()
+        model = self.model
+        job = self.settings.job
         kind = job.kind or model.task.result_kind
         types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=self.settings.keep_text))
         places = sorted(rows.values)

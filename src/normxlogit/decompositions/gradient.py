@@ -29,27 +29,40 @@ class _AnswerToEmbeddings:
     """
 
     def __init__(self, request: Request, protocol: Protocol) -> None:
-        request.model.task.check_input(request.model, "words")
-        self.request = request
+        """Keep the inputs and the target of a request, and the embeddings where its gradients end.
+
+        Args:
+            request: A forward pass over B texts, and what is explained of each.
+            protocol: Which embeddings these are, see the class.
+        """
         model, run, target = request.model, request.forward, request.target
-        # Copies, because autograd keeps no tensor that was made in inference mode.
+        model.task.check_input(model, "words")
+        self.request = request
+        self.model = model
+        # Cloned, because autograd keeps no tensor that was made in inference mode.
         self.inputs = {name: value.clone() for name, value in run.batch.inputs.items()}
         self.ids = self.inputs["input_ids"]  # (B, T)
-        self.positions = None if run.positions is None else run.positions.clone()
-        contrast = None if target.contrast is None else target.contrast.clone()
-        self.target = replace(target, ids=target.ids.clone(), contrast=contrast)
-        self.model = model
-        with torch.no_grad():
-            vectors = run.embedded.clone() if protocol == "published" else model.embeddings(self.ids)  # (B, T, H)
+        self.positions = _cloned(run.positions)  # (B,) or (B, 2)
+        self.target = replace(target, ids=target.ids.clone(), contrast=_cloned(target.contrast))
+        if protocol == "published":
+            vectors = run.embedded.clone()  # (B, T, H)
+            self.inputs.pop("token_type_ids", None)
+        else:
+            with torch.no_grad():
+                vectors = model.embeddings(self.ids)  # (B, T, H)
         # Half precision is too coarse for a path of fifty steps.
         self.vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # (B, T, H)
-        if protocol == "published":
-            self.inputs.pop("token_type_ids", None)
 
-    def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
-        """Return target k of N texts of the batch for given word embeddings, (N,)."""
+    def __call__(self, vectors: Tensor, texts: Tensor, target_index: int) -> Tensor:
+        """Return the explained quantity of N texts of the batch for other embeddings, (N,).
+
+        Args:
+            vectors: The embeddings, (N, T, H).
+            texts: The places of the texts in the batch, (N,).
+            target_index: Which of the K targets of each text is explained.
+        """
         inputs = {name: value[texts] for name, value in self.inputs.items()}
-        target = replace(self.target, ids=self.target.ids[:, k : k + 1])
+        target = replace(self.target, ids=self.target.ids[:, [target_index]])  # ids (B, 1)
         positions = None if self.positions is None else self.positions[texts]
         with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as embedding_replacement:
             values = self.model.measure(target, inputs, positions, texts, replace=embedding_replacement)  # (N, 1)
@@ -59,15 +72,22 @@ class _AnswerToEmbeddings:
         return answers
 
 
+def _cloned(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.clone()
+
+
 def _is_differentiable(output: Tensor) -> bool:
     """Return whether all operations in an output's graph have a backward pass."""
-    visited, waiting = set[Any]([None]), list[Any]([output.grad_fn])
-    while waiting:
-        if (node := waiting.pop()) not in visited:
-            visited.add(node)
-            if "NotImplemented" in node.name():
-                return False
-            waiting += [parent for parent, _ in node.next_functions]
+    nodes_to_visit: list[Any] = [output.grad_fn]
+    visited: set[Any] = {None}  # autograd has None where it computes no gradient
+    while nodes_to_visit:
+        node = nodes_to_visit.pop()
+        if node in visited:
+            continue
+        if "NotImplemented" in node.name():
+            return False
+        visited.add(node)
+        nodes_to_visit += [parent for parent, _ in node.next_functions]
     return True
 
 
@@ -92,13 +112,13 @@ class _Gradient(Method):
         errors = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K)
         with _explaining_missing_gradients(request.model):
             answer = _AnswerToEmbeddings(request, self.protocol)
-            count, size = len(answer.ids), self._texts_at_once(answer)
-            columns = []
-            for k in range(request.target.ids.shape[1]):
-                groups = torch.arange(count, device=answer.ids.device).split(size)
-                values = [self._aggregated(self.attribute(answer, texts, k, errors)) for texts in groups]
-                columns.append(torch.cat(values))  # (B, T)
-        scores = torch.stack(columns, 1)[:, :, None]  # (B, K, 1, T)
+            all_texts = torch.arange(len(answer.ids), device=answer.ids.device)  # (B,)
+            groups = all_texts.split(self._texts_at_once(answer))
+            scores_of_targets = []
+            for target_index in range(request.target.ids.shape[1]):
+                values = [self.attribute(answer, texts, target_index, errors) for texts in groups]  # (N, T, H) each
+                scores_of_targets.append(torch.cat(list(map(self._aggregated, values))))  # (B, T)
+        scores = torch.stack(scores_of_targets, 1)[:, :, None]  # (B, K, 1, T)
         if not self.converges:
             return Scores(scores)
         adds_up = self.aggregate == "sum" and self.protocol == "default"
@@ -108,11 +128,19 @@ class _Gradient(Method):
         """Return the number of texts in one pass."""
         return max(1, answer.model.batch_tokens // answer.ids.shape[1])
 
-    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute target k of N texts to each coordinate of their embeddings, (N, T, H); note `errors`, (B, K)."""
+    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, target_index: int, errors: Tensor) -> Tensor:
+        """Attribute one target of N texts to each coordinate of their embeddings, (N, T, H).
+
+        Args:
+            answer: The explained quantity.
+            texts: The places of the texts in the batch, (N,).
+            target_index: Which of the K targets of each text is explained.
+            errors: Where integrals write how far they miss, (B, K).
+        """
         vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
         name, options = self.captum_method
-        return getattr(self.captum, name)(answer).attribute(vectors, additional_forward_args=(texts, k), **options)
+        method = getattr(self.captum, name)(answer)
+        return method.attribute(vectors, additional_forward_args=(texts, target_index), **options)
 
     def _aggregated(self, values: Tensor) -> Tensor:
         """Return values aggregated over the width, (N, T, H) to (N, T)."""
@@ -208,17 +236,17 @@ class IntegratedGradients(_Gradient):
 
     converges = True
 
-    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
-        """Attribute by Captum."""
+    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, target_index: int, errors: Tensor) -> Tensor:
+        """Attribute by Captum's integral, whose convergence error goes to `errors`."""
         integrated, error = self.captum.IntegratedGradients(answer).attribute(
             answer.vectors[texts],  # (N, T, H)
             baseline_vectors(answer.request, answer.vectors, self.baseline)[texts],  # (N, T, H)
-            additional_forward_args=(texts, k),
+            additional_forward_args=(texts, target_index),
             n_steps=self.steps,
             internal_batch_size=self._texts_at_once(answer),
             return_convergence_delta=True,
         )
-        errors[texts.cpu(), k] = error.float().cpu()
+        errors[texts.cpu(), target_index] = error.float().cpu()
         return integrated
 
 

@@ -121,13 +121,15 @@ def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -
         run: The forward pass over B texts.
         target: What is explained, K for each.
     """
-    width, count = run.batch.mask.shape[1], target.ids.shape[1]
+    width = run.batch.mask.shape[1]
+    count = target.ids.shape[1]
     if run.positions is not None:
         places = (
             run.positions[:, None].expand(-1, count) if run.positions.ndim == 1 else run.positions.gather(1, target.ids)
         )  # (B, K)
         return one_hot(places, width).float()
-    head, inputs = model.head, run.batch.inputs
+    head = model.head
+    inputs = run.batch.inputs
     with torch.inference_mode(False), torch.enable_grad():
         hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
         answer = head.texts(hidden, inputs)  # (B, C)

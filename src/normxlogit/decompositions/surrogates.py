@@ -23,7 +23,8 @@ class _Surrogate(Perturbation):
         import_package("sklearn.linear_model")  # fails now if it is missing
         if samples < 1:
             raise ValueError("samples must be positive")
-        self.samples, self.seed = samples, seed
+        self.samples = samples
+        self.seed = seed
 
 
 def _regressor(alpha: float = 0.0) -> Any:
@@ -79,9 +80,9 @@ class Lime(_Surrogate):
         return torch.randint(0, 2, (self.samples, players), generator=generator).numpy().astype(bool)
 
     def fit(self, present: Booleans, answers: Floats) -> Floats:
-        """Fit the weights."""
-        distance = 1 - np.sqrt(present.mean(1))  # (N,), the cosine of a subset with the whole is sqrt(size / M)
-        importance = np.exp(-(distance**2) / 2)
+        """Fit a Lasso to the answers; texts count by how near they are to the whole text, see the class."""
+        cosine = np.sqrt(present.mean(1))  # (N,), of a subset of M players with the whole: sqrt(size / M)
+        importance = np.exp(-((1 - cosine) ** 2) / 2)  # (N,)
         return _lasso_weights(present.astype(float), answers, self.alpha, importance)
 
 
@@ -167,7 +168,8 @@ class KernelShap(_Surrogate):
     def fit(self, present: Booleans, answers: Floats) -> Floats:
         """Fit the values."""
         count = present.shape[1]
-        sizes, takes_all = present.sum(1).tolist(), self._takes_all_subsets(count)
+        sizes = present.sum(1).tolist()
+        takes_all = self._takes_all_subsets(count)
         # Random subsets are drawn with a probability in proportion to their weight, so they have equal weights here.
         weight_of_size = {
             size: (count - 1) / (math.comb(count, size) * size * (count - size)) if takes_all else 1.0

@@ -26,19 +26,22 @@ VALUES = {"v_proj", "v_lin", "v"}
 """Names of the value projection in transformers, beside those with "value" in them."""
 
 
-def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
-    """Return the paths of the value projections in each layer, an item of an outermost module list, by its path."""
-    values: dict[str, list[str]] = {}
-    lists = [f"{path}." for path, module in copy.named_modules() if isinstance(module, nn.ModuleList)]
+def _value_projections(copy: nn.Module) -> dict[str, list[str]]:
+    """Return the value projections of each layer, as paths inside the layer, by the layer's path.
+
+    Layers are the items of module lists that are in no other list.
+    """
+    projections: dict[str, list[str]] = {}
+    list_paths = [f"{path}." for path, module in copy.named_modules() if isinstance(module, nn.ModuleList)]
     for path, module in copy.named_modules():
+        outermost_list = next(filter(path.startswith, list_paths), None)  # modules are named from the outside in
         name = path.rpartition(".")[2]
-        outermost_list = next(filter(path.startswith, lists), "")
         # Also values under other names, such as those of Longformer's global attention, to see that there are several.
         is_value = (name in VALUES or "value" in name) and hasattr(module, "in_features")
-        if is_value and outermost_list:
-            number, _, inside = path.removeprefix(outermost_list).partition(".")
-            values.setdefault(outermost_list + number, []).append(inside)
-    return values
+        if is_value and outermost_list is not None:
+            number, _, path_in_layer = path.removeprefix(outermost_list).partition(".")
+            projections.setdefault(outermost_list + number, []).append(path_in_layer)
+    return projections
 
 
 @proof(
@@ -73,7 +76,7 @@ class ValueZeroing(MatrixMethod):
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the matrices."""
         copy = without_cache(clone(model.module))
-        values = _layers_with_values(copy)
+        values = _value_projections(copy)
         calls = record_layers(model, copy, list(values), run.batch)
         if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {model.class_name} has other ones")

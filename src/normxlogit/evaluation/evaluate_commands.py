@@ -129,7 +129,8 @@ def evidence(
         from .evidence import evaluate_evidence, evidence_table, load_evidence
         from .report import report
 
-        cases, chosen_methods = load_evidence(data, limit), measures.methods_of(methods or "")
+        cases = load_evidence(data, limit)
+        chosen_methods = measures.methods_of(methods or "")
         explainer = loading.load(model)
         with progress(len(chosen_methods)) as on_progress:
             results, counts = evaluate_evidence(explainer, cases, chosen_methods, on_progress)

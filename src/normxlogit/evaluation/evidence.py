@@ -81,16 +81,25 @@ class EvidenceResult:
 
 
 def load_evidence(path: str | Path, limit: int | None = None) -> list[Known]:
-    """Read inputs with their evidence from a JSONL or Parquet file, whose columns are the fields of `Known`."""
+    """Read inputs with their evidence from a JSONL or Parquet file, whose columns are the fields of `Known`.
+
+    Args:
+        path: The file.
+        limit: How many rows are read at most; None for all.
+
+    Raises:
+        DataError: If a row is not such an input.
+    """
+    return parsed_rows(path, _known, limit=limit)
+
+
+def _known(row: dict[str, Any]) -> Known:
+    """Return a row of a file as an input with its evidence, after checking its types and that it has both."""
     defaults = {field.name: field.default for field in fields(Known)}
-
-    def known(row: dict[str, Any]) -> Known:
-        case: Known = check(Known)(defaults | row)
-        require(bool(case.evidence), "evidence: expected words of the text, or spans [start, end] of characters")
-        require(bool(case.text) != bool(case.messages), "expected a text, or the messages of a chat")
-        return case
-
-    return parsed_rows(path, known, limit=limit)
+    case: Known = check(Known)(defaults | row)
+    require(bool(case.evidence), "evidence: expected words of the text, or spans [start, end] of characters")
+    require(bool(case.text) != bool(case.messages), "expected a text, or the messages of a chat")
+    return case
 
 
 def evaluate_evidence(
@@ -167,7 +176,8 @@ def _judged(explainer: Explainer, case: Known) -> Judged | str:
     a = _explained(explainer, case, RANDOM, None)
     if not _answered(explainer, a, case):
         return "answered otherwise"
-    evidence, units = _places(a, case.evidence), _ranked_units(a, case)
+    evidence = _places(a, case.evidence)
+    units = _ranked_units(a, case)
     if not all(place.meets(units) for place in evidence):
         return "evidence not read, or where the answer is read"
     is_evidence = np.array([unit.meets(evidence) for unit in units])  # (U,)
@@ -200,7 +210,8 @@ def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
 
 def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
     """Return where parts stand in the texts of an input; a span counts characters of the first."""
-    texts, places = [a.prompt or "", a.text_pair or ""], list[Place]()
+    texts = [a.prompt or "", a.text_pair or ""]
+    places = list[Place]()
     for part in parts:
         if isinstance(part, str):
             matches = [Place(index, *span) for index, text in enumerate(texts) for span in find_text(text, part)]
@@ -215,7 +226,8 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
 def _scores(a: Attribution, kind: SourceKind) -> dict[Place, float]:
     """Return the score of each unit of a kind by its place."""
     a = a if kind in a.units.kind else a.group(kind)
-    spans, units = a.units.spans or (), a.units
+    spans = a.units.spans or ()
+    units = a.units
     indices = [index for index, kind_of_unit in enumerate(units.kind) if kind_of_unit == kind]
     return {Place(units.sequence[index], *spans[index]): float(a.scores[index]) for index in indices}
 

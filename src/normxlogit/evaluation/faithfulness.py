@@ -256,7 +256,8 @@ class Answers(NamedTuple):
     @classmethod
     def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "Answers":
         """Return the answers to texts; what is predicted of the whole ones is measured."""
-        model, predicted = explainer.task_model, explainer(list(encodings), method="random", token_predictions=False)
+        model = explainer.task_model
+        predicted = explainer(list(encodings), method="random", token_predictions=False)
         deleted = TextAnswers(model, encodings, predicted)
         return cls(TextAnswers(model, encodings, predicted, masked=True) if masks(model) else deleted, deleted)
 
@@ -284,15 +285,15 @@ def measure(
         seed: Of the bootstrap of intervals.
     """
     regression = answers.masked.model.task.outputs.kind == "value"
-    whole = _values_without(answers.masked, [(text, ()) for text in range(len(attributions))])  # (N, C)
+    whole = _values_without(answers.masked, [TextRemoval(text, ()) for text in range(len(attributions))])  # (N, C)
     drops, kept_drops, outputs = [], [], []  # (N,) for each level
     for level in LEVELS:
         top_removed: list[TextRemoval] = []
         rest_removed: list[TextRemoval] = []
         for text, attribution in enumerate(attributions):
             top, rest = split(answers.masked.encodings[text], attribution.scores, level, protocol)
-            top_removed.append((text, tuple(sorted(top))))
-            rest_removed.append((text, tuple(sorted(rest))))
+            top_removed.append(TextRemoval(text, tuple(sorted(top))))
+            rest_removed.append(TextRemoval(text, tuple(sorted(rest))))
         values = _values_without(answers.masked, top_removed)  # (N, C)
         drops.append(_drop_to(values, whole, regression=regression))
         outputs.append(_outputs_of(values, regression=regression))
@@ -369,20 +370,20 @@ def delete_words(answers: TextAnswers, attributions: Attributed) -> Deletions:
         attributions: The scores of the tokens of each text, N of them.
     """
     model = answers.model
-    queries: list[TextRemoval] = []
+    removals: list[TextRemoval] = []
     for text, attribution in enumerate(attributions):
-        order = removable_for_task(model, attribution).parts  # the highest scored first
-        queries += [
-            (text, tuple(sorted(token for part in order[:count] for token in part.tokens)))
-            for count in range(min(MOST, len(order)) + 1)
-        ]
+        words = removable_for_task(model, attribution).parts  # the highest scored first
+        for count in range(min(MOST, len(words)) + 1):
+            tokens = sorted(token for word in words[:count] for token in word.tokens)
+            removals.append(TextRemoval(text, tuple(tokens)))
     by_text: dict[int, list[Answer]] = {}
-    for (text, _), answer in zip(queries, answers(queries), strict=True):
-        by_text.setdefault(text, []).append(answer)
+    for removal, answer in zip(removals, answers(removals), strict=True):
+        by_text.setdefault(removal.text, []).append(answer)
     flips = np.full(len(attributions), np.inf)  # (N,)
     falls = np.zeros((len(attributions), len(COUNTS)))  # (N, 4)
     for text, answers_of_text in by_text.items():  # without 0, 1, 2... words
-        original, most_deleted = answers_of_text[0], len(answers_of_text) - 1
+        original = answers_of_text[0]
+        most_deleted = len(answers_of_text) - 1
         flipping = [count for count, answer in enumerate(answers_of_text) if answer.outcome != original.outcome]
         flips[text] = min(flipping, default=np.inf)
         falls[text] = [original.value - answers_of_text[min(count, most_deleted)].value for count in COUNTS]
@@ -397,13 +398,15 @@ def flips_by_some_word(answers: TextAnswers, attributions: Attributed) -> npt.ND
         attributions: Results of the N texts, of any scores.
     """
     texts = range(len(attributions))
-    queries = [
-        (text, part.tokens) for text in texts for part in removable_for_task(answers.model, attributions[text]).parts
+    removals = [
+        TextRemoval(text, word.tokens)
+        for text in texts
+        for word in removable_for_task(answers.model, attributions[text]).parts
     ]
-    originals = answers([(text, ()) for text in texts])
+    originals = answers([TextRemoval(text, ()) for text in texts])
     changed = np.zeros(len(attributions), bool)  # (N,)
-    for (text, _), answer in zip(queries, answers(queries), strict=True):
-        changed[text] |= answer.outcome != originals[text].outcome
+    for removal, answer in zip(removals, answers(removals), strict=True):
+        changed[removal.text] |= answer.outcome != originals[removal.text].outcome
     return changed
 
 

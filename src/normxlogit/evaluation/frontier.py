@@ -155,7 +155,8 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
         method: The method.
         rounds: How often both sides are timed.
     """
-    model, encodings = explainer.task_model, list(encodings)
+    model = explainer.task_model
+    encodings = list(encodings)
     groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     model_batches = [model.batch([encodings[i] for i in group], group) for group in groups]
 
@@ -176,7 +177,8 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
 def frontier(points: Points) -> list[Point]:
     """Return the points with a higher AOPC than every cheaper point, the cheapest first."""
-    best, undominated = float("-inf"), []
+    best = float("-inf")
+    undominated = []
     for point, _, result in sorted(measured(points), key=lambda entry: (entry[1].passes, -entry[2].aopc)):
         if result.aopc > best:
             best = result.aopc

@@ -16,36 +16,34 @@ FigureColumn = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class RankingResult:
-    """How well a method ranks the players (tokens, words or sources) of N texts."""
+    """How well a method ranks the units (tokens, words or sources) of N texts."""
 
     method: str  # the method, with settings that differ from the defaults
     texts: int
     means: Mapping[str, Interval]  # mean of each figure over the texts with its 95% interval, by name
-    shares: Mapping[str, float]  # loss without the first player as a share of the largest, by name
+    shares: Mapping[str, float]  # drop without the first unit as a share of the largest drop, by name
     passes: float | str | None  # its cost in forward passes; None for a ranking that reads nothing
-    per_text: tuple[float, ...]  # the drop of each text without the first player
+    per_text: tuple[float, ...]  # the drop of each text without the first unit
 
 
-def agreement(
-    scores: npt.NDArray[np.floating], removed: npt.NDArray[np.floating], prefix: str = ""
-) -> dict[str, float]:
-    """Compare the scores of a ranking, (S,), with leave-one-out: the drop without each player, (S,).
+def agreement(scores: npt.NDArray[np.floating], drops: npt.NDArray[np.floating], prefix: str = "") -> dict[str, float]:
+    """Compare a method's ranking of the units of a text (tokens, words or sources) with that of leave-one-out.
 
     Args:
-        scores: Of S players, (S,).
-        removed: The drop without each, (S,).
-        prefix: Of the names of the figures.
+        scores: The method's scores of S units, (S,).
+        drops: How much of the answer is lost without each of them alone, (S,).
+        prefix: What the names of the figures begin with.
 
     Returns:
-        "agrees": 1 where both rank the same player first, else 0. "first": what is lost without the first player.
-        "best": the largest loss. "spearman": the rank correlation.
+        "agrees": 1 where both rank the same unit first, else 0. "first": the drop without the unit of the highest
+        score. "best": the largest drop. "spearman": the rank correlation of scores and drops.
     """
-    first = int(scores.argmax())
+    highest = int(scores.argmax())
     return {
-        f"{prefix}agrees": float(first == removed.argmax()),
-        f"{prefix}first": float(removed[first]),
-        f"{prefix}best": float(removed.max()),
-        f"{prefix}spearman": rank_correlation(scores, removed),
+        f"{prefix}agrees": float(highest == drops.argmax()),
+        f"{prefix}first": float(drops[highest]),
+        f"{prefix}best": float(drops.max()),
+        f"{prefix}spearman": rank_correlation(scores, drops),
     }
 
 
@@ -58,8 +56,8 @@ def summarise_ranking(
 ) -> RankingResult:
     """Average the figures of a ranking over texts, or over groups of `weights` texts that are drawn together.
 
-    A figure "...first" is the drop without the first player, and "...best" the largest drop. The ratio of their sums
-    over texts is added as the share "...nats".
+    A figure "...first" is the drop without the first unit, and "...best" the largest drop, see `agreement`. The ratio
+    of their sums over texts is added as the share "...nats".
 
     Args:
         method: The method, with settings that differ from the defaults.
@@ -88,7 +86,8 @@ def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColu
         columns: Heading, name and number of digits of each figure.
         by: The name of the figure by which they are ordered.
     """
-    leave_one_out, ranked = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
+    leave_one_out = results[0]
+    ranked = sorted(results[1:], key=lambda r: -r.means[by][0])
 
     def cell(result: RankingResult, figure: str, digits: int) -> str:
         if figure in result.shares:

@@ -30,8 +30,9 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 LINES = ("-", "--", ":", "-.")
 MARKERS = "os^vDP*X<>hp"
 
-LEFT = ("tokens left out, % (highest scores first)", "tokens kept, % (highest scores)")
-"""What the horizontal axis of a curve has, and of sufficiency."""
+TOKENS_LEFT_OUT = "tokens left out, % (highest scores first)"
+TOKENS_KEPT = "tokens kept, % (highest scores)"
+"""What the horizontal axis of a curve has; that of sufficiency has the tokens that are kept."""
 
 FORMATS = (".svg", ".pdf", ".png")
 """The file formats of a figure."""
@@ -211,34 +212,43 @@ def looks_of(specs: Iterable[str]) -> dict[str, Look]:
     return looks
 
 
-def _drawn_figure(curve: str, of_values: bool) -> str:
+def _y_label(curve: str, *, is_regression: bool) -> str:
     """Return what the vertical axis of a curve has."""
     if curve == "quality":
-        return "Pearson's correlation" if of_values else "accuracy"
-    return "change of the value" if of_values else "drop of the predicted label's probability"
+        return "Pearson's correlation" if is_regression else "accuracy"
+    return "change of the value" if is_regression else "drop of the predicted label's probability"
 
 
 def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = "aopc") -> "PlotFigure":
-    """Draw a curve ("aopc", "sufficiency", "quality") of each method over perturbed tokens, in panels.
+    """Draw a curve of each method over perturbed tokens, in panels; the bands are 95% intervals over texts.
 
-    The bands are 95% intervals over texts.
+    Args:
+        panels: The results of methods, by the title of their panel.
+        curve: Which curve of the results: "aopc", "sufficiency" or "quality".
     """
-    looks = looks_of(r.method for results in panels.values() for r in results)
-    curves = {}
-    with panel_figure(len(panels), 3) as (figure, grid_):
-        for axes, (title, results) in zip(grid_, panels.items(), strict=True):
-            for r in results:
-                look, share = looks[r.method], [100 * level for level in r.levels]
-                style = {"linestyle": look.line, "color": look.color, "marker": look.marker, "markersize": 3}
-                (curves[r.method],) = axes.plot(share, r.curves[curve], **style)
-                if curve in r.curve_intervals:
-                    low, high = zip(*r.curve_intervals[curve], strict=True)
-                    axes.fill_between(share, low, high, color=look.color, alpha=0.12, linewidth=0)
-            of_values = any(r.quality_name == "pearson" for r in results)
-            axes.set(xlabel=LEFT[curve == "sufficiency"], ylabel=_drawn_figure(curve, of_values), title=title)
+    looks = looks_of(result.method for results in panels.values() for result in results)
+    x_label = TOKENS_KEPT if curve == "sufficiency" else TOKENS_LEFT_OUT
+    lines = {}  # of methods, for the legend
+    with panel_figure(len(panels), 3) as (figure, all_axes):
+        for axes, (title, results) in zip(all_axes, panels.items(), strict=True):
+            for result in results:
+                lines[result.method] = _draw_curve(axes, result, curve, looks[result.method])
+            is_regression = any(result.quality_name == "pearson" for result in results)
+            axes.set(xlabel=x_label, ylabel=_y_label(curve, is_regression=is_regression), title=title)
             axes.grid(alpha=0.3)
-        figure.legend(list(curves.values()), list(curves), loc="outside right upper", fontsize=7, handlelength=4)
+        figure.legend(list(lines.values()), list(lines), loc="outside right upper", fontsize=7, handlelength=4)
     return figure
+
+
+def _draw_curve(axes: Any, result: Faithfulness, curve: str, look: Look) -> Any:
+    """Draw a curve of a method with its intervals, if there are any; return its line."""
+    percents = [100 * level for level in result.levels]
+    style = {"linestyle": look.line, "color": look.color, "marker": look.marker, "markersize": 3}
+    (line,) = axes.plot(percents, result.curves[curve], **style)
+    if curve in result.curve_intervals:
+        low, high = zip(*result.curve_intervals[curve], strict=True)
+        axes.fill_between(percents, low, high, color=look.color, alpha=0.12, linewidth=0)
+    return line
 
 
 def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Metadata) -> str:

@@ -27,7 +27,8 @@ class ResultCache(Generic[Stored]):
     """Results as JSON files in a folder, each written atomically and named by a digest of all that it depends on."""
 
     def __init__(self, folder: Path | None, model: TaskModel, shared: Sequence[Any], form: Any) -> None:
-        self.folder, self.checked = folder, check(form)
+        self.folder = folder
+        self.checked = check(form)
         self.shared = [__version__, *([] if folder is None else [identity_of(model).key]), *shared]
 
     def cached(self, compute: Callable[[], Stored], name: str, *request: Any) -> Stored:

@@ -9,8 +9,8 @@ from ..results.collection import Attributions
 from ..results.storage.tables import Columns, named_scores, to_pandas
 from ..results.units.characters import one_line
 
-OF_TEXTS = ("text", "text_pair", "method", "prediction", "probability", "value", "top_for", "top_against", "error")
-"""The columns of a table of several texts, of those that there are."""
+TEXT_COLUMNS = ("text", "text_pair", "method", "prediction", "probability", "value", "top_for", "top_against", "error")
+"""The columns of a table of several texts, as far as the results have them."""
 
 
 def to_latex(results: Record | Attributions[Any]) -> str:
@@ -23,17 +23,23 @@ def to_latex(results: Record | Attributions[Any]) -> str:
 
 
 def _columns(results: Record | Attributions[Any]) -> Columns:
-    """Return the columns of the table: of units, of methods, or of texts."""
+    """Return the columns of the table: a row for each unit of one text, or for each of several texts."""
     if isinstance(results, Record):
         return _unit_scores(results.scored)
     if len(results) == 1 and results[0].error is None:
         return _unit_scores(results[0].scored)
     if results.comparable:
-        grid = comparison_grid(results.compared())
-        scores = grid.scores[:, grid.plain].tolist()  # (M, words)
-        return {"unit": [grid.columns[index] for index in grid.plain], **dict(zip(grid.rows, scores, strict=True))}
+        return _scores_by_method(results)
     table = results.to_pandas(level="text")
-    return {name: table[name].tolist() for name in OF_TEXTS if name in table}
+    return {name: table[name].tolist() for name in TEXT_COLUMNS if name in table}
+
+
+def _scores_by_method(results: Attributions[Any]) -> Columns:
+    """Return the names of the units of one text, without special tokens, and the scores of each method."""
+    grid = comparison_grid(results.compared())
+    names = [grid.columns[index] for index in grid.plain]
+    scores = grid.scores[:, grid.plain].tolist()  # (methods, units)
+    return {"unit": names, **dict(zip(grid.rows, scores, strict=True))}
 
 
 def _unit_scores(a: Attribution) -> Columns:

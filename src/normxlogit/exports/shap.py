@@ -15,7 +15,7 @@ class _ShapFields(NamedTuple):
     """What SHAP shows of a text."""
 
     scores: Any  # (T,), or (T, C) of several labels
-    base: Any  # what they add up from, () or (C,)
+    base: Any  # the explained quantity less the sum of the scores, () or (C,)
     features: list[str]  # the texts of the T units
     label_names: list[str] | None  # None for one label
 
@@ -78,7 +78,12 @@ def _shap_fields(result: Record) -> _ShapFields:
 
 
 def _check_shown(a: Attribution, result: Record) -> None:
-    """Refuse results with more than the scores of the units of one text."""
+    """Refuse results with more than the scores of the units of one text.
+
+    Args:
+        a: The attribution of the result.
+        result: The result: the attribution itself, or one of another kind that holds it.
+    """
     if a is not result:
         raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
     if a.layers is not None:

@@ -52,7 +52,8 @@ def frozen_backward(
     """
     if not output.requires_grad:
         raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))
-    walk, handles = _GraphWalk(entries), list[Any]()
+    walk = _GraphWalk(entries)
+    handles = list[Any]()
     walk.visit_all(output)
     if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in walk.rules):
         raise NotRecordedError
@@ -80,7 +81,8 @@ def _apply(
     node: Any, row: Row, held: Collection[int], constant: Constant, inputs: Gradients, outputs: Gradients
 ) -> Gradients:
     """Return what a node passes back: what its slope gives, and nothing to its held inputs."""
-    gradient, slope = outputs[0], row.slope
+    gradient = outputs[0]
+    slope = row.slope
     if slope is not None and gradient is not None:
         try:
             passed = slope(node, gradient, inputs, constant)

@@ -47,7 +47,8 @@ class Conservation:
     """
 
     def __init__(self, dtype: torch.dtype, accept: Callable[[], object] = lambda: None) -> None:
-        self._dtype, self._accept = dtype, accept
+        self._dtype = dtype
+        self._accept = accept
         self.leaves: list[Tensor] = []  # the constants that the pass adds, which are its bias
         self.recorded: set[str] = set()  # modules that need a `Recording`, "" for the whole model
         self.held: list[Tensor] = []  # what held values contribute in the backward pass
@@ -102,7 +103,8 @@ class Conservation:
         added = range(len(args)) if name in _ADDITIVE else _ADDED_ARGUMENTS.get(name)
         if added is None or not _depends_on_input((args, kwargs)):
             return args, kwargs
-        leaves, first_added = list(args), 0
+        leaves = list(args)
+        first_added = 0
         if _writes_on_first(function_name):
             self._watch_overwritten(args[0])
             first_added = 1  # no leaf is written on
@@ -169,7 +171,8 @@ class Conservation:
         Raises:
             UnsupportedModelError: If they do not.
         """
-        answer, vector_count = vectors[0], len(vectors)
+        answer = vectors[0]
+        vector_count = len(vectors)
         if all(gradient is None for gradient in gradients[1:vector_count]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
         explained, *products = map(_products, [*vectors, *self.leaves], gradients)

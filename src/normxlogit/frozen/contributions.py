@@ -175,9 +175,11 @@ def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace) -> _TokenVa
     total = torch.zeros_like(answer, requires_grad=False)  # (B, K)
     if all(run.readouts[place].sinks is None for place in values):
         return _TokenValues(dict(values), dict.fromkeys(values, total), None)
-    entries, exempt = lowest_of_sides(run.readouts), only_token(values[max(values)])
+    entries = lowest_of_sides(run.readouts)
+    exempt = only_token(values[max(values)])
     is_sink = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
-    of_tokens, sink = dict(values), ByPlace()
+    of_tokens = dict(values)
+    sink = ByPlace()
     for place, contributed in values.items():
         held = run.readouts[place].held(place.side, exempt)
         if held is not None:

@@ -45,7 +45,9 @@ class FrozenModel:
     """A task model and the backward pass of its frozen network; every path to the answer passes one place of a side."""
 
     def __init__(self, model: TaskModel) -> None:
-        self.model, self.module, self.name = model, model.module, model.class_name
+        self.model = model
+        self.module = model.module
+        self.name = model.class_name
         self._without_cache = without_cache(clone(model.module))
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
@@ -144,7 +146,8 @@ class FrozenModel:
     def _answer(self, batch: Batch, recorded_pass: Pass) -> Tensor:
         """Return what a pass answers, (B, C) or (B, T, C), or what the head of a language model reads, (B, T, H)."""
         if self.head is not None:
-            parts, width = self.model.parts, batch.mask.shape[1]
+            parts = self.model.parts
+            width = batch.mask.shape[1]
             with torch.enable_grad():
                 hidden = parts.hidden(self.module, recorded_pass.last(parts.trunk_site))
                 return hidden[:, :width]  # without the positions that a trunk pads a text with
@@ -160,26 +163,35 @@ class FrozenModel:
 
         A short text alone is proved by the very passes that explain it. A pass that begins at another place is proved
         by itself: that all paths lead through the states there does not follow from those of a lower one.
+
+        Args:
+            batch: B inputs.
+            reading: Where contributions are read, and at which point of the path to the inputs.
+            predict: As in `run`.
+
+        Returns:
+            None if passes of this kind were proved before, or the pass that was proved is another than this one.
         """
-        lowest = min({*reading.places} - {MEDIA})
-        kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments), lowest)
+        lowest_place = min({*reading.places} - {MEDIA})
+        kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments), lowest_place)
         if kind in self._proved:
             return None
         sample = self._proof_sample(batch)
         dtype = getattr(self.module, "dtype", torch.float32)
-        conservation = Conservation(dtype, partial(self._proved.add, kind))
-        with full_float32() as is_changed:
-            at_text = replace(reading, baseline=None, point=1.0)
-            run = self._run_copy(sample, at_text, predict, conservation)
+        conservation = Conservation(dtype, accept=partial(self._proved.add, kind))
+        with full_float32() as is_precision_changed:
+            at_inputs = replace(reading, baseline=None, point=1.0)  # the end of the path from a baseline
+            run = self._run_copy(sample, at_inputs, predict, conservation)
             self.recorded |= conservation.recorded
             self.frozen_answers_as_the_model(run)
-            is_of_batch = sample is batch and reading.is_at_text and not is_changed
-            is_explained = is_of_batch and not self._is_long(batch)
-            if self.model.parts.trunk is not None:
+            is_same_pass = sample is batch and reading.is_at_text and not is_precision_changed
+            explains_batch = is_same_pass and not self._is_long(batch)
+            has_head = self.model.parts.trunk is not None
+            if has_head:
                 self._prove_head(run, Conservation(dtype))
-            if self.model.parts.trunk is None or not is_explained:
+            if not has_head or not explains_batch:  # otherwise the backward pass that explains proves it
                 run = proved_by_random_sum(run)
-            return run if is_explained else None
+            return run if explains_batch else None
 
     def _proof_sample(self, batch: Batch) -> Batch:
         """Return the first text's beginning, over which a pass is proved; the batch itself if that is all of it."""
@@ -225,7 +237,8 @@ class FrozenModel:
     )
     def frozen_answers_as_the_model(self, run: FrozenPass) -> None:
         """Compare the answer of a frozen pass over one text with the model's own."""
-        first, inputs = self._first_text, run.batch.inputs
+        first = self._first_text
+        inputs = run.batch.inputs
         with torch.no_grad():
             answer = self._compared(run.answer.detach(), run.batch)
             is_same_text = first.inputs.keys() == inputs.keys() and all(

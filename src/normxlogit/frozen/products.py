@@ -23,14 +23,20 @@ Edge = tuple[Any, int]
 InputEdges = Mapping[Any, list[Edge]]
 """By node that the input reaches, the edges over which it does; none where it enters the graph."""
 
+LEFT, RIGHT = 0, 1
+"""The factors of a product."""
+
 Criterion = Callable[[Edge, Edge, bool, InputEdges], int | None]
-"""Returns which factor is held, 0 or 1, of the left and the right one; None to leave it to the next."""
+"""Returns which factor is held, `LEFT` or `RIGHT`; None to leave it to the next. All take what `held_factor` does."""
 
 STEPS, DEPTH = 64, 24
 """Most operations that are searched to see whether one factor was computed from the other, or is an activation."""
 
 GATES = frozenset({"Sigmoid", "Hardsigmoid", "Softplus", "LogSigmoid"})
 """Activations that are factors of other values, and held before another activation."""
+
+GATE, ACTIVATION, NEITHER = 2, 1, 0
+"""Ranks of factors, see `activated`: the higher one is held."""
 
 ACTIVATED = frozenset(ACTIVATIONS) - {"Clamp", "ClampMin", "ClampMax", "GeLUFunctionBackward"} | {
     "Abs", "Hardshrink", "LeakyRelu", "PreluKernel", "Relu", "RreluWithNoise", "Threshold",
@@ -56,20 +62,23 @@ _ELEMENTWISE = _RESHAPING | ACTIVATED | {
 
 def independent_of_the_input(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
     """Hold the factor that the input does not reach, such as a weight: the product is linear in the other."""
-    of_left, of_right = (factor[0] in input_edges for factor in (left, right))
-    return None if of_left and of_right else int(of_left)
+    (left_node, _), (right_node, _) = left, right
+    if left_node not in input_edges:
+        return LEFT
+    return None if right_node in input_edges else RIGHT
 
 
 def computed_from_the_other(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
     """Hold the factor that was computed from the other, as in x * sigmoid(x), squeeze-and-excitation, state spaces."""
     if _computed_from(right, left, input_edges):
-        return 1
-    return 0 if _computed_from(left, right, input_edges) else None
+        return RIGHT
+    return LEFT if _computed_from(left, right, input_edges) else None
 
 
 def transposed_kernel(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
     """Hold a matrix that is transposed as `linear` transposes its kernel."""
-    return 1 if matrices and stem(right[0]) == "T" else None
+    right_node, _ = right
+    return RIGHT if matrices and stem(right_node) == "T" else None
 
 
 def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
@@ -77,20 +86,34 @@ def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) 
 
     Sigmoid(i) * tanh(g) lets the tanh flow. Of matrices only gates count: there, weights mix activated values.
     """
-    ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
-    of_left, of_right = (0 if matrices and rank < 2 else rank for rank in ranks)
-    return None if of_left == of_right else int(of_right > of_left)
+    left_rank, right_rank = (_activation_rank(factor, input_edges) for factor in (left, right))
+    if matrices:
+        left_rank, right_rank = left_rank == GATE, right_rank == GATE
+    if left_rank == right_rank:
+        return None
+    return LEFT if left_rank > right_rank else RIGHT
 
 
 def stretched(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
     """Hold a factor that is broadcast, or a single vector that a matrix is read with: keys and queries of a state."""
-    a, b = _shape_of(left), _shape_of(right)
+    left_shape, right_shape = _shape_of(left), _shape_of(right)
     if matrices:
-        of_left, of_right = a[-1] > 1 and (len(a) == 1 or a[-2] == 1), a[-1] > 1 and (len(b) == 1 or b[-1] == 1)
+        is_sum = left_shape[-1] > 1  # of several products; of one, each factor is as good as a single vector
+        is_left_stretched = is_sum and (len(left_shape) == 1 or left_shape[-2] == 1)  # a row
+        is_right_stretched = is_sum and (len(right_shape) == 1 or right_shape[-1] == 1)  # a column
     else:
-        broadcast_shape = tuple(torch.broadcast_shapes(a, b))
-        of_left, of_right = ((1,) * (len(broadcast_shape) - len(shape)) + shape != broadcast_shape for shape in (a, b))
-    return None if of_left == of_right else int(of_right)
+        product_shape = torch.broadcast_shapes(left_shape, right_shape)
+        is_left_stretched = _is_broadcast(left_shape, product_shape)
+        is_right_stretched = _is_broadcast(right_shape, product_shape)
+    if is_left_stretched == is_right_stretched:
+        return None
+    return LEFT if is_left_stretched else RIGHT
+
+
+def _is_broadcast(shape: Indices, product_shape: Indices) -> bool:
+    """Return whether a factor has an axis of one entry, or none, where its product has several."""
+    missing_axes = len(product_shape) - len(shape)
+    return (1,) * missing_axes + shape != tuple(product_shape)
 
 
 CRITERIA: tuple[Criterion, ...] = (
@@ -99,7 +122,7 @@ CRITERIA: tuple[Criterion, ...] = (
 
 
 def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int:
-    """Return which of two factors, or of two matrices, is held: 0 for the left, 1.
+    """Return which of two factors, or of two matrices, is held, `LEFT` or `RIGHT`.
 
     Args:
         left: The edge of the left factor.
@@ -108,23 +131,23 @@ def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges
         input_edges: By node that the input reaches, the edges over which it does.
     """
     choices = (criterion(left, right, matrices, input_edges) for criterion in CRITERIA)
-    return next((held for held in choices if held is not None), 0)
+    return next((held for held in choices if held is not None), LEFT)
 
 
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
-    """Return 2 for a gate such as sigmoid, reshaped or with constants, 1 for another activation, 0 for others."""
-    node = edge[0]
+    """Return whether a factor is a `GATE` such as sigmoid, another `ACTIVATION`, or neither; reshaped or scaled too."""
+    node, _ = edge
     for _ in range(DEPTH):
         name = stem(node)
         if name in ACTIVATED:
-            return 2 if name in GATES else 1
+            return GATE if name in GATES else ACTIVATION
         if name == "Mul" and _is_activation(node, input_edges):
-            return 1
+            return ACTIVATION
         edges = input_edges[node]
         if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
-            return 0
-        node = edges[0][0]
-    return 0
+            return NEITHER
+        node, _ = edges[0]
+    return NEITHER
 
 
 def _is_activation(product: Any, input_edges: InputEdges) -> bool:
@@ -139,8 +162,10 @@ def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     origin = _origin(earlier, input_edges)
     if _origin(later, input_edges) == origin:
         return False
+    # Autograd numbers operations in their order: what has a lower number was computed before the origin.
     origin_number = 0 if stem(origin[0]) == LEAF else origin[0]._sequence_nr()
-    edges_to_visit, visited = deque([later]), set[Edge]()
+    edges_to_visit = deque([later])
+    visited = set[Edge]()
     while edges_to_visit and len(visited) < STEPS:
         edge = edges_to_visit.popleft()
         if edge == origin:
@@ -153,7 +178,9 @@ def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
 
 def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x))."""
-    origin, edges_to_visit, visited = _origin(earlier, input_edges), [later], set[Edge]()
+    origin = _origin(earlier, input_edges)
+    edges_to_visit = [later]
+    visited = set[Edge]()
     while edges_to_visit:
         edge = edges_to_visit.pop()
         if edge != origin and edge not in visited:

@@ -31,7 +31,8 @@ class Recording(TorchFunctionMode):
         self.proof = proof
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, proof = kwargs or {}, self.proof
+        kwargs = kwargs or {}
+        proof = self.proof
         switches_gradients = func is torch._C._set_grad_enabled
         saves_output = func in _SAVING_OUTPUTS
         if proof is not None:

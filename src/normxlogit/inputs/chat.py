@@ -280,7 +280,9 @@ class _Chat:
         A template may write something of a content elsewhere too, such as its length; then it is where it is found
         once, and not without the message.
         """
-        text, body, mark = self.text, content.strip(), _unused_mark(self.text, len(content))
+        text = self.text
+        body = content.strip()
+        mark = _unused_mark(self.text, len(content))
         try:
             text_with_mark = self.with_text(index, number, mark).text
         except TEMPLATE_ERRORS:  # it refuses the mark
@@ -342,7 +344,8 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
         return {}
     unknown = [str(key) for key in prompt if key not in chat_keys()]
     if "messages" not in prompt or unknown:
-        expected, keys = ", ".join(chat_keys()[1:]), ", ".join(map(str, prompt))
+        expected = ", ".join(chat_keys()[1:])
+        keys = ", ".join(map(str, prompt))
         raise InputError(f"a prompt as a mapping has messages and beside them {expected}; got {keys}{hint_for(prompt)}")
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}

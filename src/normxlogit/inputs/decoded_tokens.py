@@ -23,7 +23,8 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
         ids: The generated tokens.
     """
     special_ids = set(tokenizer.all_special_ids)
-    text, offsets = before.text, None
+    text = before.text
+    offsets = None
     if text is not None and before.offsets is not None:
         spans = []
         for piece in added_texts(tokenizer, before.ids, ids, special_ids):

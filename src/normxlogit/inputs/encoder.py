@@ -267,7 +267,8 @@ class Encoder:
         count = words.count(unknown)
         if not count:
             return encoding
-        verb, unknown_token = "is" if count == 1 else "are", self.tokenizer.unk_token
+        verb = "is" if count == 1 else "are"
+        unknown_token = self.tokenizer.unk_token
         note = f"{count} of {len(words)} tokens {verb} unknown to the tokenizer: the model reads {unknown_token} there"
         if count == len(words) or (count >= MIN_UNKNOWN and count > MAX_UNKNOWN_SHARE * len(words)):
             note += "; is it the tokenizer of this model, and the text in its language?"

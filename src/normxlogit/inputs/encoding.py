@@ -60,12 +60,14 @@ class EncodedSignal:
 
 
 class ScoreSpread(NamedTuple):
-    """A linear map from the scores of a model's patches or frames to places in a picture or a sound; sums stay.
+    """A linear map from the scores of a model's parts (patches or frames) to places in a picture or a sound; sums stay.
+
+    It is a sparse matrix: each of E entries gives a share of one part's score to one place.
 
     Attributes:
         where: Where each place is, (h, w, 4) in pixels or (n, 2) in seconds.
-        parts: Which part each of E shares is of, (E,).
-        places: At which place it is, (E,), counted through all axes of the places.
+        parts: The index of each entry's part, (E,).
+        places: The index of its place, (E,), counted through all axes of the places.
         shares: How much of the part's score is there, (E,); those of one part sum to 1.
     """
 
@@ -75,12 +77,13 @@ class ScoreSpread(NamedTuple):
     shares: npt.NDArray[np.float64]
 
     def __call__(self, scores: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
-        """Return scores of parts, (..., N), as scores of places, (..., h, w) or (..., n)."""
-        shape = self.where.shape[:-1]
-        rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)  # (R, N)
-        totals = np.zeros((len(rows), int(np.prod(shape))))
-        np.add.at(totals.T, self.places, (rows[:, self.parts] * self.shares).T)
-        return totals.reshape(*scores.shape[:-1], *shape).astype(np.float32)
+        """Return scores of N parts, (..., N), as scores of places, (..., h, w) or (..., n)."""
+        *axes, part_count = scores.shape
+        place_shape = self.where.shape[:-1]  # (h, w) or (n,)
+        place_count = int(np.prod(place_shape))
+        rows = scores.reshape(-1, part_count).astype(np.float64)
+        totals = [np.bincount(self.places, row[self.parts] * self.shares, place_count) for row in rows]
+        return np.array(totals, np.float32).reshape(*axes, *place_shape)
 
 
 @dataclass(frozen=True)
@@ -363,11 +366,13 @@ class Batch:
 
     @cached_property
     def placeholder_mask(self) -> Tensor | None:
-        """The placeholder tokens of pictures and sounds, (B, T); None if there are none."""
+        """The placeholder tokens of pictures and sounds, (1, T); None if there are none, or several texts."""
         tokens = [token for medium in self.media for token in medium.tokens]
         if not tokens:
             return None
-        return torch.zeros_like(self.mask).index_fill(1, torch.tensor(tokens, device=self.mask.device), 1)
+        placeholders = torch.zeros_like(self.mask)  # (1, T): a text with media is a batch by itself
+        placeholders[:, tokens] = True
+        return placeholders
 
     @cached_property
     def texts(self) -> Tensor:
@@ -391,7 +396,8 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
         budget: Most tokens of a group, padding included; a longer text is a group of its own.
         pad: Whether texts of different lengths may be together; otherwise a group has one length.
     """
-    lengths, padding = sizes_of(encodings), 0
+    lengths = sizes_of(encodings)
+    padding = 0
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         longest = lengths[group[0]] if group else lengths[index]
@@ -400,7 +406,8 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
         allowed_padding = max(FREE_PADDING_TOKENS, MAX_PADDING_SHARE * tokens) if pad else 0
         if group and (tokens > budget or padding > allowed_padding):
             yield group
-            group, padding = [], 0
+            group = []
+            padding = 0
         group.append(index)
     if group:
         yield group

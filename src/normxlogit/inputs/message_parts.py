@@ -105,7 +105,8 @@ def typed_messages(messages: Sequence[Message], prompt: Any, reader: Any) -> tup
         prompt: What the caller passed, which may hold pictures beside its messages.
         reader: The model's processor or tokenizer.
     """
-    typed, parts = [*messages], list[ReadPart]()
+    typed = [*messages]
+    parts = list[ReadPart]()
     for part_reader in part_readers():
         typed, new_parts = part_reader.read(typed, prompt, reader)
         parts += new_parts

@@ -142,7 +142,8 @@ class _RowReader(NamedTuple):
 
     def _sequences(self, inputs: Row) -> tuple[int | None, ...]:
         """Return which of two texts each token is of by its token types; None at special tokens but the mask."""
-        ids, tokenizer = inputs["input_ids"], self.tokenizer
+        ids = inputs["input_ids"]
+        tokenizer = self.tokenizer
         special_ids = {index for index in tokenizer.all_special_ids if index != tokenizer.mask_token_id}
         types = inputs.get("token_type_ids", [0] * len(ids))
         types_of_text = {kind for token_id, kind in zip(ids, types, strict=True) if token_id not in special_ids}

@@ -1,6 +1,6 @@
 """The explained quantity of an input, as a function of which of its units are present."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,11 +35,11 @@ class UnitAnswers:
     Attributes:
         attribution: The explanation of the whole input.
         removable: The units, in the order of the text, and how they are removed.
-        answers: Returns the answers to the input without some tokens.
+        answers: Returns the answers to the input, which is text 0, without some tokens.
         value_of: Returns the explained quantity of an answer.
         quantity: What that is.
         may_be_empty: Whether there is an answer without any unit.
-        asked: The sets of tokens without which the model was asked; an answer is asked for once.
+        removed_sets: The sets of tokens without which the model has been run; for each of them it is run once.
     """
 
     attribution: Attribution
@@ -48,7 +48,7 @@ class UnitAnswers:
     value_of: Callable[[Answer], float]
     quantity: Quantity
     may_be_empty: bool
-    asked: set[Tokens] = field(default_factory=set)
+    removed_sets: set[Tokens] = field(default_factory=set)
 
     @property
     def contributions(self) -> Floats:
@@ -58,14 +58,13 @@ class UnitAnswers:
     def values(self, present: Booleans) -> Floats:
         """Return the explained quantity of masks, (N,), for masks (N, M) of the units that are present."""
         absent = [np.flatnonzero(~mask).tolist() for mask in present]
-        answers = self.without([(0, tokens_of(self.removable.parts, members)) for members in absent])
+        answers = self.without([tokens_of(self.removable.parts, members) for members in absent])
         return np.array([self.value_of(answer) for answer in answers], np.float64)
 
-    def without(self, removals: Iterable[TextRemoval]) -> list[Answer]:
-        """Return the answers without some tokens, whatever the number of the input is."""
-        without_tokens = [tokens for _, tokens in removals]
-        self.asked.update(without_tokens)
-        return list(self.answers([(0, tokens) for tokens in without_tokens]))
+    def without(self, sets: Sequence[Tokens]) -> list[Answer]:
+        """Return the answers to the input without each of several sets of tokens."""
+        self.removed_sets.update(sets)
+        return list(self.answers([TextRemoval(0, tokens) for tokens in sets]))
 
 
 def answers_to_text(model: TaskModel, encoding: Encoding, a: Attribution, units: Any) -> UnitAnswers:
@@ -110,7 +109,8 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
     Raises:
         UnsupportedModelError: If tokens are contrasted.
     """
-    outputs, target = model.task.outputs, a.target
+    outputs = model.task.outputs
+    target = a.target
     if outputs.kind == "value":
         return lambda answer: answer.value, "value"
 

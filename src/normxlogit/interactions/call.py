@@ -93,11 +93,11 @@ def pairs(
         UnsupportedModelError: If the answer is a span of the text, or the method does not work on the model.
     """
     if documents is not None:
-        asked = answers_to_documents(explainer, inputs, documents, completion, options)
-        return explain_pairs(asked, _budget(options))
+        unit_answers = answers_to_documents(explainer, inputs, documents, completion, options)
+        return explain_pairs(unit_answers, _budget(options))
     if completion is not None:
-        return _explained(answers_to_prompts(explainer, inputs, completion, options), options)
-    return _explained(answers_to_texts(explainer, inputs, options), options)
+        return _explained(*answers_to_prompts(explainer, inputs, completion, options), options)
+    return _explained(*answers_to_texts(explainer, inputs, options), options)
 
 
 def _budget(options: Keywords) -> int:
@@ -105,19 +105,19 @@ def _budget(options: Keywords) -> int:
     return BUDGET if budget is None else positive_integer(budget, "budget")
 
 
-def _explained(asked: tuple[list[UnitAnswers], bool], options: Keywords) -> Pairs | Attributions[Pairs]:
-    """Return the pairs of inputs, given with whether there is one."""
-    answers, single = asked
+def _explained(answers_of_inputs: list[UnitAnswers], single: bool, options: Keywords) -> Pairs | Attributions[Pairs]:
+    """Return the pairs of inputs, or of a single one."""
     budget = _budget(options)
     if single:
-        return explain_pairs(answers[0], budget)
-    return Attributions([_explained_input(place, of_input, budget) for place, of_input in enumerate(answers)])
+        return explain_pairs(answers_of_inputs[0], budget)
+    pairs_of_inputs = [_explained_input(place, answers, budget) for place, answers in enumerate(answers_of_inputs)]
+    return Attributions(pairs_of_inputs)
 
 
-def _explained_input(place: int, asked: UnitAnswers, budget: int) -> Pairs:
+def _explained_input(place: int, unit_answers: UnitAnswers, budget: int) -> Pairs:
     """Return the pairs of one of several inputs, whose place errors name."""
     try:
-        return explain_pairs(asked, budget)
+        return explain_pairs(unit_answers, budget)
     except InputError as error:
         raise InputError(f"input {place}: {error}") from None
 

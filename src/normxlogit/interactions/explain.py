@@ -6,6 +6,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.texts import numbered
+from ..leave_out.outcomes import Answer
+from ..leave_out.removal import TextRemoval
 from ..leave_out.search import run_searches
 from ..methods.perturbation import Floats
 from .answers import UnitAnswers
@@ -72,45 +74,47 @@ def plan(units: int, budget: int, *, may_be_empty: bool) -> Plan:
     return Plan(exact=False, masks=budget - 1 - PASSES_OF_TEST * tested, tested=tested)
 
 
-def explain_pairs(asked: UnitAnswers, budget: int) -> Pairs:
+def explain_pairs(unit_answers: UnitAnswers, budget: int) -> Pairs:
     """Explain an input by its units and their pairs.
 
     Args:
-        asked: The answers to the input with some of its units.
+        unit_answers: The answers to the input with some of its units.
         budget: The most passes.
 
     Raises:
         InputError: If there are no two units, or the budget is too small or too large.
     """
-    parts = asked.removable.parts
-    planned = plan(len(parts), budget, may_be_empty=asked.may_be_empty)
+    parts = unit_answers.removable.parts
+    planned = plan(len(parts), budget, may_be_empty=unit_answers.may_be_empty)
     present = all_masks(len(parts)) if planned.exact else complementary_masks(len(parts), planned.masks)
-    values = asked.values(present)  # (N,)
-    effects = exact_effects(values) if planned.exact else PairModel(present, values, asked.contributions).effects()
-    tested = tested_pairs(asked, effects, planned.tested)
+    values = unit_answers.values(present)  # (N,)
+    effects = (
+        exact_effects(values) if planned.exact else PairModel(present, values, unit_answers.contributions).effects()
+    )
+    tested = tested_pairs(unit_answers, effects, planned.tested)
     confirmed = tuple(pair for pair in tested if is_confirmed(pair, values))
     return Pairs(
-        attribution=asked.attribution,
+        attribution=unit_answers.attribution,
         units=tuple(part.text for part in parts),
         unit_tokens=tuple(part.tokens for part in parts),
-        unit=asked.removable.unit,
-        removed_by=asked.removable.removed_by,
-        quantity=asked.quantity,
+        unit=unit_answers.removable.unit,
+        removed_by=unit_answers.removable.removed_by,
+        quantity=unit_answers.quantity,
         single=effects.single.astype(np.float32),
         joint=effects.joint.astype(np.float32),
         r2=effects.r2,
         exact=planned.exact,
-        passes=len(asked.asked),
+        passes=len(unit_answers.removed_sets),
         pairs=confirmed,
         rejected=len(tested) - len(confirmed),
     )
 
 
-def tested_pairs(asked: UnitAnswers, effects: Effects, count: int) -> list[Pair]:
+def tested_pairs(unit_answers: UnitAnswers, effects: Effects, count: int) -> list[Pair]:
     """Test the pairs of the largest joint effects: leave out one unit, the other, and both.
 
     Args:
-        asked: The answers to the input with some of its units.
+        unit_answers: The answers to the input with some of its units.
         effects: The effects of the units.
         count: How many pairs are tested at most.
 
@@ -118,26 +122,31 @@ def tested_pairs(asked: UnitAnswers, effects: Effects, count: int) -> list[Pair]
         The pairs, that of the largest joint effect first.
     """
     pairs = largest_pairs(effects.joint, count)
-    removed = asked.removable._replace(singles=2, named=True, all_together=True)
-    names = numbered(part.text for part in asked.removable.parts)
-    parts = [part._replace(text=name) for part, name in zip(asked.removable.parts, names, strict=True)]
+    removed = unit_answers.removable._replace(singles=2, named=True, all_together=True)
+    names = numbered(part.text for part in unit_answers.removable.parts)
+    parts = [part._replace(text=name) for part, name in zip(unit_answers.removable.parts, names, strict=True)]
     removables = [removed._replace(parts=[parts[unit] for unit in pair]) for pair in pairs]
-    results = run_searches([asked.attribution] * len(pairs), removables, asked.without)
+
+    def answers(removals: list[TextRemoval]) -> list[Answer]:
+        """Return the answers without units; each pair counts as a text of its own, and all are of one input."""
+        return unit_answers.without([removal.tokens for removal in removals])
+
+    results = run_searches([unit_answers.attribution] * len(pairs), removables, answers)
     tested = []
     for pair, result in zip(pairs, results, strict=True):
         if result.verified is not None:
-            difference = measured_difference(asked, pair)
+            difference = measured_difference(unit_answers, pair)
             kind = kind_of(result.verified)
             tested.append(Pair(pair, float(effects.joint[pair]), difference, kind, result.verified))
     return tested
 
 
-def measured_difference(asked: UnitAnswers, pair: tuple[int, int]) -> float:
+def measured_difference(unit_answers: UnitAnswers, pair: tuple[int, int]) -> float:
     """Return the joint effect of two units in the whole input: what they do together beyond what each does alone."""
-    present = np.ones((4, len(asked.removable.parts)), bool)
+    present = np.ones((4, len(unit_answers.removable.parts)), bool)
     present[[1, 3], pair[0]] = False
     present[[2, 3], pair[1]] = False
-    whole, without_first, without_second, without_both = asked.values(present).tolist()
+    whole, without_first, without_second, without_both = unit_answers.values(present).tolist()
     return float(whole - without_first - without_second + without_both)
 
 

@@ -161,7 +161,8 @@ class Pairs(Record):
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
         """Return the pairs of the largest joint effects, tested or not: the names of both units, and the effect."""
-        names, pairs = self.names, largest_pairs(self.joint, count)
+        names = self.names
+        pairs = largest_pairs(self.joint, count)
         return [(names[first], names[second], float(self.joint[first, second])) for first, second in pairs]
 
     def short_text(self) -> str:

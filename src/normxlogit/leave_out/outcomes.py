@@ -52,7 +52,9 @@ class Outcomes(Generic[Key, Outcome]):
         progress: Progress = no_progress,
         known: Mapping[Key, Outcome] | None = None,
     ) -> None:
-        self._ask, self._progress, self._known = ask, progress, dict(known or {})
+        self._ask = ask
+        self._progress = progress
+        self._known = dict(known or {})
 
     def __call__(self, removals: Iterable[Key]) -> list[Outcome]:
         """Return the outcomes of removals, in their order."""

@@ -156,7 +156,7 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
 
 
 def _items_by_name(named: Any) -> Items:
-    """Return the words and places that a caller names, by the names of the caller's, or as they are written."""
+    """Return the words and places that a caller lists by what they are written as; of a mapping by its keys."""
     if isinstance(named, Mapping):
         return {str(name): item for name, item in named.items()}
     return {_written(item): item for item in named}

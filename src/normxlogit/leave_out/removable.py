@@ -45,50 +45,62 @@ class Removable(NamedTuple):
 def removable(a: Attribution, fixed: int | None = None) -> Removable:
     """Return the removable parts of an input or a prompt: words (tokens if these are not known), regions, moments.
 
+    Where there are parts of several kinds, the unit is "part", and those of media have their kind in their name.
+
     Args:
         a: The result whose units are left out.
-        fixed: A token that stays, unless there is nothing else.
+        fixed: The index of a token that stays, unless there is nothing else.
     """
     words = _removable_words(a, fixed)
-    kinds = _removable_media(a)
-    if words:
-        kinds.insert(0, Removable(words, "word" if a.has_words else "token", "deleted"))
-    if len(kinds) == 1:
-        return kinds[0]
+    media = _removable_media(a)  # by kind
+    if words and not media:
+        return Removable(words, "word" if a.has_words else "token", "deleted")
+    if len(media) == 1 and not words:
+        return media[0]
     parts = [*words]
-    for kind in kinds[1:] if words else kinds:
-        parts += [part._replace(text=f"{kind.unit} {part.text}") for part in kind.parts]
+    for regions_or_moments in media:
+        unit = regions_or_moments.unit
+        parts += [part._replace(text=f"{unit} {part.text}") for part in regions_or_moments.parts]
     return Removable(parts, "part", "removed")
 
 
 def _removable_words(a: Attribution, fixed: int | None) -> list[UnitScore]:
-    """Return the words of an input, or of a prompt, that can be left out."""
+    """Return the words of an input, or of a prompt, that can be left out, see `removable`."""
     placeholders = set().union(*(medium.tokens for medium in a.media))
-    read = [part for part in text_parts(a) if part.tokens[-1] < a.answer_units.start]
-    words = [part for part in read if part.text.strip() and placeholders.isdisjoint(part.tokens)]
+    before_answer = [part for part in text_parts(a) if part.tokens[-1] < a.answer_units.start]
+    words = [part for part in before_answer if part.text.strip() and placeholders.isdisjoint(part.tokens)]
     return [word for word in words if fixed not in word.tokens] or words
 
 
 def _removable_media(a: Attribution) -> list[Removable]:
     """Return the parts of pictures and sounds that can be left out, those of one kind together."""
-    kinds = [medium.removed_unit for medium in a.scored_media]
-    parts_of_kind: dict[tuple[RemovedUnit, RemovedBy], list[UnitScore]] = {kind: [] for kind in kinds}
+    kinds = [medium.removed_unit for medium in a.scored_media]  # what their parts are, and how they are removed
+    parts_by_kind: dict[tuple[RemovedUnit, RemovedBy], list[UnitScore]] = {kind: [] for kind in kinds}
     for medium, kind in zip(a.scored_media, kinds, strict=True):
-        ending = f" of {medium.name}" if kinds.count(kind) > 1 else ""  # of several, each part says whose it is
-        parts_of_kind[kind] += [part._replace(text=part.text + ending) for part in medium.removable()]
-    return [Removable(parts, unit, how) for (unit, how), parts in parts_of_kind.items()]
+        owner = f" of {medium.name}" if kinds.count(kind) > 1 else ""
+        parts_by_kind[kind] += [part._replace(text=part.text + owner) for part in medium.removable()]
+    return [Removable(parts, unit, removed_by) for (unit, removed_by), parts in parts_by_kind.items()]
 
 
 def text_parts(a: Attribution) -> list[UnitScore]:
-    """Return the words of a text, or its tokens where words are not known."""
+    """Return the words of a text, or its tokens without special ones where words are not known.
+
+    Args:
+        a: The result, with one score for each unit.
+    """
     if a.has_words:
         return a.words()
-    plain = [unit for unit, special in enumerate(a.units.special) if not special and a.units.kind[unit] == "token"]
-    return [UnitScore(a.tokens[unit], (unit,), float(a.scores[unit])) for unit in plain]
+    kinds = zip(a.units.kind, a.units.special, strict=True)
+    tokens = [index for index, (kind, is_special) in enumerate(kinds) if kind == "token" and not is_special]
+    return [UnitScore(a.tokens[index], (index,), float(a.scores[index])) for index in tokens]
 
 
 def ranked_scores(a: Attribution) -> Attribution:
-    """Return the scores that rank the units: those of the predicted label and of the layer that is drawn at first."""
+    """Return the scores that rank the units, one for each: of the predicted label, in the layer that is drawn at first.
+
+    Args:
+        a: The result, of one target or several, and of one layer or several.
+    """
     if a.has_target_axis:
         predicted = a.predictions[0].id if a.predictions else None
         rows = [row for row, target in enumerate(a.targets) if target.id == predicted]

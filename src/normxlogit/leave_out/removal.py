@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from transformers.models.auto import modeling_auto as auto
 
@@ -10,8 +11,12 @@ from ..model.task_model import TaskModel
 
 Tokens = tuple[int, ...]
 
-TextRemoval = tuple[int, Tokens]
-"""A text, by its place, and the indices of the tokens that are removed from it."""
+
+class TextRemoval(NamedTuple):
+    """The tokens that are removed from one of several texts."""
+
+    text: int  # the place of the text among them
+    tokens: Tokens  # their indices in the text
 
 
 def masks(model: TaskModel) -> bool:
@@ -39,13 +44,13 @@ def tokens_removed(
     is_masked = masks(model) if masked is None else masked
 
     def without(removal: TextRemoval) -> Encoding:
-        text, positions = removal
-        encoding = encodings[text]
-        if not positions:
+        encoding = encodings[removal.text]
+        tokens = removal.tokens
+        if not tokens:
             return encoding
         if encoding.signal is not None:
-            return replace(encoding, signal=encoding.signal.without(positions))
-        return _masked(model, encoding, positions) if is_masked else _shortened(model, encoding, positions)
+            return replace(encoding, signal=encoding.signal.without(tokens))
+        return _masked(model, encoding, tokens) if is_masked else _shortened(model, encoding, tokens)
 
     return without
 

@@ -36,7 +36,7 @@ def run_searches(
     verified = [replace(result, notes=(*result.notes, NOTHING_REMOVABLE)) for result in results]
     pending = {place: next(running) for place, running in searches.items()}
     while pending:
-        replies = iter(answers([(place, tokens) for place, sets in pending.items() for tokens in sets]))
+        replies = iter(answers([TextRemoval(place, tokens) for place, sets in pending.items() for tokens in sets]))
         requested = {}
         for place, sets in pending.items():
             try:
@@ -49,7 +49,8 @@ def run_searches(
 
 def search(units: Removable) -> Asking[Verification]:
     """Yield the parts to remove: the first ones together and alone, and as many others as a control."""
-    parts, first = units.parts, list(range(units.singles))
+    parts = units.parts
+    first = list(range(units.singles))
     alone = first if units.one_by_one else []
     together = list(range(len(parts))) if units.all_together else first[: units.most]
     sets = [(), tokens_of(parts, together), *(tokens_of(parts, [member]) for member in alone)]

@@ -70,12 +70,13 @@ class SetSearch:
             single: The answer without each of the first parts; those without further parts are added as they are
                 measured.
             together: The answer without all of the first parts.
-            among_all: Whether the others are tried as well where the first ones do not do.
+            among_all: Whether the others are tried as well where the first ones do not do. Then a pair is looked for,
+                too, as the set of a ranking may be much larger.
 
         Returns:
             None if no set was found, or predictions are values.
         """
-        by_effect = sorted(single, key=lambda member: single[member].value)
+        by_effect = sorted(single, key=lambda member: single[member].value)  # what leaves least of the answer first
         for member in by_effect:
             if self._is_changed(single[member]):
                 return ChangingSet([member], single[member])

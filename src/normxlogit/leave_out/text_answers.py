@@ -1,6 +1,7 @@
 """The model's answers to texts, pictures and sounds without some of their tokens."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from .outcomes import Answer, Outcomes, Progress, in_batches, no_progress
 from .removable import ranked_scores
-from .removal import TextRemoval, Tokens, tokens_removed
+from .removal import TextRemoval, tokens_removed
 
 
 class _Window(NamedTuple):
@@ -65,22 +66,26 @@ class TextAnswers:
 
     def __call__(self, removals: Iterable[TextRemoval]) -> list[Answer]:
         """Return the answers to texts, by their places, without some of their tokens."""
-        keys = [(text, self._keys(text, set(removed))) for text, removed in removals]
-        self._table(key for _, keys_of_text in keys for key in keys_of_text)
-        return [self._mean(text, self._table(keys_of_text)) for text, keys_of_text in keys]
+        removals = list(removals)
+        by_window = [self._by_window(removal.text, set(removal.tokens)) for removal in removals]
+        self._table(chain.from_iterable(by_window))  # all that are new in the same batches
+        return [
+            self._mean(removal.text, self._table(removals_of_text))
+            for removal, removals_of_text in zip(removals, by_window, strict=True)
+        ]
 
-    def _keys(self, text: int, removed: set[int]) -> list[TextRemoval]:
-        """Return the windows of a text, each with its removed tokens, without those that lose all their text."""
+    def _by_window(self, text: int, removed: set[int]) -> list[TextRemoval]:
+        """Return what is removed from each window of a text, without the windows that lose all their text."""
         windows, encoding = self._windows_of_text[text], self.encodings[text]
         if len(windows) > 1:
             content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding))[0])
             with_text = [number for number in windows if content.intersection(self._windows[number].tokens) - removed]
             windows = with_text or windows[:1]
-        keys: list[TextRemoval] = []
+        removals = []
         for number in windows:
             tokens = self._windows[number].tokens
-            keys.append((number, tuple(index for index, token in enumerate(tokens) if token in removed)))
-        return keys
+            removals.append(TextRemoval(number, tuple(i for i, token in enumerate(tokens) if token in removed)))
+        return removals
 
     def _mean(self, text: int, answers: list[Answer]) -> Answer:
         """Return the answer to a text from those of its windows."""
@@ -91,25 +96,25 @@ class TextAnswers:
 
     def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
         """Run the model on texts or windows without some of their tokens."""
-        task, texts = self.model.task, [self._windows[window].text for window, _ in removals]
+        task, texts = self.model.task, [self._windows[removal.text].text for removal in removals]
         batch = self.model.batch(encodings)
         run = self.model.run(batch)
         if (spans := task.position.spans(run)) is not None:
-            return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]
+            return [self._span(run, row, spans[row], removal) for row, removal in enumerate(removals)]
         answers = self._answers(run.logits, texts)
         self.model.check_finite(np.array([answer.value for answer in answers]), batch)
         if not task.position.pooled and all(len(self._windows_of_text[text]) == 1 for text in texts):
             return answers
         return [answer._replace(logits=row) for answer, row in zip(answers, run.logits.cpu(), strict=True)]  # (C,)
 
-    def _span(self, run: ForwardPass, row: int, prediction: Prediction, window: int, removed: Tokens) -> Answer:
+    def _span(self, run: ForwardPass, row: int, prediction: Prediction, removal: TextRemoval) -> Answer:
         """Return a span as an answer: its value is the probability that it starts (or ends) at the explained token.
 
         That is 0 where the token is removed.
         """
-        text, tokens = self._windows[window]
+        text, tokens = self._windows[removal.text]
         target = self._results[text].target
-        absent = {tokens[index] for index in removed}
+        absent = {tokens[index] for index in removal.tokens}
         tokens_read = [token for token in tokens if self._masked or token not in absent]
         value = 0.0
         if run.logits_by_position is not None and target.position in tokens_read and target.position not in absent:

@@ -161,13 +161,24 @@ def _default_dtype(target_device: torch.device | None, options: LoadOptions, con
 
 
 def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config: Any, *, gguf: bool) -> AddedTask:
-    """Return the task whose head is loaded: the caller's, that of an adapter, or what the configuration declares."""
-    if not task and adapter is not None:
-        task = adapter.task
-    name = task or _declared_task(base, config, gguf=gguf)
-    if name not in all_tasks():
-        raise InputError(f"no task {name!r}; it is one of {', '.join(all_tasks())}")
-    return all_tasks()[name]
+    """Return the task whose head is loaded: the caller's, that of an adapter, or what the configuration declares.
+
+    Args:
+        task: The caller's; None for none.
+        adapter: The adapter; None for none.
+        base: Hub name or folder of the model, without the adapter.
+        config: The configuration of that model.
+        gguf: Whether that model is a GGUF file.
+
+    Raises:
+        InputError: If there is no such task.
+        UnsupportedModelError: If the configuration declares no head of a supported kind.
+    """
+    name = task or (adapter and adapter.task) or _declared_task(base, config, gguf=gguf)
+    tasks = all_tasks()
+    if name not in tasks:
+        raise InputError(f"no task {name!r}; it is one of {', '.join(tasks)}")
+    return tasks[name]
 
 
 def _loading_options(

@@ -26,7 +26,8 @@ def quantile(counts: Any) -> Any:
 def student_interval(values: Sequence[float] | npt.NDArray[np.float64]) -> tuple[float, float, float]:
     """Return the mean of values, (N,), with its interval by Student's t: of a single value NaN to NaN."""
     sample = np.asarray(values, np.float64)  # (N,)
-    mean, count = float(sample.mean()), len(sample)
+    mean = float(sample.mean())
+    count = len(sample)
     if count < 2:
         return mean, float("nan"), float("nan")
     half_width = float(quantile(count) * sample.std(ddof=1) / count**0.5)

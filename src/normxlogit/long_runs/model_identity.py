@@ -101,7 +101,8 @@ def _offloaded_weight(model: nn.Module, name: str) -> Any:
     for cut in reversed(range(len(path))):
         hook = model.get_submodule(".".join(path[:cut])).__dict__.get("_hf_hook")
         for part in getattr(hook, "hooks", [hook]):
-            weights, key = getattr(part, "weights_map", None), ".".join(path[cut:])
+            weights = getattr(part, "weights_map", None)
+            key = ".".join(path[cut:])
             if weights is not None and key in weights:
                 return weights[key]
     return None

@@ -216,7 +216,8 @@ class SoundScores(_Drawn):
         from ..plots.plots import heat_map
         from .drawing.blocks import grid_over_time
 
-        sound, parts = result.audio[0], [target.name for target in result.targets]
+        sound = result.audio[0]
+        parts = [target.name for target in result.targets]
         rows = sound.scores.reshape(len(parts), -1)  # (parts, n)
         largest = sorted(np.argsort(-np.abs(rows).sum(1), kind="stable")[: k or MOST_PARTS].tolist())
         return heat_map(grid_over_time(replace(sound, scores=rows[largest]), [parts[i] for i in largest]))

@@ -347,7 +347,8 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
     """
     if baseline == "zero":
         return torch.zeros_like(vectors)
-    model, batch = request.model, request.forward.batch
+    model = request.model
+    batch = request.forward.batch
     filler = model.pad_id if baseline == "pad" else model.tokenizer.mask_token_id
     if filler is None:
         raise MethodError("the tokenizer has no mask token; use baseline=zero or baseline=pad")

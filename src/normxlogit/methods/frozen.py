@@ -118,7 +118,8 @@ class FrozenGradient(Method):
             places: Positions at which each of K targets is read, (B, K); None for those of the pass.
             weights: Of sums of the K quantities, which are explained instead of each, (B, J, K).
         """
-        forward, frozen = request.forward, FrozenModel.of(request.model)
+        forward = request.forward
+        frozen = FrozenModel.of(request.model)
         places_read = frozen.places.read(forward.batch, self.read_at, request.layers)
         try:
             contributed = contributions(self._pass(request), request.target, places_read, places, weights)
@@ -137,7 +138,9 @@ class FrozenGradient(Method):
 
     def _pass(self, request: Request) -> FrozenPass:
         """Return the pass to backpropagate through: that of `forward`, or one at the point."""
-        model, run, baseline = request.model, request.forward, None
+        model = request.model
+        run = request.forward
+        baseline = None
         frozen = FrozenModel.of(model)
         if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in frozen.recorded):
             return run

@@ -31,7 +31,9 @@ class TokenSubsets:
 
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:
         request.model.task.check_input(request.model, "words")
-        self.model, self.run, self._log_odds = request.model, request.forward, log_odds
+        self.model = request.model
+        self.run = request.forward
+        self._log_odds = log_odds
         self.target = replace(request.target, explained="log-probability") if log_odds else request.target
         encodings, position = self.run.batch.encodings, self.model.task.position
         # The indices of the tokens of each text that may be left out.
@@ -45,7 +47,7 @@ class TokenSubsets:
     def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
         """Return the explained quantity of each text, (N, K), for subsets of its M players, (N, M)."""
         removals = (
-            (text, tuple(compress(players, ~present)))
+            TextRemoval(text, tuple(compress(players, ~present)))
             for text, (players, rows) in enumerate(zip(self.players, subsets, strict=True))
             for present in rows
         )
@@ -64,14 +66,17 @@ class TokenSubsets:
         """Run the model on perturbed texts, and return the explained quantities of each, (K,)."""
         batch = self.model.batch(encodings)
         device = batch.mask.device
-        texts = torch.tensor([text for text, _ in removals], device=device)  # (B,)
+        texts = torch.tensor([removal.text for removal in removals], device=device)  # (B,)
         positions = None
         if self.run.positions is not None:
             starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
-            deleted = [() if masks(self.model) else removed for _, removed in removals]
+            is_masked = masks(self.model)  # then no token moves
             positions_after = [
-                [moved_position(position, removed) for position in self._positions(text)]
-                for (text, _), removed in zip(removals, deleted, strict=True)
+                [
+                    moved_position(position, () if is_masked else removal.tokens)
+                    for position in self._positions(removal.text)
+                ]
+                for removal in removals
             ]
             moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
             positions = (moved_positions + starts[:, None]).view(len(removals), *self.run.positions.shape[1:])

@@ -172,7 +172,9 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
         return True
     model.refresh()
     lengths = sizes_of(encodings)
-    shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
+    shortest = min(lengths)
+    longest = max(lengths)
+    proved = model.copy.padding
     if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
     by_length = dict(zip(lengths, encodings, strict=True))
@@ -236,7 +238,8 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
 
 def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths, shortest: int, *, again: bool) -> bool:
     """Prove `is_causal` for new lengths; `again`: from states of the text that are computed anew."""
-    longest, encodings = run.batch.mask.shape[1], run.batch.encodings
+    longest = run.batch.mask.shape[1]
+    encodings = run.batch.encodings
     row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
     text = encodings[row]
     shared_length = min(SHARED_LENGTH, model.encoder.limit or SHARED_LENGTH)

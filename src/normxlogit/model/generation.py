@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -162,17 +162,23 @@ def generated_from(
 def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
     """Return inputs along the tokens of a prompt, as `generate` continues them for so many generated tokens.
 
+    The model's own method continues them, as `generate` calls it after each token: classes differ in how.
+
     Args:
         model: A model that generates.
         inputs: The inputs of the prompt beside its token ids, a value for each token.
         count: How many tokens follow.
+
+    Returns:
+        A value for each token of prompt and answer; without inputs that `generate` does not continue.
     """
-    length, unmodified = max(map(len, inputs.values())), cast(Any, model.copy.unmodified)
-    state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(length)
+    unmodified: Any = model.copy.unmodified
+    prompt_length = max(map(len, inputs.values()))
+    state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(prompt_length)
     for _ in range(count):
         state = unmodified._update_model_kwargs_for_generation(ModelOutput(), state)
     continued = {name: state[name][0].tolist() for name in inputs}
-    return {name: values for name, values in continued.items() if len(values) == length + count}
+    return {name: values for name, values in continued.items() if len(values) == prompt_length + count}
 
 
 def _is_plain_greedy(config: GenerationConfig) -> bool:

@@ -91,7 +91,8 @@ def _adapt_copy(
 
     Plain modules, a user's own classes, whose forward may end in a softmax, and those with another task are tried.
     """
-    module, name = copy.module, type(unwrapped_model).__name__
+    module = copy.module
+    name = type(unwrapped_model).__name__
     is_plain = not isinstance(module, PreTrainedModel)
     copy.is_adapted |= task.adapt(module)
     is_other_task = declared not in (None, *declared_tasks(unwrapped_model))

@@ -12,6 +12,9 @@ from ..results.units.grouping import units_of
 from ..results.units.spans import NamedSpan
 from .result import ModelDifference, Names
 
+BEFORE, AFTER = 0, 1
+"""The places of the two models in every pair."""
+
 
 class Aligned(NamedTuple):
     """The attributions of two models for one text; what tokens of either share characters of is one word.
@@ -19,7 +22,7 @@ class Aligned(NamedTuple):
     Attributes:
         both: The attributions, before and after.
         words: The words, then the rest of the text, and what of a completion was read before each of its tokens.
-        tokens_of: The tokens of each of these in either model.
+        tokens_of: The tokens of each of these, in the model before and in the model after.
     """
 
     both: tuple[Attribution, Attribution]
@@ -35,29 +38,22 @@ class Aligned(NamedTuple):
             MethodError: If their scores do not add up to the same quantity.
         """
         _check_comparable(before, after)
-        words: list[NamedSpan] = []
-        tokens_of: tuple[list[Tokens], list[Tokens]] = ([], [])
-        for word in sorted([*_words_of(before, 0), *_words_of(after, 1)]):
-            if words and words[-1].sequence == word.sequence and word.start < words[-1].end:
-                words[-1] = words[-1]._replace(end=max(word.end, words[-1].end))
-            else:
-                words.append(NamedSpan("", word.start, word.end, (), "word", word.sequence))
-                tokens_of[0].append(())
-                tokens_of[1].append(())
-            tokens_of[word.which][-1] += word.tokens
+        words, tokens_of = _shared_words(before, after)
         for a, tokens_of_words in zip((before, after), tokens_of, strict=True):
-            in_words = set().union(*tokens_of_words)
-            prompt = range(a.answer_units.start)
-            tokens_of_words.append(tuple(token for token in prompt if token not in in_words))
-            tokens_of_words.append(tuple(a.answer_units))
-        rest = f"the rest of the {'text' if after.completion is None else 'prompt'}"
-        words.append(NamedSpan(rest, 0, 0, (), "rest", None))
+            tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]
+        whole = "text" if after.completion is None else "prompt"
+        words.append(NamedSpan(f"the rest of the {whole}", 0, 0, (), "rest", None))
         words.append(NamedSpan("the answer's earlier words", 0, 0, (), "answer", None))
         return cls((before, after), words, tokens_of)
 
-    def tokens(self, words: Sequence[int], which: int) -> Tokens:
-        """Return the tokens of some words in one of the models."""
-        return tuple(sorted(token for word in words for token in self.tokens_of[which][word]))
+    def tokens(self, words: Sequence[int], model: int) -> Tokens:
+        """Return the tokens of some words.
+
+        Args:
+            words: The indices of the words.
+            model: Whose tokens, `BEFORE` or `AFTER`.
+        """
+        return tuple(sorted(token for word in words for token in self.tokens_of[model][word]))
 
     def difference(self, models: Names, **fields: Any) -> ModelDifference:
         """Return the difference of the two, with further fields of the result.
@@ -67,13 +63,13 @@ class Aligned(NamedTuple):
             **fields: What was measured: the other fields of the result.
         """
         before, after = self.both
-        scores = np.array(list(map(_scores_of_words, self.both, self.tokens_of)))  # (2, U)
-        sinks = {*_words_with_sinks(before, self.tokens_of[0]), *_words_with_sinks(after, self.tokens_of[1])}
-        constants = np.array([_constants(before), _constants(after)], np.float64)  # (2, 2)
-        bias, sink = (constants[1] - constants[0]).astype(np.float32)
+        scores = np.array(list(map(_scores_of_words, self.both, self.tokens_of)))  # (2 models, U)
+        sinks = {*_words_with_sinks(before, self.tokens_of[BEFORE]), *_words_with_sinks(after, self.tokens_of[AFTER])}
+        constants = np.array([_bias_and_sink(before), _bias_and_sink(after)], np.float64)  # (2 models, 2)
+        bias, sink = (constants[AFTER] - constants[BEFORE]).astype(np.float32)
         names = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
         return ModelDifference(
-            scores=(scores[1] - scores[0]).astype(np.float32),
+            scores=(scores[AFTER] - scores[BEFORE]).astype(np.float32),
             bias=np.array(bias),
             sink=np.array(sink) if sinks else None,
             sinks=tuple(sorted(sinks)),
@@ -92,11 +88,36 @@ class Aligned(NamedTuple):
 class _Word(NamedTuple):
     """A word of one of the two models, in the order of the text."""
 
-    sequence: int
+    sequence: int  # in which text of a pair it is
     start: int
     end: int
-    which: int  # the model
+    model: int  # `BEFORE` or `AFTER`
     tokens: Tokens
+
+
+def _shared_words(before: Attribution, after: Attribution) -> tuple[list[NamedSpan], tuple[list[Tokens], list[Tokens]]]:
+    """Return the words of a text as both models divide it, and the tokens of each word in either model.
+
+    Words that share characters are one word.
+    """
+    words: list[NamedSpan] = []
+    tokens_of: tuple[list[Tokens], list[Tokens]] = ([], [])
+    for word in sorted([*_words_of(before, BEFORE), *_words_of(after, AFTER)]):
+        last = words[-1] if words else None
+        if last is not None and last.sequence == word.sequence and word.start < last.end:
+            words[-1] = last._replace(end=max(word.end, last.end))
+        else:
+            words.append(NamedSpan("", word.start, word.end, (), "word", word.sequence))
+            for tokens_of_words in tokens_of:
+                tokens_of_words.append(())
+        tokens_of[word.model][-1] += word.tokens
+    return words, tokens_of
+
+
+def _tokens_outside(a: Attribution, tokens_of_words: Sequence[Tokens]) -> Tokens:
+    """Return the tokens of a text, or of a prompt, that are in none of the words, such as special tokens."""
+    in_words = set().union(*tokens_of_words)
+    return tuple(token for token in range(a.answer_units.start) if token not in in_words)
 
 
 def _check_comparable(before: Attribution, after: Attribution) -> None:
@@ -113,11 +134,11 @@ def _check_comparable(before: Attribution, after: Attribution) -> None:
         )
 
 
-def _words_of(a: Attribution, which: int) -> Iterator[_Word]:
-    """Yield the words of a text, or of a prompt."""
+def _words_of(a: Attribution, model: int) -> Iterator[_Word]:
+    """Yield the words of a text, or of a prompt, by one of the models."""
     for word in a.words():
         if word.text.strip() and word.tokens[-1] < a.answer_units.start:
-            yield _Word(word.sequence or 0, word.start, word.end, which, word.tokens)
+            yield _Word(word.sequence or 0, word.start, word.end, model, word.tokens)
 
 
 def _scores_of_words(a: Attribution, tokens_of_words: Sequence[Tokens]) -> list[Any]:
@@ -130,6 +151,6 @@ def _words_with_sinks(a: Attribution, tokens_of_words: Sequence[Tokens]) -> list
     return [word for word, tokens in enumerate(tokens_of_words) if not set(a.sinks).isdisjoint(tokens)]
 
 
-def _constants(a: Attribution) -> tuple[Any, Any]:
+def _bias_and_sink(a: Attribution) -> tuple[Any, Any]:
     """Return the bias, and what attention sinks contribute."""
     return a.bias, 0.0 if a.sink is None else a.sink

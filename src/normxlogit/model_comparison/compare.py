@@ -202,7 +202,7 @@ class Compared:
         """Return the answers of both models without some words of texts."""
         answers = []
         for which, (side, (_, answers_of_side)) in enumerate(zip(self.sides, self.explained, strict=True)):
-            of_tokens = [(place, self.aligned[place].tokens(words, which)) for place, words in removals]
+            of_tokens = [TextRemoval(place, self.aligned[place].tokens(words, which)) for place, words in removals]
             with side.active():
                 answers.append(answers_of_side(of_tokens))
         return list(zip(*answers, strict=True))
@@ -214,7 +214,7 @@ class Compared:
     def differences(self) -> list[ModelDifference]:
         """Return the difference of the two models for each text."""
         names = (self.sides[0].name, self.sides[1].name)
-        answers_of_texts = self.answers_without([(place, ()) for place in range(len(self.aligned))])
+        answers_of_texts = self.answers_without([TextRemoval(place, ()) for place in range(len(self.aligned))])
         return [
             _model_difference(text, names, answers, _difference(*answers, self.outputs))
             for text, answers in zip(self.aligned, answers_of_texts, strict=True)
@@ -304,13 +304,13 @@ def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Seq
 
     def without(removal: TextRemoval) -> Encoding:
         """Return a prompt and its completion without some tokens of the prompt."""
-        place, tokens = removal
-        if len(tokens) == completed[place].prompt_tokens:
+        whole = completed[removal.text]
+        if len(removal.tokens) == whole.prompt_tokens:
             raise InputError("nothing of the prompt would be left")
-        return completed[place].without(tokens)
+        return whole.without(removal.tokens)
 
     def measure(encodings: list[Encoding], removals: list[TextRemoval]) -> list[Answer]:
-        nats = log_probabilities(model, encodings, [counts[place] for place, _ in removals])
+        nats = log_probabilities(model, encodings, [counts[removal.text] for removal in removals])
         return [Answer(None, float(of_tokens.sum()), None) for of_tokens in nats]
 
     return [a.whole() for a in results], Outcomes(in_batches(model, without, measure), VERIFYING)

@@ -15,7 +15,8 @@ from .result import ModelDifference
 
 def difference_blocks(d: ModelDifference, *, words: bool | None = None) -> list[Block]:
     """Return the blocks of a difference: both answers, the words that carry it, and the words of each model."""
-    name, contrast = visible(d.target.name), visible(d.target.contrast or "")
+    name = visible(d.target.name)
+    contrast = visible(d.target.contrast or "")
     away = f"towards {contrast}" if contrast else f"away from {name}"
     rows = [layout(d).sentence(caption="difference")]
     notes = []

@@ -70,7 +70,8 @@ class Lookup:
             output: The rows that were looked up, (..., H).
             indices: The indices that the table was given.
         """
-        ids, width = self.ids.to(indices.device), self.ids.shape[1]
+        ids = self.ids.to(indices.device)
+        width = self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:
             indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
         if torch.equal(indices, ids):
@@ -98,7 +99,8 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[Replacemen
     times_changed = [0] * len(lookups)
 
     def replace_rows(path: str, returned: Any, arguments: CallArguments) -> Any:
-        output, indices = tensor_of(returned), arguments.main_input
+        output = tensor_of(returned)
+        indices = arguments.main_input
         if output is None or not isinstance(indices, Tensor):
             return None
         for index in sorted(range(len(lookups)), key=times_changed.__getitem__):  # several of one table take turns

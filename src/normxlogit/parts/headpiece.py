@@ -105,7 +105,8 @@ class Head:
             instead: Functions that are called instead of a module, by its path.
             inputs: The inputs beside the text, (N, ...); None without any.
         """
-        count, piece = len(hidden), self.piece
+        count = len(hidden)
+        piece = self.piece
         further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
         mask = hidden.new_ones((count, 1), dtype=torch.long)

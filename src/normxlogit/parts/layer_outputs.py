@@ -47,7 +47,7 @@ def layer_outputs(calls: Calls, trunk: str | None, states: States) -> LayerOutpu
     text_state = states[0] if states[0].ndim == 3 else _hidden_of_trunk(calls, trunk)  # (B, T, H)
     if outputs is None or text_state is None:
         return None
-    return _in_order_of(text_state, outputs, _states_of_inner(states))
+    return _tokens_first(outputs, _inner_states(states), text_state.shape[:2])
 
 
 def _hidden_of_trunk(calls: Calls, trunk: str | None) -> Tensor | None:
@@ -55,19 +55,26 @@ def _hidden_of_trunk(calls: Calls, trunk: str | None) -> Tensor | None:
     return next((call.hidden for call in calls if call.path == trunk), None)
 
 
-def _in_order_of(text_state: Tensor, outputs: Sequence[LayerOutput], states: States) -> LayerOutputs | None:
-    """Return outputs with the axes of texts and tokens first, as a state has them, (B, T, H); None if unclear."""
-    orders = [_tokens_first(state, text_state.shape[:2]) for state in states]
+def _tokens_first(outputs: Sequence[LayerOutput], inner_states: States, shape: torch.Size) -> LayerOutputs | None:
+    """Return outputs of layers with the axes of texts and tokens first, as in (B, T, H); None if these are unclear.
+
+    Args:
+        outputs: The outputs of L layers, in their order.
+        inner_states: What the layers return, of the first L - 1, see `_inner_states`; the last one is as these.
+        shape: How many texts and tokens there are, (B, T).
+    """
+    orders = [_order_with_tokens_first(state, shape) for state in inner_states]
     reordered = []
-    for output, order in zip(outputs, (*orders, orders[-1]), strict=False):  # the last layer's is as the one before
+    for layer, output in enumerate(outputs):
+        order = orders[min(layer, len(orders) - 1)]
         if order is None:
             return None
         reordered.append(replace(output, axes=tuple(output.axes[axis] for axis in order)))
     return tuple(reordered)
 
 
-def _states_of_inner(states: States) -> States:
-    """Return the outputs of all layers but the last, or of a single one, among the states."""
+def _inner_states(states: States) -> States:
+    """Return the states between layers, which are the outputs of all layers but the last; of one layer its output."""
     return states[1:-1] or states[-1:]
 
 
@@ -110,7 +117,7 @@ def encoder_outputs(copy: Any, inputs: Inputs) -> LayerOutputs:
 def _outputs_of_family(family: Calls, states: States) -> list[LayerOutput] | None:
     """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
     single = [call for call in family if not several_states(call.returned)]
-    matches = calls_returning(single, _states_of_inner(states))
+    matches = calls_returning(single, _inner_states(states))
     if matches is None:
         return None
     if len(matches) < len(states) - 1:
@@ -186,10 +193,10 @@ def _is_multiple(tensor: Tensor | None, reference: Tensor) -> bool:
     return largest_difference(values * factor, expected) <= rounding_of(tensor.dtype) * expected.abs().max().item()
 
 
-def _tokens_first(state: Tensor, shape: torch.Size) -> Axes | None:
+def _order_with_tokens_first(state: Tensor, shape: torch.Size) -> Axes | None:
     """Return an order of a state's axes, maybe with one of streams, with (B, T) first; None if unclear."""
-    starts = [axis for axis in range(state.ndim - 2) if state.shape[axis : axis + 2] == shape]
-    if len(starts) != 1:
+    matches = [axis for axis in range(state.ndim - 2) if state.shape[axis : axis + 2] == shape]
+    if len(matches) != 1:
         return None
-    texts, tokens = starts[0], starts[0] + 1
+    texts, tokens = matches[0], matches[0] + 1
     return (texts, tokens, *(axis for axis in range(state.ndim) if axis not in (texts, tokens)))

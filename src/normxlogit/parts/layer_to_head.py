@@ -129,17 +129,25 @@ def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, input
         brought = bring_to_head(pool, trunk.path, tail, output.permute(tail.axes), inputs)
         difference = (brought - hidden).abs().max().item()
         return bool(difference <= tolerance)
-    return False
+    return False  # it failed
 
 
 def _tail_after(last: Call, family: Calls, trunk: Call, states: States) -> Tail | None:
-    """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None."""
-    axes, state, output = axes_of(last.main_input, states[-2]), last.main_input, last.output
-    if axes is None or state is None or output is None:
+    """Return the tail of a trunk if a call could be its last layer's, and its family the layers; else None.
+
+    Args:
+        last: A call inside the trunk. A last layer reads the last state but one.
+        family: The calls of modules of its kind. Layers return the states between the first and the last.
+        trunk: The call of the trunk.
+        states: The embedding layer's output and each layer's, (B, T, H).
+    """
+    if last.main_input is None or last.output is None or last.path == trunk.path:
         return None
-    if output.shape != state.shape or last.path == trunk.path:
+    axes = axes_of(last.main_input, states[-2])
+    if axes is None or last.output.shape != last.main_input.shape:
         return None
-    if len(states) > 2 and calls_returning(family, states[1:-1]) is None:
+    inner_states = states[1:-1]
+    if inner_states and calls_returning(family, inner_states) is None:
         return None
     paths = dict.fromkeys(call.path for call in family if call.path.startswith(f"{trunk.path}."))
     return Tail(tuple(paths), Form.of(last.returned), axes)
@@ -185,12 +193,14 @@ def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Input
     """
     calls_made = 0
 
-    def skip(output: Any, arguments: CallArguments) -> Any:  # it ran: caches must be there
+    def skip(output: Any, arguments: CallArguments) -> Any:
+        """Return what a layer is given for what it returned, if it is a later one; it has run, to fill caches."""
         nonlocal calls_made
         calls_made += 1
         return output if calls_made <= layer else _with_inputs_as_states(output, arguments)
 
-    return run_trunk(pool, trunk, inputs, replace={Site(path, call=0): skip for path in layers})
+    at_every_call = {Site(path, call=0): skip for path in layers}
+    return run_trunk(pool, trunk, inputs, replace=at_every_call)
 
 
 @proof(
@@ -227,8 +237,8 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) 
 def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> list[str]:
     """Return the layer of each call whose output the head's input depends on."""
     layers = chained_layers([call for call in calls if call.end < trunk.end])
-    if trunk.family in families(layers):
-        layers = chained_layers([call for call in calls if call.end <= trunk.end])  # it is the last layer
+    if trunk.family in families(layers):  # the head reads the last layer as it is: the trunk is this layer
+        layers = chained_layers([call for call in calls if call.end <= trunk.end])
     paths: list[str] = []
     for family in families(layers).values():
         if _reaches_head(pool, trunk, family[-1], inputs):
@@ -237,16 +247,21 @@ def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: In
 
 
 def chained_layers(calls: Calls) -> Calls:
-    """Return the calls of layers: outermost numbered modules whose output has their input's shape and is read next."""
-    layers: Calls = []
+    """Return the calls of layers, found by structure: modules of a list that read the state another one returned.
+
+    Args:
+        calls: The calls of a pass, in the order in which they begin.
+    """
+    candidates: Calls = []
     for call in calls:
-        is_numbered = call.path.rpartition(".")[2].isdecimal()
-        outer_paths = tuple(f"{layer.path}." for layer in layers)
-        if is_numbered and call.keeps_shape and not call.path.startswith(outer_paths):
-            layers.append(call)
+        is_in_list = call.path.rpartition(".")[2].isdecimal()  # as "h.3"
+        paths_of_candidates = tuple(f"{candidate.path}." for candidate in candidates)
+        is_inside_candidate = call.path.startswith(paths_of_candidates)
+        if is_in_list and call.keeps_shape and not is_inside_candidate:
+            candidates.append(call)
     # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
-    families_read = {layer.family for layer in layers if _is_read_by_another(layer, calls)}
-    return [call for call in layers if call.family in families_read]
+    layer_families = {call.family for call in candidates if _is_read_by_another(call, calls)}
+    return [call for call in candidates if call.family in layer_families]
 
 
 def _is_read_by_another(layer: Call, calls: Calls) -> bool:
@@ -278,8 +293,10 @@ def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
         """Return the input of a state's name, or the next one of its shape; the value itself if it is not a state."""
         if not isinstance(value, Tensor) or value.ndim != 3:
             return value
-        alike = [key for key, given in inputs.items() if isinstance(given, Tensor) and _has_form(given, value)]
-        return inputs.pop(name if name in alike else alike[0]) if alike else value
+        states = [key for key, given in inputs.items() if isinstance(given, Tensor) and _has_form(given, value)]
+        if not states:
+            return value
+        return inputs.pop(name if name in states else states[0])
 
     values, form = tree_flatten(output, is_leaf=lambda value: value is not output)
     return tree_unflatten(list(map(input_for, fields_of(output), values)), form)

@@ -99,7 +99,8 @@ class _Check:
     ) -> None:
         owner = function.__qualname__.partition(".")[0]
         self.name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
-        self.signature, self.advice = signature, advice
+        self.signature = signature
+        self.advice = advice
         named = sorted(signature.parameters.values(), key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
         self.keywords = [p.name for p in named if p.kind is not p.VAR_KEYWORD and p.name not in unwritten]
         takes_others = any(p.kind is p.VAR_KEYWORD for p in named)

@@ -40,7 +40,8 @@ def merge_windows(
         results: The results of the windows.
         limit: How many tokens the model reads.
     """
-    count, first = len(kept_windows), results[0]
+    count = len(kept_windows)
+    first = results[0]
     biases = [result.bias for result in results if result.bias is not None]
     adds_up = len(biases) == count
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)

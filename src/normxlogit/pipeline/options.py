@@ -23,6 +23,7 @@ from ..results.collection import Attributions
 from ..results.targets import OutputQuantity
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec, check_target, is_choice
+from ..tasks.task_outputs import has_position_for_each
 
 Results = Attribution | Attributions[Attribution]
 """The result of a single input, or the results of several."""
@@ -136,25 +137,36 @@ class Options:
     def for_media(self, media: Sequence[EncodedMedium]) -> "Options":
         """Return the options of a prompt with pictures or sounds; of tokens where the places of parts are not known."""
         tokens_alone = any(medium.by_part is None and medium.by_token is not None for medium in media)
-        if isinstance(self.verify, Together):  # nothing is scored, which takes a method that could score these parts
+        if isinstance(self.verify, Together):  # nothing is scored, but the units are those that a method would score
             return replace(self, method=named_or_default(None, "completions" if tokens_alone else "media"))
-        return self if self.media_method is None or tokens_alone else replace(self, method=self.media_method)
+        if tokens_alone or self.media_method is None:
+            return self
+        return replace(self, method=self.media_method)
 
     def only(self, index: int) -> "Options":
-        """Return the options of one input."""
+        """Return the options of one input, whose target is its own where each input has one."""
         return self if self.targets is None else replace(self, target=self.targets[index], targets=None)
 
     def of_some(self, indices: Sequence[int]) -> "Options":
-        """Return the options of some inputs, of which each may have a target, a position and extra inputs."""
-        some: dict[str, Any] = {}
+        """Return the options of some of the inputs: what has a value for each input keeps the values of these.
+
+        Args:
+            indices: Which inputs.
+        """
+
+        def taken(values: Any) -> list[Any]:
+            """Return the values of these inputs, from a list, an array or a column with one for each input."""
+            of_all_inputs = list(values)
+            return [of_all_inputs[index] for index in indices]
+
+        changes: dict[str, Any] = {}
         if self.targets is not None:
-            some["targets"] = [self.targets[index] for index in indices]
-        if isinstance(self.position, list) or getattr(self.position, "ndim", 0) > 0:
-            some["position"] = [list(self.position)[index] for index in indices]  # type: ignore[arg-type]
+            changes["targets"] = taken(self.targets)
+        if has_position_for_each(self.position):
+            changes["position"] = taken(self.position)
         if self.extra_inputs:
-            values = {name: list(of_texts) for name, of_texts in self.extra_inputs.items()}
-            some["extra_inputs"] = {name: [of[index] for index in indices] for name, of in values.items()}
-        return replace(self, **some)
+            changes["extra_inputs"] = {name: taken(values) for name, values in self.extra_inputs.items()}
+        return replace(self, **changes)
 
     def check_count(self, inputs: int) -> None:
         """Refuse a list of targets that does not fit the inputs."""

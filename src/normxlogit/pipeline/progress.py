@@ -77,7 +77,8 @@ class Display:
         """Return the progress in one line: what is done, the share of it, the time that it took and that is left."""
         if not self._times:
             return self._description
-        elapsed, share = monotonic() - self._started, self._completed / self._total
+        elapsed = monotonic() - self._started
+        share = self._completed / self._total
         line = f"{self._description}: {f'{share:.0%}, ' if share else ''}{_duration(elapsed)}"
         if not share:
             return line

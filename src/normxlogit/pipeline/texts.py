@@ -42,7 +42,14 @@ NOT_VERIFIED = (
 )
 
 
-def try_defaults(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) -> tuple[Results, Method]:
+class DefaultResults(NamedTuple):
+    """Results of a call that names no method, and the default method that made them."""
+
+    results: Results
+    method: Method
+
+
+def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) -> DefaultResults:
     """Explain inputs by the default method, or, where it does not work on the model, by the one after it.
 
     Args:
@@ -51,7 +58,7 @@ def try_defaults(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) ->
         arguments: The caller's other arguments, those of `Options`.
 
     Returns:
-        The results, which note why the default did not work, and the method that did.
+        The results, with the method that worked; if it is not the default, the results note why that did not work.
 
     Raises:
         MethodError: If the method that works does not explain what is asked.
@@ -61,7 +68,7 @@ def try_defaults(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) ->
     options = Options.of(arguments, method=method_named(default))
     inputs = repeatable(inputs)  # each method that is tried reads them
     try:
-        return explain_inputs(model, inputs, options), options.method
+        return DefaultResults(explain_inputs(model, inputs, options), options.method)
     except UnsupportedModelError as error:
         note = f"{default}, the default, does not work on this model: {error}"
     options = replace(options, method=method_named(alternative))
@@ -70,8 +77,8 @@ def try_defaults(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) ->
     except MethodError as error:
         raise MethodError(f"{error}; {note}") from None
     if isinstance(results, Attribution):
-        return _with_note(results, note), options.method
-    return Attributions(_with_note(result, note) for result in results), options.method
+        return DefaultResults(_with_note(results, note), options.method)
+    return DefaultResults(Attributions(_with_note(result, note) for result in results), options.method)
 
 
 def _with_note(result: Any, note: str) -> Any:
@@ -286,7 +293,8 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     """
     method, batch, task = options.method, run.batch, model.task
     request, scores = _scored(model, run, options)
-    target, spans = request.target, task.position.spans(run)
+    target = request.target
+    spans = task.position.spans(run)
     on_host = _on_host(model, run, request.target, scores, options.token_predictions, is_span=spans is not None)
     predictions: Any = spans
     if on_host.predicted is not None:
@@ -301,7 +309,8 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     of_tokens = on_host.token_predictions
     token_predictions: Any = of_tokens if of_tokens is None else task.outputs.describe(of_tokens)
     axes = _axis(is_kept=target.has_target_axis), _axis(is_kept=bool(request.layers))
-    results, start = [], 0
+    results = []
+    start = 0
     for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
         units, media = task.units(encoding)
@@ -366,7 +375,8 @@ def _token_predictions(
 
     `predicted` is which output of each text is shown, (B, 1); None for the likeliest.
     """
-    task, outputs = model.task, model.task.outputs
+    task = model.task
+    outputs = model.task.outputs
     were_read = vars(run).get("token_logits") is not None
     if not (were_read if requested is None else requested) or task.position.token_per_output:
         return None

@@ -51,11 +51,16 @@ def _with_row_names(grid: Grid, name: str) -> Grid:
     return replace(grid, rows=[row_name or name for row_name in grid.rows])
 
 
-def _strongest_bars(grid: Grid, k: int) -> PlotFigure:
-    """Draw the `k` strongest scores of a row as bars, in the order of the text; any columns if all scores are zero."""
+def _strongest_bars(grid: Grid, most: int) -> PlotFigure:
+    """Draw the strongest scores of a grid of one row as bars, in the order of the text.
+
+    Args:
+        grid: The scores. If all are zero, the first columns are drawn.
+        most: How many bars are drawn at most.
+    """
     strongest = grid.strongest(0)
-    drawn = sorted(strongest[:k]) or grid.plain[:k]
-    return _bar_chart(grid.take(drawn, of=len(strongest)))
+    columns = sorted(strongest[:most]) or grid.plain[:most]
+    return _bar_chart(grid.take(columns, of=len(strongest)))
 
 
 def _check_arguments(a: Attribution, kind: PlotKind | None, k: int | None) -> None:
@@ -76,21 +81,23 @@ def _plot_completion(a: Attribution, k: int | None) -> "Figure":
     if a.layers is not None:
         raise DataError("plot() needs one score for each unit; choose with layer(...)")
     is_of_parts = a.targets[0].kind == "part"
-    if is_of_parts and a.prompt_tokens is None:
+    is_by_source = a.prompt_tokens is None  # the units are sources, not the tokens of the prompt
+    if is_of_parts and is_by_source:
         return _shares_of_sources(a, k or SHARED)
     if a.media:
-        return a.media[0].figure(a, k)
+        return a.media[0].figure(a, k)  # all pictures, or the first sound
     parts = a if is_of_parts else a.group_targets("token")
-    summed = parts if a.prompt_tokens is None else grouped(parts, "word")
+    parts_by_unit = parts if is_by_source else grouped(parts, "word")
     label = f"score ({a.quantity}) / largest of the row"
-    return heat_map(sources_grid(summed, summed.scores, label=label, relative=True).best(k))
+    return heat_map(sources_grid(parts_by_unit, parts_by_unit.scores, label=label, relative=True).best(k))
 
 
 def _shares_of_sources(a: Attribution, k: int) -> PlotFigure:
     """Draw the shares of the `k` strongest sources of each part of an answer, with a row for each source."""
     grid = shares_grid(a).best(k)
-    shown, label = len(grid.columns), grid.label
+    label = grid.label
     if grid.more:
+        shown = len(grid.columns)
         label += f"; the {shown} strongest of {shown + grid.more}"
     return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=label, signed=False))
 
@@ -102,7 +109,8 @@ def plot_attributions(results: Attributions[Any], k: int | None = None, *, min_t
     words = results.top(15 if k is None else k, min_texts=min_texts)
     if not words:
         raise DataError("no words to show")
-    names, scores = [f"{word.text} ({word.texts})" for word in words], np.array([[word.score for word in words]])
+    names = [f"{word.text} ({word.texts})" for word in words]
+    scores = np.array([[word.score for word in words]])  # (1, words)
     return _bar_chart(Grid([""], names, scores, label="mean score (number of texts)"))
 
 
@@ -113,7 +121,8 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
     """
     if not grid.columns:
         raise DataError("no word or token to draw")
-    count, scores = len(grid.columns), grid.scores[0]
+    count = len(grid.columns)
+    scores = grid.scores[0]
     with plot_style():
         figure = PlotFigure(PAGE, 0.9 + ROW * count + LINE * bool(grid.more))
         axes = figure.subplots()
@@ -132,24 +141,33 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
         return plain_text(figure)
 
 
-def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
-    """Draw bars that begin where the one before ends: from the bias over the strongest words to the sum."""
+def _waterfall(a: Attribution, grid: Grid, most: int) -> PlotFigure:
+    """Draw bars that begin where the one before ends: from the bias over the strongest words to the sum.
+
+    Args:
+        a: The result, of one score for each token.
+        grid: Its scores with the names of words, in one row.
+        most: How many words have a bar at most; the others share one.
+    """
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
-    columns = grid.strongest(0, k)
-    steps = {"bias": a.bias, "attention sink": a.sink}
-    names = [name for name, value in steps.items() if value is not None]
-    scores = [float(value) for value in steps.values() if value is not None]
-    total = float(a.scores.sum()) + sum(scores)
-    names += [grid.columns[column] for column in columns]
-    scores += grid.scores[0, columns].tolist()
-    if len(columns) < len(a.units):
-        names.append("all other tokens")
-        scores.append(total - sum(scores))
-    starts = [*np.cumsum([0.0, *scores[:-1]]).tolist(), 0.0]
+    constants = {"bias": a.bias, "attention sink": a.sink}
+    steps = [(name, float(value)) for name, value in constants.items() if value is not None]
+    total = float(a.scores.sum()) + _sum_of(steps)
+    strongest = grid.strongest(0, most)
+    steps += [(grid.columns[column], float(grid.scores[0, column])) for column in strongest]
+    if len(strongest) < len(a.units):
+        steps.append(("all other tokens", total - _sum_of(steps)))
+    ends_of_steps = np.cumsum([score for _, score in steps]).tolist()
+    starts = [0.0, *ends_of_steps[:-1], 0.0]  # the sum begins at 0, too
     sum_name = "sum" if a.bias is not None else "sum of scores"  # without the bias it is not the answer
-    names.append(f"{sum_name}: {number(total, abs(total))}")
-    return _bar_chart(Grid([""], names, np.array([[*scores, total]]), label=grid.label), starts)
+    steps.append((f"{sum_name}: {number(total, abs(total))}", total))
+    names, scores = zip(*steps, strict=True)
+    return _bar_chart(Grid([""], names, np.array([scores]), label=grid.label), starts)
+
+
+def _sum_of(steps: Sequence[tuple[str, float]]) -> float:
+    return sum(score for _, score in steps)
 
 
 class _HeatMapLayout(NamedTuple):
@@ -238,7 +256,8 @@ def _wrapped(name: str, width: int) -> str:
 
 def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None:
     """Write each score into its field, in white on dark colours."""
-    scale, signed = float(np.abs(scores).max(initial=0.0)), bool((scores < 0).any())
+    scale = float(np.abs(scores).max(initial=0.0))
+    signed = bool((scores < 0).any())
     for (row, column), score in np.ndenumerate(scores):
         style = {"ha": "center", "va": "center", "size": 8}
         color = "white" if abs(strengths[row, column]) > 0.6 else "black"

@@ -109,12 +109,22 @@ def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) ->
 
 
 def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
-    """Refuse hidden states that are not those of all layers."""
-    counted = parts.early_exit is None and parts.layers is not None
-    if counted and len(states) - 1 != parts.layers:
+    """Refuse hidden states that are not those of all layers.
+
+    Args:
+        states: The hidden states of the caller's outputs.
+        parts: The parts of the model, which know how many layers there are, unless its states are not those of layers.
+
+    Raises:
+        InputError: If there are more states, or fewer.
+    """
+    if parts.layers is None or parts.early_exit is not None:
+        return
+    expected = parts.layers + 1
+    if len(states) != expected:
         raise InputError(
-            f"the outputs hold {len(states)} hidden states, and the model gives {(parts.layers or 0) + 1}: the "
-            "embedding layer's output and every layer's"
+            f"the outputs hold {len(states)} hidden states, and the model gives {expected}: the embedding layer's "
+            "output and every layer's"
         )
 
 

@@ -83,7 +83,8 @@ class Grid(Block):
 
     def pieces(self, row: int) -> list[Piece]:
         """Return the fields of a row."""
-        name, strengths = self.rows[row], self.strengths[row].tolist()
+        name = self.rows[row]
+        strengths = self.strengths[row].tolist()
         described = zip(self.columns, strengths, self.kinds, self.details, strict=True)
         pieces = []
         for i, (column, strength, kind, details) in enumerate(described):
@@ -111,7 +112,8 @@ class Grid(Block):
 
     def take(self, columns: Sequence[int], of: int) -> "Grid":
         """Return some of the columns, of how many there are to choose from, with the scales of all."""
-        names, more = [self.columns[i] for i in columns], max(0, of - len(columns))
+        names = [self.columns[i] for i in columns]
+        more = max(0, of - len(columns))
         return replace(self, columns=names, scores=self.scores[:, columns], kinds=(), details=(), more=more)
 
 

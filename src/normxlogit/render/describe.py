@@ -26,7 +26,8 @@ SINGLE = ("word", "token", "source")
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
     """Return the header of a result, or of several methods' for one text and target with what each costs."""
-    first, prediction = results[0], prediction_of(results[0])
+    first = results[0]
+    prediction = prediction_of(results[0])
     methods = map(method_of if len(results) == 1 else _method_with_cost, results)
     facts = [("explained", meanings(first).target), *(("method", name) for name in methods)]
     facts.append(("model", model_text(first.model)))

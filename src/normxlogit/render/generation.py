@@ -18,7 +18,7 @@ from .cutting import answer_pieces, cut
 from .describe import header, meanings, removals_table
 from .layout import NO_CHARACTER
 from .text import bounded
-from .token_groups import TokenGroup, tokens_as_text
+from .token_groups import tokens_as_text
 
 STRONGEST = 5
 """Words of the context in the row of each generated token."""
@@ -101,28 +101,32 @@ def _sentences(pieces_by_name: Mapping[str, Pieces]) -> Sentences:
 
 
 def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
-    """Return prompt and completion as linked pieces, with the text between them."""
+    """Return the pieces of the prompt and of the completion: one for each token, and the text between tokens."""
     if g.text is None or g.offsets is None:
         texts, groups = tokens_as_text(g)
-        text = texts[0]
+        text, spans = texts[0], [(group.start, group.end) for group in groups]  # one text, and groups of one token
     else:
-        text, groups = g.text, [TokenGroup((token,), *span) for token, span in enumerate(g.offsets)]
-    placed_pieces = [(group.start, group.end, _token_piece(g, group.tokens[0])) for group in groups]
+        text, spans = g.text, list(g.offsets)
+    placed_pieces = [(*span, _token_piece(g, token)) for token, span in enumerate(spans)]
     pieces = _with_named_media(g, cut(text, placed_pieces))
-    first = next((place for place, piece in enumerate(pieces) if piece.part is not None), len(pieces))
-    return {"prompt": pieces[:first], "completion": pieces[first:]}
+    generated = (place for place, piece in enumerate(pieces) if piece.part is not None)
+    end_of_prompt = next(generated, len(pieces))
+    return {"prompt": pieces[:end_of_prompt], "completion": pieces[end_of_prompt:]}
 
 
 def _token_piece(g: Attribution, token: int) -> Piece:
-    """Return the piece of a token; of a generated one with its probability, and with the likeliest if it is not it."""
-    special, part = g.special_tokens_mask[token], token - g.answer_units.start
-    piece = Piece(g.tokens[token] if special else NO_CHARACTER, name=_name(g, token), source=token)
+    """Return the piece of a token; of a generated one with its probability, and the likeliest token if that differs."""
+    is_special = g.special_tokens_mask[token]
+    piece = Piece(g.tokens[token] if is_special else NO_CHARACTER, name=_name(g, token), source=token)
+    part = token - g.answer_units.start  # the place among the generated tokens
     if part < 0:
-        return piece._replace(kind="special" if special else "")
-    best, generated = g.predictions[part], g.generated[part]
-    likelier = "" if best.id == generated.id else f"more likely: {visible(best.label)} {answer_number(best)}"
-    kind = "special" if special else "strong"
-    return piece._replace(kind=kind, number=answer_number(generated), details=likelier, part=part)
+        return piece._replace(kind="special" if is_special else "")
+    likeliest, generated = g.predictions[part], g.generated[part]
+    details = ""
+    if likeliest.id != generated.id:
+        details = f"more likely: {visible(likeliest.label)} {answer_number(likeliest)}"
+    kind = "special" if is_special else "strong"
+    return piece._replace(kind=kind, number=answer_number(generated), details=details, part=part)
 
 
 def _with_named_media(g: Attribution, pieces: Pieces) -> list[Piece]:
@@ -195,7 +199,8 @@ def _strongest(g: Attribution, negative: str) -> Table:
 
 def _context(g: Attribution) -> list[Indices]:
     """Return the words of the prompt and the earlier generated tokens, each by its tokens, without special ones."""
-    special, start = g.special_tokens_mask, g.answer_units.start
+    special = g.special_tokens_mask
+    start = g.answer_units.start
     tokens = [(token,) for token in range(g.text_units - 1) if not special[token]]
     words = [word.tokens for word in g.words()] if g.has_words else tokens
     return [word for word in words if word[-1] < start] + [token for token in tokens if token[0] >= start]

@@ -89,7 +89,8 @@ def _attributes(piece: Piece, position: str = "") -> Markup:
     """Return the class, colour, tooltip and data of a piece, and its position on a picture."""
     sign, style = _colour(piece.strength)
     kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
-    name, is_linked = shortened(piece.name or quoted(piece.text), NAME), {piece.part, piece.source} != {None}
+    name = shortened(piece.name or quoted(piece.text), NAME)
+    is_linked = {piece.part, piece.source} != {None}
     return _markup(
         **{"class": _joined(kind, sign, position and "nxl-patch")},
         style=f"position:absolute;{position};{style}" if position else style,

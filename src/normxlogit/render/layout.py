@@ -71,7 +71,8 @@ class Layout:
         if a.layers is None:
             return legend
         silent = [name for row, name in enumerate(self.grid.rows) if not self.grid.strongest(row, 1)]
-        notes, facts = ["each layer by its own largest score"], [f"{name}: {NOTHING}" for name in silent]
+        notes = ["each layer by its own largest score"]
+        facts = [f"{name}: {NOTHING}" for name in silent]
         return replace(legend, notes=notes, facts=facts)
 
 
@@ -113,7 +114,8 @@ def _columns_of_tokens(a: Attribution) -> tuple[list[str], list[UnitScore]]:
     if a.text is None or a.offsets is None:
         texts, groups = tokens_as_text(a)
     else:
-        texts, groups = _texts(a), overlapping_groups(a, a.offsets)
+        texts = _texts(a)
+        groups = overlapping_groups(a, a.offsets)
     return texts, [
         UnitScore("", group.tokens, a.scores[..., list(group.tokens)].sum(-1), group.start, group.end)
         for group in groups
@@ -137,7 +139,8 @@ def _described_columns(
     a: Attribution, texts: Sequence[str], columns: Sequence[UnitScore], facts: Facts
 ) -> list[_Described]:
     """Return what is drawn of each column, and in which text."""
-    described, text = [], 0
+    described = []
+    text = 0
     for number, column in enumerate(columns):
         first = column.tokens[0]
         sequence = a.units.sequence[first]

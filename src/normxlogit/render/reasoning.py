@@ -27,7 +27,8 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> Blocks:
     has_reasoning = any(start < end for start, end in s.reasoning)
     if not has_reasoning or not s.has_target_axis or not s.earlier_parts:
         return []
-    parts, cited = _parts_of(s), set[int]()
+    parts = _parts_of(s)
+    cited = set[int]()
     labels = _labels(s, parts)
     columns: dict[str, list[Box]] = {"Answer": [], "Reasoning": [], "What it rests on": []}
     for part, row in zip(parts, shares, strict=True):
@@ -58,13 +59,15 @@ class _Way(NamedTuple):
 
 def _parts_of(s: Attribution) -> list[_Part]:
     """Return the parts of an answer in the order of its targets."""
-    places = places_of_parts(s)
-    thoughts = [moved(thought, len(s.prompt or "")) for thought in s.reasoning]
+    unit_of_span = places_of_parts(s)
+    thoughts = [moved(thought, len(s.prompt or "")) for thought in s.reasoning]  # in characters of the whole text
     parts = []
     for number, (target, span) in enumerate(zip(s.targets, s.target_spans, strict=True)):
         is_thought = any(overlap(span, thought) for thought in thoughts)
-        loss = s.verified.loss(s.earlier_parts[span]) if s.verified and span in places else None
-        parts.append(_Part(number, target.name, is_thought, places.get(span), loss))
+        loss = None
+        if s.verified and span in unit_of_span:
+            loss = s.verified.loss(s.earlier_parts[span])
+        parts.append(_Part(number, target.name, is_thought, unit_of_span.get(span), loss))
     return parts
 
 
@@ -100,5 +103,6 @@ def _piece(part: _Part) -> Piece:
 
 
 def _source_piece(s: Attribution, source: int) -> Piece:
+    """Return the text of a source, or its name where it has no text."""
     unit = s.units.sources[source]
     return Piece(s.units.text[unit] or s.units.names[unit], kind="strong", source=source)

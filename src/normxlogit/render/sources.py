@@ -42,7 +42,8 @@ class SourceRow(NamedTuple):
 
 def source_blocks(s: Attribution) -> Blocks:
     """Return the blocks of an answer and its sources; of several layers the last."""
-    facts, summed = facts_of(s), s.whole()
+    facts = facts_of(s)
+    summed = s.whole()
     if s.layers is not None:
         last = s.layers[-1]
         facts.append(("layer", str(last)))

@@ -169,7 +169,8 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 def _bar(bar: Bar, color: bool) -> Text:
     """Return a bar on its axis, to the right or to the left of zero."""
-    length, positive = max(1, round(abs(bar.end - bar.start) * BAR)), bar.end >= bar.start
+    length = max(1, round(abs(bar.end - bar.start) * BAR))
+    positive = bar.end >= bar.start
     zero = max(1, round(bar.start * BAR)) if bar.start else 0
     line = Text(" " * (zero if positive else max(0, zero - length)))
     return line.append("█" * length, _rgb(INK[positive])) if color else line.append("-+"[positive] * length)
@@ -209,7 +210,8 @@ def _table(block: Table, color: bool) -> RenderableType:
 
 def _cells(block: Table, rows: Sequence[Sequence[Cell]], color: bool) -> Columns:
     """Draw the cells of some rows of a table, with their marks where there are no colours."""
-    sides, columns = list[str](), list[list[Text]]()
+    sides = list[str]()
+    columns = list[list[Text]]()
     for index, column in enumerate(block.columns):
         sides.append("right" if column.numbers else "left")
         columns.append([_cell(row[index], color) for row in rows])
@@ -227,7 +229,8 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 
 def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
     """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores."""
-    line, style = Text(), DIM if color else Style()
+    line = Text()
+    style = DIM if color else Style()
     meanings = block.meanings() if color else _meanings_of_marks(block, marks)
     for sign, meaning in meanings:
         line.append(COLOR_KEYS[sign] if color else MARK_KEYS[sign], _shade(sign) if color else None)
@@ -269,7 +272,8 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
 
 def _shade(strength: float) -> Style | None:
     """Return a text colour for weak scores and a background for others, for dark and light terminals."""
-    amount, positive = abs(strength), strength > 0
+    amount = abs(strength)
+    positive = strength > 0
     if amount < FAINT:
         return None
     if amount < 2 * FAINT:

@@ -63,7 +63,8 @@ def _every_row(a: Attribution, grid: Grid) -> Fold:
 
 def _strongest(laid_out: Layout) -> Blocks:
     """Return the strongest scores with bars and with what the model answers without them."""
-    grid, without = laid_out.grid, laid_out.facts[WITHOUT]
+    grid = laid_out.grid
+    without = laid_out.facts[WITHOUT]
     ranked = [column for rank, column in enumerate(grid.strongest(0)) if rank < STRONGEST or without[column]]
     if not ranked:
         return [Paragraph(f"no {laid_out.unit} has a score other than zero")]
@@ -91,7 +92,9 @@ def _all_scores(laid_out: Layout) -> Fold:
 
 def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> Blocks:
     """Return the blocks of several methods' results for one text and target."""
-    layouts, titles, described = _layouts(results, words), distinct_names(results, method_of), header(results)
+    layouts = _layouts(results, words)
+    titles = distinct_names(results, method_of)
+    described = header(results)
     tested = [(f"tested, {title}", verdict(a.verified)) for title, a in zip(titles, results, strict=True)]
     _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))
     unknown = layouts[0].facts[READ_AS]

@@ -38,7 +38,11 @@ def overlapping_groups(a: Attribution, offsets: Sequence[Span]) -> list[TokenGro
 
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:
-    """Return texts made by joining the tokens at their word boundary markers, and the span of each token."""
+    """Return texts made by joining the tokens at their word boundary markers, and a group of each token by itself.
+
+    Args:
+        a: A result without a text. Of a pair there are two texts, otherwise one.
+    """
     texts = ["", ""] if 1 in a.units.sequence else [""]
     groups: list[TokenGroup] = []
     number = 0

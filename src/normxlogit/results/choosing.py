@@ -87,7 +87,8 @@ def _with_units(a: "Attribution", read_units: list[int]) -> "Attribution":
     sinks = tuple(
         unit for unit in a.sinks if unit < text_units - 1
     )  # the position that predicts is never held constant
-    text, spans = None, a.units.spans
+    text = None
+    spans = a.units.spans
     if a.text is not None and spans is not None:
         # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
         text = a.text[: max(spans[text_units][0], *(end for _, end in spans[:text_units]), 0)]

@@ -120,10 +120,9 @@ class Attributions(Sequence[R], Exports):
         """
         matches = [*self]
         if gold is not None:
+            keeps_right = correct is not False
             are_right = self._are_right(gold, gold_labels)
-            matches = [
-                result for result, is_right in zip(self, are_right, strict=True) if is_right is (correct is not False)
-            ]
+            matches = [result for result, is_right in zip(self, are_right, strict=True) if is_right is keeps_right]
         elif correct is not None:
             raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
         elif gold_labels is not None:
@@ -185,21 +184,27 @@ class Attributions(Sequence[R], Exports):
 
     @property
     def comparable(self) -> bool:
-        """Whether these are results of several methods for one text and one target."""
+        """Whether these are results of several methods, each once, for one text and one target."""
         try:
-            return 1 < len(self.compared()) == len(set(map(_method, self)))
+            results = self.compared()
         except DataError:
             return False
+        return len(results) == len(set(map(_method, results))) > 1
 
     def compared(self) -> list[Attribution]:
-        """Return the results of several methods for one text and one target; DataError if they are not that."""
-        attributions: list[Attribution] = [a for a in self if isinstance(a, Attribution)]
+        """Return the results as attributions that can be compared: of one text, one target and one model.
+
+        Raises:
+            DataError: If there is none, one is of another kind, or has several scores for a token, or they are of
+                different texts, targets or models.
+        """
+        attributions: list[Attribution] = [result for result in self if isinstance(result, Attribution)]
         if not attributions or len(attributions) < len(self):
             raise DataError("there are no results to compare")
         if any(a.scores.ndim != 1 for a in attributions):
             raise DataError("methods are compared by one score for each token; choose a target and a layer first")
-        inputs = [(a.units.text, a.text, a.text_pair, a.targets, a.model) for a in attributions]
-        if any(explained != inputs[0] for explained in inputs):
+        first = attributions[0]
+        if any(_explained(a) != _explained(first) for a in attributions):
             raise DataError("methods are compared on one text, one target and one model, and these results differ")
         return attributions
 
@@ -280,7 +285,10 @@ class Attributions(Sequence[R], Exports):
         """Group the results that are drawn together: several methods on one text."""
         groups: list[Self] = []
         for group in self.by_text():
-            groups += [group] if group.comparable else [type(self)([result]) for result in group]
+            if group.comparable:
+                groups.append(group)
+            else:
+                groups += [type(self)([result]) for result in group]
         return groups
 
     def _columns(self) -> Columns:
@@ -346,7 +354,13 @@ def _method(result: Record) -> str:
     return f"{a.method}:{settings}" if settings else a.method
 
 
+def _explained(a: Attribution) -> tuple[Any, ...]:
+    """Return all that is explained: the text with its tokens, the targets and the model."""
+    return a.units.text, a.text, a.text_pair, a.targets, a.model
+
+
 def _text(result: Record) -> tuple[Any, ...]:
+    """Return the text that a result is of, with its units; None for what a kind of results does not have."""
     return tuple(getattr(result, name, None) for name in ("text", "text_pair", "units"))
 
 

@@ -15,7 +15,8 @@ SUMMARY, TITLE = 2, 32
 
 def summary_of(a: "Attribution") -> str:
     """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
-    heading, answer = shortened(a.heading(), TITLE), _answer(a)
+    heading = shortened(a.heading(), TITLE)
+    answer = _answer(a)
     return f"{heading!r}{answer and f' -> {answer}'}: {_scores(a)}"
 
 

@@ -191,8 +191,8 @@ def _verified(sides: Sides, results: Sequence[Similarity], verify: Verify) -> li
 
     def cosines_without(removals: list[TextRemoval]) -> list[Answer]:
         """Return the cosines of documents with the query, without some units of either."""
-        queries = query_vectors((0, tokens_of(place, units, 0)) for place, units in removals)
-        documents = document_vectors((place, tokens_of(place, units, 1)) for place, units in removals)
+        queries = query_vectors(TextRemoval(0, tokens_of(place, units, 0)) for place, units in removals)
+        documents = document_vectors(TextRemoval(place, tokens_of(place, units, 1)) for place, units in removals)
         return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, documents, strict=True)]
 
     removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
@@ -206,7 +206,7 @@ def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRe
         return [side.vector for side in _embed_batch(model, encodings)]
 
     without = tokens_removed(model, [side.encoding for side in sides], masked=False)
-    known: dict[TextRemoval, Tensor] = {(place, ()): side.vector for place, side in enumerate(sides)}
+    known = {TextRemoval(place, ()): side.vector for place, side in enumerate(sides)}
     return Outcomes(in_batches(model, without, measure), VERIFYING, known)
 
 

@@ -86,7 +86,8 @@ class Task:
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         self.processor = tokenizer
         self.tokenizer = self.tokenizer_of(tokenizer)
-        self._model, self._labels = model, labels
+        self._model = model
+        self._labels = labels
         names = self.outputs.labels
         if labels is not None and names != label_names(labels):
             raise InputError(

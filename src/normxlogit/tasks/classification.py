@@ -54,7 +54,8 @@ class Labels(Outputs):
 
         Those of a plain module have a label for each output.
         """
-        problem, labels = self._problem_of_answer(form, logits), self.labels
+        problem = self._problem_of_answer(form, logits)
+        labels = self.labels
         if logits is not None:
             count = logits.shape[-1]
             labels = _checked_label_names(labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))

@@ -31,7 +31,8 @@ class Vocabulary(Outputs):
 
     def check(self, logits: Tensor, name: str, task: str) -> None:
         """Refuse logits with far fewer entries than the tokenizer has tokens."""
-        count, tokens = logits.shape[-1], len(self.tokenizer)
+        count = logits.shape[-1]
+        tokens = len(self.tokenizer)
         # Some vocabularies are larger than the head, by tokens that are only read.
         if count < tokens / 2:
             raise UnsupportedModelError(
@@ -137,7 +138,8 @@ class CausalLM(Generates, OverVocabulary):
         settings: GenerateSettings,
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
-        encoding, count = self._encode_opening(model, prompt, prompt.text + completion), len(before)
+        encoding = self._encode_opening(model, prompt, prompt.text + completion)
+        count = len(before)
         if encoding.offsets is not None:
             after = (index for index, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
             count = next(after, len(encoding))

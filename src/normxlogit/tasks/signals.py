@@ -62,7 +62,8 @@ class ReadsSignals(Task):
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the parts of an input, with the places of those that have one; those of padding are special."""
-        medium, kind = self.medium_of(encoding), medium_class(self.result_kind).unit_kind
+        medium = self.medium_of(encoding)
+        kind = medium_class(self.result_kind).unit_kind
         kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
         units = Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
         if medium is None:

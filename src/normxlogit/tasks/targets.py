@@ -197,7 +197,8 @@ def describe_targets(
     target: BatchTargets, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
 ) -> list[tuple[Target, ...]]:
     """Return the target information for results; places, (B,) or (B, 2), count in each text's own tokens."""
-    outputs, ids_by_text = target.task.outputs, ids.astype(int).tolist()
+    outputs = target.task.outputs
+    ids_by_text = ids.astype(int).tolist()
     names = {output_id: outputs.name_of(output_id) for text_ids in ids_by_text for output_id in text_ids}
     contrast_id = None if contrast is None else int(contrast[0])
     contrast_name = None if contrast_id is None else outputs.name_of(contrast_id)

@@ -38,6 +38,15 @@ Problem = Literal["single-label", "multi-label", "regression"]
 """What a classifier answers: one of several labels, several at once, or values."""
 
 
+def has_position_for_each(position: Any) -> bool:
+    """Return whether a position is a list, an array or a column with one for each input; a tuple is one span.
+
+    Args:
+        position: What the caller gave, see `targets.Position`.
+    """
+    return isinstance(position, list) or getattr(position, "ndim", 0) > 0
+
+
 class Outputs:
     """The outputs of a model: their names, which one is explained by default, and how they are described.
 
@@ -188,8 +197,7 @@ class AnswerPosition:
         if not self.can_choose:
             hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
             raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
-        is_list = isinstance(position, list) or getattr(position, "ndim", 0) > 0  # a tuple is one span
-        places = list(position) if is_list else [position] * len(encodings)
+        places = list(position) if has_position_for_each(position) else [position] * len(encodings)
         if len(places) != len(encodings):
             raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
         return [

@@ -65,7 +65,8 @@ def _blocks(text: str, start: int, end: int) -> list[Span]:
     """Return the spans that no sentence crosses: paragraphs, and in these headings, table rows and entries of lists."""
     blocks: list[Span] = []
     for first, last in _paragraphs(text, start, end):
-        begin, ends_block = first, False
+        begin = first
+        ends_block = False
         for line in _LINE.finditer(text, first, last):
             if (ends_block or _OWN_LINE.match(line.group())) and line.start() > begin:
                 blocks.append((begin, line.start()))

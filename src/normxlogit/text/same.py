@@ -96,18 +96,27 @@ class Comparable:
         return places
 
     def _is_edge(self, index: int, at_words: bool, *, starts: bool = False) -> bool:
-        """Return whether a character of the original, or a word, ends before a place in the compared form."""
+        """Return whether a part may begin or end at a place in the compared form.
+
+        Args:
+            index: The place: before the character of this index.
+            at_words: Whether a word of the original must end there; otherwise a character of the original must.
+            starts: Whether a part begins there.
+        """
         if not 0 < index < len(self.text):
             return True
         end_before, start_after = int(self.ends[index - 1]), int(self.starts[index])
-        is_minus = self.text[index] == "-" and self.text[index - 1].isalnum()  # "-5" is not in "3-5"
-        if end_before > start_after or (starts and is_minus):
+        if end_before > start_after:  # one character of the original is before and after, such as the "½" of "1/2"
             return False
+        is_minus = self.text[index] == "-" and self.text[index - 1].isalnum()
+        if starts and is_minus:  # "-5" is not in "3-5"
+            return False
+        # What lies between the characters in the original was left out, and a word may end anywhere there.
         return not at_words or 0 in self._inside_word[end_before : start_after + 1]
 
     @cached_property
     def _inside_word(self) -> bytes:
-        """1 for each place between two characters of the original across which a word goes on, and 0 for the others."""
+        """For each place in the original, before a character or at the end, 1 if it is inside a word, otherwise 0."""
         inside = bytearray(len(self.original) + 1)
         for start, end in word_spans(self.original):
             inside[start + 1 : end] = bytes([1]) * (end - start - 1)
@@ -124,7 +133,8 @@ class Comparable:
         if not spans:
             return self
         keep = np.ones(len(self.text), dtype=bool)
-        kept_texts, previous_end = [], 0
+        kept_texts = []
+        previous_end = 0
         for start, end in spans:
             keep[start:end] = False
             kept_texts.append(self.text[previous_end:start])
@@ -232,17 +242,21 @@ def _spans(pattern: "regex.Pattern[str]", text: str) -> list[Span]:
 
 
 def _folded(form: Comparable) -> Comparable:
-    """Return a form with each of its characters in the one form that stands for all that are the same."""
-    text = form.text.translate(_SIGNS)
+    """Return a form in which characters that are the same to a reader are one character, such as all kinds of dashes.
+
+    The text is cut into P pieces, a character with its marks each, which may become longer or shorter. Each character
+    of a folded piece stands for all of the original that the piece stood for.
+    """
+    text = form.text.translate(_SIGNS)  # this and the next two keep the length, and so the places
     text = _DASH_OF_NUMBERS.sub("-", text)
     text = _TYPED_DASH.sub(_typographic_dash, text)
     pieces: list[str] = _CHARACTER.findall(text)
-    folded_pieces = list(map(_folded_piece, pieces))
-    sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
-    repeats = np.fromiter(map(len, folded_pieces), np.int64, len(pieces))
-    last = np.cumsum(sizes) - 1
-    starts = form.starts[last - sizes + 1].repeat(repeats)
-    ends = form.ends[last].repeat(repeats)
+    folded_pieces = [_folded_piece(piece) for piece in pieces]
+    lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))  # (P,)
+    folded_lengths = np.fromiter(map(len, folded_pieces), np.int64, len(pieces))  # (P,)
+    piece_ends = np.cumsum(lengths)  # (P,)
+    starts = form.starts[piece_ends - lengths].repeat(folded_lengths)
+    ends = form.ends[piece_ends - 1].repeat(folded_lengths)
     folded = Comparable("".join(folded_pieces), form.original, starts, ends)
     return folded.without(_spans(_NEEDLESS_SPACE, folded.text))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...methods.registry import ANSWER_METHODS
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
-from ...pipeline.texts import score_encodings, try_defaults
+from ...pipeline.texts import explain_by_default, score_encodings
 from ...results.base import Record
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
@@ -34,6 +34,13 @@ EXPLAINED_AT_ONCE = 512
 
 MEDIA_COLUMNS = ("path", "image", "audio", "file", "text")
 """The usual names of the column of pictures or sounds."""
+
+
+class _EncodedRow(NamedTuple):
+    """A row as the model reads it."""
+
+    encoding: Encoding
+    target: int | None  # the index of the row's own target; None without a column of targets
 
 
 @checked_methods
@@ -118,7 +125,7 @@ class Predictions(Job):
         model = explainer.task_model
         with suppress(InputError):  # the tokenizer knows nothing of the example: the rows will show
             example = model.task.example_input(model)
-            _, works = try_defaults(model, example, {"layers": self.layers, "progress": False})
+            works = explain_by_default(model, example, {"layers": self.layers, "progress": False}).method
             return works, None
         return method_named(ANSWER_METHODS[0]), None
 
@@ -129,40 +136,50 @@ class Predictions(Job):
             return cells
         a = result.scored
         words = a.words() if a.has_words else []
-        flat = (
-            np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
-        )  # (K L words,)
-        return cells | {"words": [word.text for word in words], "word_scores": flat}
+        scores = np.zeros(0, np.float32)
+        if words:
+            scores = np.stack([word.score for word in words], -1)  # (K, L, words), without axes that there are not
+        return cells | {"words": [word.text for word in words], "word_scores": scores.ravel()}
 
     def shared(self, model: TaskModel, results: Sequence[Record]) -> dict[str, Any]:
         """Return the labels, what they are, and the layers."""
-        outputs, layers = model.task.outputs, results[0].scored.layers if results else None
+        outputs = model.task.outputs
+        layers = results[0].scored.layers if results else None
         return {"labels": list(outputs.labels), "outputs": outputs.kind, "layers": list(layers) if layers else None}
 
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
         """Return how texts, pictures or sounds are encoded with their targets, and how they are explained."""
-        media, target_of = model.task.result_kind != "text", cache(partial(self._target, model))
+        is_text = model.task.result_kind == "text"
+        encode = partial(self._encode_texts if is_text else self._encode_media, model)
+        target_of = cache(partial(self._target, model))  # a column has few targets
 
-        def read(rows: list[Mapping[str, Any]]) -> Iterable[tuple[Encoding, int | None]]:
-            inputs = [cells["text"] if media else self._text(cells) for cells in rows]
+        def read(rows: list[Mapping[str, Any]]) -> list[_EncodedRow]:
             column = self.target_column
             targets = [None if column is None else target_of(cell_text(cells["target"], column)) for cells in rows]
-            if media:
-                return zip(model.task.encode(model, inputs)[0], targets, strict=True)
-            encodings = model.encoder(inputs, long_text=self.long_text)
-            if any(encoding.offsets is None for encoding in encodings):
-                raise InputError("the text's tokens cannot be found in it: it is not known where")
-            return zip(encodings, targets, strict=True)
+            return list(map(_EncodedRow, encode(rows), targets))
 
-        def explain(rows: list[tuple[Encoding, Any]]) -> Iterable[tuple[Record, int]]:
-            encodings, targets = map(list, zip(*rows, strict=True))
-            of_rows = options if self.target_column is None else replace(options, targets=targets)
-            return zip(score_encodings(model, encodings, of_rows), map(len, encodings), strict=True)
+        def explain(rows: list[_EncodedRow]) -> Iterable[tuple[Record, int]]:
+            encodings = [row.encoding for row in rows]
+            targets: Any = None if self.target_column is None else [row.target for row in rows]
+            results = score_encodings(model, encodings, replace(options, targets=targets))
+            return zip(results, map(len, encodings), strict=True)
 
         return [
-            Step(read, int(media), (InputError, TargetError)),
-            Step(explain, EXPLAINED_AT_ONCE, size=lambda row: len(row[0])),
+            Step(read, at_once=0 if is_text else 1, row_errors=(InputError, TargetError)),
+            Step(explain, EXPLAINED_AT_ONCE, size=lambda row: len(row.encoding)),
         ]
+
+    def _encode_texts(self, model: TaskModel, rows: Sequence[Mapping[str, Any]]) -> list[Encoding]:
+        """Tokenise the texts or pairs of rows; refuse a tokenizer that does not tell where tokens are."""
+        encodings = model.encoder([self._text(cells) for cells in rows], long_text=self.long_text)
+        if any(encoding.offsets is None for encoding in encodings):
+            raise InputError("the text's tokens cannot be found in it: it is not known where")
+        return encodings
+
+    def _encode_media(self, model: TaskModel, rows: Sequence[Mapping[str, Any]]) -> list[Encoding]:
+        """Read the pictures or sounds of rows."""
+        encodings, _ = model.task.encode(model, [cells["text"] for cells in rows])
+        return encodings
 
     def _text(self, cells: Mapping[str, Any]) -> Any:
         """Return the text of a row, or the pair."""
@@ -170,7 +187,7 @@ class Predictions(Job):
         return text if self.pair_column is None else (text, _split_or_whole(cells["pair"], self.pair_column))
 
     def _target(self, model: TaskModel, name: str | None) -> int:
-        """Return the index of a target."""
+        """Return the index of the label or token that a row names."""
         if name is None:
             raise TargetError("no target")
         index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
@@ -179,7 +196,7 @@ class Predictions(Job):
 
 
 def _split_or_whole(value: Any, column: str | None) -> str:
-    """Return a text; of words that the input has split with the words."""
+    """Return a cell as a text; a list of words as a text that keeps them."""
     is_split = isinstance(value, list) and value and all(isinstance(word, str) for word in value)
     text = text_of(SplitText(value) if is_split else value, column)
     return SplitText(value) if is_split else text

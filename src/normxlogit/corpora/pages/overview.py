@@ -47,7 +47,8 @@ def _has_square(summary: Summary) -> bool:
 
 def predicted_sentence(summary: Summary) -> str:
     """Say how often the model predicted which label."""
-    rows, inputs = summary.rows, NAMES[summary.unit][1]
+    rows = summary.rows
+    inputs = NAMES[summary.unit][1]
     if summary.outputs == "value":
         return f"The model gave a value to each of {rows:,} {inputs}."
     counted = []
@@ -205,6 +206,7 @@ def _slice_card(column: str, slices: Sequence[Slice]) -> Card:
         right = [share_text(each.accuracy)] if is_judged else []
         counts = [part_of(each.labels.get(label, 0), each.rows) for label in labels]
         rows.append([each.value, f"{each.rows:,}", *right, *counts])
-    name, counted = one_line(column), f" in {slices[0].unit}" if slices[0].unit else ""
+    name = one_line(column)
+    counted = f" in {slices[0].unit}" if slices[0].unit else ""
     columns = [name + counted, "rows", *(["right"] if is_judged else []), *(f'"{label}"' for label in labels)]
     return Card([table(columns, rows, stacked=True)], f'Answers by "{name}"{counted}', result=False)

@@ -127,7 +127,8 @@ def _unit_table(summary: Summary, units: Sequence[Unit]) -> Table:
     for unit, bar in zip(units, drawn, strict=True):
         tested = [_fall_text(unit, scale)] if summary.tested else []
         score = _with_half_width(unit.mean, unit.high, scale)
-        score_bar, example = Cell(value=unit.mean, bar=bar), _example(unit, summary.texts)
+        score_bar = Cell(value=unit.mean, bar=bar)
+        example = _example(unit, summary.texts)
         rows.append([unit.text, f"{unit.texts:,}", score, *tested, score_bar, example])
     columns = [name, inputs, "mean score", *(["without it"] if summary.tested else []), SIDES]
     return table([*columns, "example" if summary.texts else "examples"], rows, stacked=True)

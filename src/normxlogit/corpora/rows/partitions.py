@@ -24,7 +24,8 @@ def partition_values(paths: Sequence[str]) -> list[PathValues]:
     Raises:
         DataError: If a path cannot be read as one of a partitioned data set.
     """
-    arrow, dataset = arrow_module(), optional_module("pyarrow.dataset", "")
+    arrow = arrow_module()
+    dataset = optional_module("pyarrow.dataset", "")
     filesystem = optional_module("pyarrow.fs", "").LocalFileSystem()  # which is not asked: paths alone are read
     partitioning = dataset.HivePartitioning.discover(infer_dictionary=False)
     options = dataset.FileSystemFactoryOptions(partitioning=partitioning)
@@ -60,11 +61,18 @@ def _names(source: RowSource, values: PathValues) -> list[str]:
 
 
 def _blocks(source: RowSource, values: PathValues, columns: Sequence[str]) -> Iterator[RowBlock]:
-    """Yield some columns of a file, and of its path, where each has one value for all rows."""
-    in_file = source.names()
-    of_file = [name for name in columns if name in in_file or name not in values]
-    of_path = [name for name in columns if name not in of_file]
-    for block in source.blocks(of_file or in_file[:1]):
-        count = len(block.problems)
-        repeated = {name: arrow_module().repeat(values[name], count) for name in of_path}
+    """Yield some columns of the rows of a file; those in its path have one value for all rows.
+
+    Args:
+        source: The rows of the file.
+        values: The values of the columns in its path, as Arrow scalars.
+        columns: The names of the columns.
+    """
+    file_columns = source.names()
+    in_path = [name for name in columns if name in values and name not in file_columns]
+    in_file = [name for name in columns if name not in in_path]
+    # A column of the file is read in any case: it tells how many rows there are.
+    for block in source.blocks(in_file or file_columns[:1]):
+        row_count = len(block.problems)
+        repeated = {name: arrow_module().repeat(values[name], row_count) for name in in_path}
         yield replace(block, columns={**block.columns, **repeated})

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from glob import iglob
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
@@ -37,13 +38,13 @@ _SEVERAL_WORDS = re.compile(
 """Two words, or a letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
 
 
-def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> RowSource:
+def open_source(inputs: Any, kind: str | None = None, *, reads_media: bool = False) -> RowSource:
     """Return the source that a corpus is read from.
 
     Args:
         inputs: Files, a data set, a table or rows; see `attribute`.
         kind: The format of files whose names do not tell it.
-        files: Whether pictures and sounds, and folders of them, are rows.
+        reads_media: Whether files of pictures and sounds, and folders of them, are rows.
 
     Raises:
         DataError: If it cannot be read.
@@ -53,8 +54,9 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
-        return _named([str(name) for name in inputs], kind, files)
-    if hasattr(inputs := collected(inputs), "with_format"):
+        return _source_of_names([str(name) for name in inputs], kind, reads_media=reads_media)
+    inputs = collected(inputs)
+    if hasattr(inputs, "with_format"):
         return _of_dataset(inputs)
     return source_in_memory(inputs)
 
@@ -83,16 +85,29 @@ def _are_mostly_texts(cells: Iterable[Any]) -> bool:
     return bool(filled) and 2 * len(texts) >= len(filled)
 
 
-def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
-    """Return the source of files or standard input; with `files` pictures and sounds, and folders of them, are rows."""
+def _source_of_names(names: list[str], kind: str | None, *, reads_media: bool) -> RowSource:
+    """Return the source of files, folders, patterns or URLs; the name "-" alone is standard input.
+
+    Args:
+        names: What the caller names.
+        kind: The format of tables; None for what their names tell.
+        reads_media: Whether pictures and sounds are rows, unless a format says that the files are tables.
+
+    Raises:
+        DataError: If one of them cannot be read.
+    """
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
-    if list(names) == ["-"]:
+    if names == ["-"]:
         return _standard_input(kind or "text")
-    paths = _media_files(names) if files and kind is None else []
-    if paths:
-        return replace(source_of_table(arrow_module().table({"path": paths})), parts=names)
-    return _of_files([file for name in names for file in _files(name, kind)])
+    if reads_media and kind is None:
+        media_paths = _media_files(names)
+        if media_paths:
+            return replace(source_of_table(arrow_module().table({"path": media_paths})), parts=names)
+    tables: list[_InputFile] = []
+    for name in names:
+        tables += _files(name, kind)
+    return _of_files(tables)
 
 
 def _standard_input(kind: str) -> RowSource:
@@ -114,7 +129,8 @@ def _of_dataset(dataset: Any) -> RowSource:
         raise DataError(f"a data set has splits ({', '.join(names)}); name one")
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        arrow, rows_read = arrow_module(), 0
+        arrow = arrow_module()
+        rows_read = 0
         total = len(dataset) if hasattr(dataset, "__len__") else 0
         for table in dataset.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
             table = table if isinstance(table, arrow.Table) else arrow.table(table)
@@ -179,7 +195,8 @@ def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
             f"{path}: cannot tell the format from the name: pictures and sounds need a --model that reads them alone, "
             f"and tables --input-format, one of {', '.join(get_args(Format))}"
         )
-    compression, size = infer_compression(path), int(system.size(path) or 0)
+    compression = infer_compression(path)
+    size = int(system.size(path) or 0)
     if compression is None and Path(path).suffix in PACKED:
         raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
     packed = OpenFile(system, path, "rb", compression=compression)
@@ -199,7 +216,8 @@ def _of_files(files: Sequence[_InputFile]) -> RowSource:
     first = sources[0]
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        total, bytes_read = max(sum(sizes), 1), 0
+        total = max(sum(sizes), 1)
+        bytes_read = 0
         class_names = first.class_names()
         for source, size in zip(sources, sizes, strict=True):
             _check_class_names(source, columns, class_names)
@@ -224,12 +242,17 @@ def _check_class_names(source: RowSource, columns: Sequence[str], expected: Clas
 
 
 def _media_files(names: Sequence[str]) -> list[str]:
-    """Return the paths of pictures and sounds for files, folders and patterns, in their order; none for tables."""
-    files_by_name = [_media_in(name) for name in names]
-    if any(files_by_name) and not all(files_by_name):
-        missing_name = names[files_by_name.index([])]
-        raise DataError(f"{missing_name} is neither a picture or sound nor a folder of them, as the other inputs are")
-    return [path.encode("utf-8", "replace").decode() for paths in files_by_name for path in paths]
+    """Return the paths of pictures and sounds for files, folders and patterns, in their order; none for tables.
+
+    Raises:
+        DataError: If some of the names are of pictures or sounds, and others are not.
+    """
+    paths_of_names = [_media_in(name) for name in names]
+    if any(paths_of_names) and not all(paths_of_names):
+        name = names[paths_of_names.index([])]
+        raise DataError(f"{name} is neither a picture or sound nor a folder of them, as the other inputs are")
+    # Arrow's strings are Unicode, and a path on Linux may hold bytes that are not.
+    return [path.encode("utf-8", "replace").decode() for path in chain.from_iterable(paths_of_names)]
 
 
 def _media_in(name: str) -> list[str]:
@@ -241,7 +264,8 @@ def _media_in(name: str) -> list[str]:
         if place.is_dir():
             paths = visible_files(place, MEDIA_SUFFIXES)
         else:
-            paths = [place] if place.exists() else [p for p in map(Path, iglob(name, recursive=True)) if not p.is_dir()]
+            matches = [place] if place.exists() else map(Path, iglob(name, recursive=True))
+            paths = [path for path in matches if not path.is_dir()]
         return sorted(str(path) for path in paths if path.suffix.lower() in MEDIA_SUFFIXES)
     except (OSError, ValueError):  # not a path: the reader of tables raises the error
         return []

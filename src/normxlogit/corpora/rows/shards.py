@@ -128,9 +128,11 @@ def left_shards(
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
     """Read the shards that are not written yet; check that the written ones have the same rows."""
-    expected_indices, rows = set(written), 0
+    expected_indices = set(written)
+    rows = 0
     for shard in read_shards(source, columns, size):
-        written_shard, rows = written.get(shard.index), rows + len(shard.rows)
+        written_shard = written.get(shard.index)
+        rows = rows + len(shard.rows)
         expected_indices.discard(shard.index)
         if written_shard is None:
             yield shard

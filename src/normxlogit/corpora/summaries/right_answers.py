@@ -103,7 +103,7 @@ def _labels_of_model(run: RunTables, pairs: _Pairs) -> ModelLabels:
         return ModelLabels.in_order([str(label) for label in known])
     named = [pair for pair in pairs if pair.prediction is not None and pair.prediction_id is not None]
     predicted = {pair.prediction_id: pair.prediction for pair in named}
-    return ModelLabels(predicted, complete=False, tokens=run.common["outputs"] == "token")
+    return ModelLabels(predicted, complete=False, are_tokens=run.common["outputs"] == "token")
 
 
 def _gold_of_values(

@@ -36,7 +36,8 @@ def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count:
         pairs_by_unit[label, word] = texts_without([word], with_word, parts)
     changes = chain.from_iterable(pairs_by_unit.values())
     logits = logits_of(run, model, chain.from_iterable(changes))
-    signed, divided = bool(run.common.get("signed")), _scores_divide_the_logit(run)
+    signed = bool(run.common.get("signed"))
+    divided = _scores_divide_the_logit(run)
     tested = []
     for unit in units:
         pairs = pairs_by_unit.get((unit.label, unit.text), [])
@@ -78,7 +79,8 @@ def _falls(
     run: RunTables, model: TaskModel, label: str, pairs: Sequence[Change], logits: Mapping[Parts, Tensor]
 ) -> list[float]:
     """Return how much a label's logit falls from each text to the one without a word."""
-    index, contrast = list(model.task.outputs.labels).index(label), run.manifest.settings.get("contrast")
+    index = list(model.task.outputs.labels).index(label)
+    contrast = run.manifest.settings.get("contrast")
     contrasted = None if contrast is None else index_of(model.task, contrast, len(model.task.outputs.labels))
     falls = []
     for before, after in pairs:

@@ -110,14 +110,14 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
         budgets: How many passes each surrogate has.
         most_units: Most units of an input.
     """
-    asked = _answers(explainer, case)
-    if not LEAST_UNITS <= len(asked.contributions) <= most_units:
+    unit_answers = _answers(explainer, case)
+    if not LEAST_UNITS <= len(unit_answers.contributions) <= most_units:
         return ()
-    models = {budget: pairs(asked, budget) for budget in budgets}
-    peers = surrogates(may_be_empty=asked.may_be_empty)
-    fitted = {(name, budget): fit(asked, budget) for name, fit in peers.items() for budget in budgets}
-    masks = _other_masks(asked)
-    values = asked.values(masks)  # (N,)
+    models = {budget: pairs(unit_answers, budget) for budget in budgets}
+    peers = surrogates(may_be_empty=unit_answers.may_be_empty)
+    fitted = {(name, budget): fit(unit_answers, budget) for name, fit in peers.items() for budget in budgets}
+    masks = _other_masks(unit_answers)
+    values = unit_answers.values(masks)  # (N,)
     if len(values) < LEAST_MASKS or values.std() == 0:
         return ()
     results = [
@@ -130,19 +130,21 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
 
 
 def _answers(explainer: Explainer, case: Input) -> UnitAnswers:
+    """Return the answers to a text, or of a prompt the log-probability of its completion, with some of its units."""
     if case.completion is None:
-        (asked,), _ = answers_to_texts(explainer, case.text, {})
+        answers_of_inputs, _ = answers_to_texts(explainer, case.text, {})
     else:
-        (asked,), _ = answers_to_prompts(explainer, case.text, case.completion, {})
-    return asked
+        answers_of_inputs, _ = answers_to_prompts(explainer, case.text, case.completion, {})
+    return answers_of_inputs[0]
 
 
-def _other_masks(asked: UnitAnswers) -> Booleans:
+def _other_masks(unit_answers: UnitAnswers) -> Booleans:
     """Return masks that no surrogate has asked for, (N, M)."""
-    masks = np.unique(random_subsets(len(asked.contributions), DRAWN, SEED), axis=0)
+    masks = np.unique(random_subsets(len(unit_answers.contributions), DRAWN, SEED), axis=0)
     absent = [np.flatnonzero(~mask).tolist() for mask in masks]
-    is_new = np.array([tokens_of(asked.removable.parts, units) not in asked.asked for units in absent], bool)
-    may_be_asked = masks.any(1) | np.full(len(masks), asked.may_be_empty)
+    sets = [tokens_of(unit_answers.removable.parts, units) for units in absent]
+    is_new = np.array([tokens not in unit_answers.removed_sets for tokens in sets], bool)
+    may_be_asked = masks.any(1) | np.full(len(masks), unit_answers.may_be_empty)
     rows = np.random.default_rng(SEED).permutation(np.flatnonzero(is_new & may_be_asked))
     return masks[rows[:MASKS]]
 

@@ -38,42 +38,42 @@ def surrogates(*, may_be_empty: bool = True) -> dict[str, Surrogate]:
     return peers
 
 
-def pairs(asked: UnitAnswers, budget: int) -> PairModel:
+def pairs(unit_answers: UnitAnswers, budget: int) -> PairModel:
     """Fit the regression of `explainer.pairs`, for which the passes of the tests are left.
 
     Args:
-        asked: The answers to an input with some of its units.
+        unit_answers: The answers to an input with some of its units.
         budget: The most passes.
     """
-    units = len(asked.contributions)
+    units = len(unit_answers.contributions)
     present = complementary_masks(units, plan(units, budget, may_be_empty=False).masks)
-    return PairModel(present, asked.values(present), asked.contributions)
+    return PairModel(present, unit_answers.values(present), unit_answers.contributions)
 
 
-def single_units(asked: UnitAnswers, budget: int) -> Predict:
+def single_units(unit_answers: UnitAnswers, budget: int) -> Predict:
     """Fit the same regression without pairs, and without passes for tests."""
-    present = complementary_masks(len(asked.contributions), budget)
-    return PairModel(present, asked.values(present), asked.contributions, most_paired=0).predict
+    present = complementary_masks(len(unit_answers.contributions), budget)
+    return PairModel(present, unit_answers.values(present), unit_answers.contributions, most_paired=0).predict
 
 
-def archipelago(asked: UnitAnswers, budget: int) -> Predict:
+def archipelago(unit_answers: UnitAnswers, budget: int) -> Predict:
     """Measure single and joint effects where all other units are present and where none is, and average both.
 
     So does Archipelago (Tsang et al., 2020, equation 6, before its square), with four answers to each pair in each
     context. A budget does not pay for all pairs: the pairs of the units with the largest contributions are measured.
 
     Args:
-        asked: The answers to an input with some of its units.
+        unit_answers: The answers to an input with some of its units.
         budget: The most passes.
     """
-    units = len(asked.contributions)
-    ranked = np.argsort(-np.abs(asked.contributions), kind="stable")
+    units = len(unit_answers.contributions)
+    ranked = np.argsort(-np.abs(unit_answers.contributions), kind="stable")
     for_pairs = max(0, budget - 2 - 2 * units)  # passes; a pair takes two more than its units
     paired = max(count for count in range(units + 1) if count * (count - 1) <= for_pairs)
     sets = [(), *((unit,) for unit in range(units)), *combinations(sorted(ranked[:paired].tolist()), 2)]
     only = np.array([[unit in members for unit in range(units)] for members in sets])  # (S, M)
-    value_of_only = dict(zip(sets, asked.values(only), strict=True))
-    value_without = dict(zip(sets, asked.values(~only), strict=True))
+    value_of_only = dict(zip(sets, unit_answers.values(only), strict=True))
+    value_without = dict(zip(sets, unit_answers.values(~only), strict=True))
     single, joint = np.zeros(units), np.zeros((units, units))
     for members in sets[1:]:
         effects = _difference(value_of_only, members), _difference(value_without, members)
@@ -118,11 +118,11 @@ class QuadraticFunction(NamedTuple):
         return self.middle + signs @ self.single / 2 + of_pairs
 
 
-def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
+def proxy_spex(unit_answers: UnitAnswers, budget: int) -> Predict:
     """Fit ProxySPEX by shapiq (Butler et al., 2025), with its own masks and settings, of all orders.
 
     Args:
-        asked: The answers to an input with some of its units.
+        unit_answers: The answers to an input with some of its units.
         budget: The most passes.
 
     Raises:
@@ -130,10 +130,12 @@ def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
     """
     shapiq = import_module("shapiq")
 
-    units = len(asked.contributions)
+    units = len(unit_answers.contributions)
     approximator = shapiq.ProxySPEX(n=units, index="FBII", max_order=units, random_state=0)
     try:
-        effects = approximator.approximate(min(budget, 2**units), lambda masks: _values(asked, np.array(masks, bool)))
+        effects = approximator.approximate(
+            min(budget, 2**units), lambda masks: _values(unit_answers, np.array(masks, bool))
+        )
     except IndexError as error:
         raise DataError(f"shapiq could not fit ProxySPEX to {budget} answers: {reason_of(error)}") from None
 
@@ -146,10 +148,10 @@ def proxy_spex(asked: UnitAnswers, budget: int) -> Predict:
     return predict
 
 
-def _values(asked: UnitAnswers, masks: Booleans) -> Floats:
+def _values(unit_answers: UnitAnswers, masks: Booleans) -> Floats:
     """Return the values of masks, (N,); of a prompt of nothing, which has no answer, the mean of the others."""
-    is_empty = np.zeros(len(masks), bool) if asked.may_be_empty else ~masks.any(1)  # (N,)
+    is_empty = np.zeros(len(masks), bool) if unit_answers.may_be_empty else ~masks.any(1)  # (N,)
     values = np.zeros(len(masks))
-    values[~is_empty] = asked.values(masks[~is_empty])
+    values[~is_empty] = unit_answers.values(masks[~is_empty])
     values[is_empty] = values[~is_empty].mean()
     return values

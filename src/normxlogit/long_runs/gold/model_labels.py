@@ -19,12 +19,12 @@ class ModelLabels:
     Attributes:
         names: Their names by their indices.
         complete: Whether these are all labels; results alone show only those that were predicted or explained.
-        tokens: Whether they are tokens of a vocabulary, by text or id.
+        are_tokens: Whether they are tokens of a vocabulary, by text or id.
     """
 
     names: Mapping[int, str]
     complete: bool = True
-    tokens: bool = False
+    are_tokens: bool = False
 
     @classmethod
     def in_order(cls, names: Sequence[str]) -> "ModelLabels":

@@ -25,14 +25,18 @@ class LabelReader:
 
     Each method returns the label that a value means, as a tuple: an empty one if its rows are left out, and None if it
     cannot be told which label it means.
+
+    Attributes:
+        labels: The labels of the model, or the tokens of its vocabulary.
+        meaning: What the caller and the data set say of the values.
     """
 
     labels: ModelLabels
     meaning: GoldLabels
 
     def read(self, value: Value) -> Gold | None:
-        """Read a value: as the caller's mapping says, else as the data set says, else as what it is called."""
-        if self.labels.tokens:
+        """Read a value, by the first that says what it means: the caller's mapping, the data set, the value itself."""
+        if self.labels.are_tokens:
             return self._token(value)
         number = whole_number_of(value)
         class_name = self.meaning.name_of(number)
@@ -41,8 +45,10 @@ class LabelReader:
         if number is not None and class_name is not None:
             return self._class(number, class_name)
         if number == MISSING_CLASS and self.meaning.of_data_set:
-            return ()
-        return self._boolean(value) if value_text(value) in WORDS_OF_TRUTH else self._plain(value)
+            return ()  # the row is left out
+        if value_text(value) in WORDS_OF_TRUTH:
+            return self._boolean(value)
+        return self._plain(value)
 
     def name_of(self, value: Value) -> str:
         """Return what a value is called: its class in the data set, or what it is."""
@@ -56,23 +62,29 @@ class LabelReader:
         return None if number is None or number < 0 else (number,)
 
     def _mapped(self, value: Value, class_name: str | None) -> Gold | None:
-        """Read a value by the caller's mapping; one that is not in it by its name alone."""
-        name = str(value) if class_name is None else class_name
-        keys = [key for key in (value_text(value), value_text(name)) if key in self.meaning.mapping]
-        if keys:
-            return self._mapped_label(keys[0])
-        return self._named(name) if class_name is not None else self._called(value)
+        """Read a value by the caller's mapping, which may have the value or its class; others as what they are called.
+
+        Args:
+            value: The value.
+            class_name: The name that the data set has for it; None for none.
+        """
+        keys = [value_text(value)] if class_name is None else [value_text(value), value_text(class_name)]
+        for key in keys:
+            if key in self.meaning.mapping:
+                return self._mapped_label(key)
+        return self._called(value) if class_name is None else self._named(class_name)
 
     def _mapped_label(self, key: str) -> Gold:
         """Read the label that the mapping has for a value."""
         label = self.meaning.mapping[key]
         if label is None:
             return ()
-        is_counted_as_wrong = value_text(label) == key
         gold = self._index(label) if isinstance(label, int) else self._named(label)
-        if gold is None and not is_counted_as_wrong:
-            raise InputError(f"gold_labels: the model has no label {one_line(str(label))!r}, only {self.labels}")
-        return (label,) if gold is None else gold
+        if gold is not None:
+            return gold
+        if value_text(label) == key:  # a value that means itself is a label that the model never predicts
+            return (label,)
+        raise InputError(f"gold_labels: the model has no label {one_line(str(label))!r}, only {self.labels}")
 
     def _class(self, number: int, name: str) -> Gold | None:
         """Read a class of the data set: by its name, or by its number where the model's labels have no names."""
@@ -120,4 +132,5 @@ class LabelReader:
         return (name,) if label is None and not self.labels.complete else self._label(label)
 
     def _label(self, label: str | None) -> Gold | None:
+        """Return a label of the model as a gold label; None for none."""
         return None if label is None else (label,)

@@ -43,7 +43,7 @@ def read_gold(
         InputError: If it cannot be told which labels some values mean.
     """
     rows = list(map(entries_of, values))
-    may_be_marks = not labels.tokens and not meaning.of_data_set
+    may_be_marks = not labels.are_tokens and not meaning.of_data_set
     if may_be_marks and are_marks(rows, len(meaning.names or labels.names)):
         meaning = order_of_marks(max(map(len, rows)), labels, meaning)
         rows = list(map(places_of_ones, rows))
@@ -108,7 +108,7 @@ def _labels_of_results(results: Sequence[Record]) -> ModelLabels:
             names[prediction.id] = prediction.label
     if kinds & {"value", "cosine"}:
         raise InputError("a regression has no right and wrong labels: filter by a function of the results")
-    return ModelLabels(names, complete=False, tokens="token" in kinds)
+    return ModelLabels(names, complete=False, are_tokens="token" in kinds)
 
 
 def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Sequence[str]) -> None:
@@ -118,7 +118,7 @@ def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Se
     labels of the model have at least one name in common.
     """
     gold_names = Counter(label for label in chain.from_iterable(gold) if isinstance(label, str))
-    if labels.tokens or labels.are_default_names or not gold_names:
+    if labels.are_tokens or labels.are_default_names or not gold_names:
         return
     shared = set(map(labels.called, class_names or gold_names)) - {None}
     if class_names:

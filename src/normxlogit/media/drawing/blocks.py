@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -85,13 +86,20 @@ class PatchesBlock(MediumBlock):
 
 
 def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
-    """Return one block character for every two moments, as high as the sound is loud."""
-    line, loudness = Text(overflow="fold"), course_of(sound)
+    """Return a line with a block character for every two moments, as high as the sound is loud there.
+
+    Args:
+        sound: The sound.
+        strengths: The colour of each moment, from -1 to 1; of two the stronger one is drawn.
+    """
+    line = Text(overflow="fold")
     pairs = np.split(strengths, range(2, len(strengths), 2))
-    for i, pair in enumerate(pairs):
-        part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))
-        height = HEIGHTS[max(1, round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1)))]
-        line.append(height, Style(color=tone(float(pair[np.abs(pair).argmax()]))))
+    loudness = course_of(sound)  # at more places than there are pairs, or fewer
+    ends = np.arange(len(pairs) + 1) * len(loudness) // len(pairs)
+    for pair, (start, end) in zip(pairs, pairwise(ends), strict=True):
+        height = round(float(loudness[start:end].max(initial=0)) * (len(HEIGHTS) - 1))
+        stronger = float(pair[np.abs(pair).argmax()])
+        line.append(HEIGHTS[max(1, height)], Style(color=tone(stronger)))
     return [line]
 
 
@@ -132,7 +140,8 @@ def words_over_time(sound: SoundScores, spoken: Sequence[str]) -> list[Block]:
         sound: The sound with its scores.
         spoken: The transcript, explained.
     """
-    names, rows = [visible(name) for name in spoken], []
+    names = [visible(name) for name in spoken]
+    rows = []
     for name, scores in zip(names, sound.scores, strict=True):  # (n,)
         start, end = sound.times[int(scores.argmax())].tolist()
         share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))
@@ -175,7 +184,9 @@ def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
             shape = tuple(-(-size // side) for size in medium.shape)
         rows, columns = np.indices(medium.shape) // side  # (h, w) each
         merged = (rows * shape[1] + columns).ravel()
-    leading, numbers, count = medium.scores.shape[: -len(medium.shape)], medium.places.shape[-1], int(np.prod(shape))
+    leading = medium.scores.shape[: -len(medium.shape)]
+    numbers = medium.places.shape[-1]
+    count = int(np.prod(shape))
     scores = np.zeros((count, int(np.prod(leading))), np.float32)
     np.add.at(scores, merged, medium.scores.reshape(scores.shape[1], -1).T)
     places = medium.flat_places

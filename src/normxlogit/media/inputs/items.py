@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 import numpy as np
 
 from ...errors import InputError
-from ...inputs.texts import arrow_value, collected, named_columns
+from ...inputs.texts import arrow_value, collected, is_column, named_columns
 
 PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 """Suffixes of files of pictures."""
@@ -232,7 +232,7 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
         columns: Its columns by name.
         is_item: Whether a value is one picture, or one sound.
     """
-    firsts = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if _has_rows(column)}
+    firsts = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if is_column(column)}
     candidates = [firsts, columns] if isinstance(inputs, Mapping) else [firsts]
     for any_text, values in product((False, True), candidates):
         files = {name: value for name, value in values.items() if _may_be_file(value, any_text)}
@@ -240,11 +240,6 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
         if names:
             return names
     return []
-
-
-def _has_rows(column: Any) -> bool:
-    """Return whether a value is a column, and not a text or a mapping."""
-    return isinstance(column, Iterable) and not isinstance(column, str | bytes | Mapping)
 
 
 def _may_be_file(value: Any, any_text: bool) -> bool:

@@ -39,7 +39,10 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
     """
     if seconds is None or sound.rate is None or (sound.seconds or 0.0) <= seconds:
         return [(0.0, sound)]
-    size, moment, windows, start = int(seconds * sound.rate), max(int(MOMENT * sound.rate), 1), [], 0
+    size = int(seconds * sound.rate)
+    moment = max(int(MOMENT * sound.rate), 1)
+    windows = []
+    start = 0
     count = max(int(LAST * size) // moment, 1)
     while len(sound.samples) - start > size:
         tail = sound.samples[start + size - count * moment : start + size].reshape(count, moment)
@@ -81,7 +84,8 @@ class _WholeSound:
         is_separated = self.text[-1:].isspace() or (g.completion or "")[:1].isspace()
         if self.text and not is_separated:
             self.text += " "
-        first_token, shift = len(self.units) - prompt, len(self.text)
+        first_token = len(self.units) - prompt
+        shift = len(self.text)
         self.targets += tuple(_moved(target, first_token, shift) for target in g.targets[:count])
         self._append_text(g, g.units.take(range(prompt, prompt + count)))
 
@@ -104,7 +108,8 @@ class _WholeSound:
     def _append_scores(self, g: Attribution, count: int, prompt: int) -> None:
         """Append the scores of a window's first `count` tokens, before its units and times are appended."""
         audio = g.audio[0]
-        column, moment = len(self.units), self.width + sum(map(len, self.times))
+        column = len(self.units)
+        moment = self.width + sum(map(len, self.times))
         rows = np.zeros((count, self.width + self.moments), np.float32)
         rows[:, column : column + count] = g.scores[:count, prompt : prompt + count]
         rows[:, moment : moment + len(audio.times)] = audio.scores[:count]

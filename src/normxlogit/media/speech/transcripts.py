@@ -118,7 +118,8 @@ def _explain_decoder(
 ) -> Attribution | None:
     """Transcribe a sound by an encoder-decoder model, and explain the transcript; None if there is none."""
     signal: Signal = speech_task(model).read_signal(model, sound)
-    limit, requested = model.answer_limit, most_new_tokens(model, settings, DECODER_PROMPT)
+    limit = model.answer_limit
+    requested = most_new_tokens(model, settings, DECODER_PROMPT)
     room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
     prompt, ids = generated_from(model, signal.inputs, *generation_config(model, settings, room))
     if not ids:
@@ -136,7 +137,8 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     """Explain the tokens that a CTC model emits."""
     if any(named is not None for named in (options.target, options.targets, options.contrast)):
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
-    method, task = options.method, speech_task(model)
+    method = options.method
+    task = speech_task(model)
     inputs = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
     (encoding,), _ = task.encode(model, [inputs])
     batch = model.batch([encoding], [0])

@@ -57,22 +57,23 @@ class _TranscriptAnswers:
 
     def __call__(self, removals: list[TextRemoval]) -> list[Answer]:
         """Return the answers without some moments, the sum over the windows."""
-        removals_by_window = [self._by_window(moments) for _, moments in removals]
+        removals_by_window = [self._by_window(removal.tokens) for removal in removals]
         self._table(chain.from_iterable(removals_by_window))
         return [Answer(None, sum(self._table(of_windows)), None) for of_windows in removals_by_window]
 
     def _by_window(self, moments: Iterable[int]) -> list[TextRemoval]:
         """Return which of the moments are in each window."""
         return [
-            (window, tuple(moment for moment in moments if first <= moment < end))
+            TextRemoval(window, tuple(moment for moment in moments if first <= moment < end))
             for window, (first, end) in enumerate(pairwise(self.firsts))
         ]
 
     def _measured(self, silenced: list[TextRemoval]) -> Iterator[tuple[TextRemoval, float]]:
         """Measure the log-probability of the transcript of a window without some of its moments."""
-        for window, moments in silenced:
-            places = [self.times[window][moment - self.firsts[window]] for moment in moments]
-            yield (window, moments), self.measures[window](self.windows[window].sound.without(places))
+        for removal in silenced:
+            window = removal.text
+            times = [self.times[window][moment - self.firsts[window]] for moment in removal.tokens]
+            yield removal, self.measures[window](self.windows[window].sound.without(times))
 
 
 def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:

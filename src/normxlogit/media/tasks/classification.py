@@ -76,15 +76,24 @@ class ImageClassification(SignalTask):
             boxes = self._boxes(model, (fields["width"], fields["height"]), *grid)
         else:
             _, height, width = signal.shapes[0]
-            boxes, fields = equal_cells(grid, (width, height)), {"width": width, "height": height, **fields}
+            boxes = equal_cells(grid, (width, height))
+            fields = {"width": width, "height": height, **fields}
         return PictureScores(first=first, places=boxes, **fields)
 
     def _measured_boxes(self, model: TaskModel, size: Size, rows: int, columns: int) -> FloatArray:
-        """Return the boxes of patches in pictures of a size."""
+        """Return the boxes of patches in a picture, (rows, columns, 4), measured with test pictures, see `sources_of`.
+
+        Args:
+            model: The model.
+            size: Width and height of the picture, in pixels.
+            rows: How many rows of patches the model reads.
+            columns: How many patches a row has.
+        """
 
         def process(image: Any) -> Float64Array:
+            """Return what the model reads of a picture, (C, H, W)."""
             processed = self.processor(_in_channels(model, image), return_tensors="pt")
-            return np.asarray(processed[model.module.main_input_name][0].float(), np.float64)  # (C, H, W)
+            return np.asarray(processed[model.module.main_input_name][0].float(), np.float64)
 
         return cell_boxes(sources_of(process, size), (rows, columns), size)
 
@@ -150,7 +159,8 @@ class AudioClassification(ReadsSounds, SignalTask):
             step, width = SPECTRUM_STEP * config.time_stride, SPECTRUM_STEP * config.patch_size
             starts = [(index % columns) * step for index in range(count - first_frame)]
             return (*[(0.0, 0.0)] * first_frame, *((start, start + width) for start in starts))
-        waveform, step = inputs.get("input_values"), None
+        waveform = inputs.get("input_values")
+        step = None
         if waveform is not None and self.rate is not None:
             seconds = len(waveform) / self.rate if seconds is None else seconds
             step = getattr(config, "inputs_to_logits_ratio", 0) / self.rate

@@ -90,7 +90,8 @@ class Signal(EncodedSignal):
         """Return a sound with some moments silenced: samples are zero, spectra at the minimum of the sound."""
         name, values = next((name, value) for name, value in self.inputs.items() if value.is_floating_point())
         changed = values.clone()
-        axis, seconds = 0, max(end for _, end in self.times)
+        axis = 0
+        seconds = max(end for _, end in self.times)
         if values.ndim > 1 and self.grid[0]:  # (time, bins), cut into patches that need not reach the end
             seconds = values.shape[0] * SPECTRUM_STEP
         elif values.ndim > 1:
@@ -308,7 +309,8 @@ def config_of_signal(model: TaskModel) -> Any:
 
 def _positions_shape(model: nn.Module, inputs: Inputs, patches: LayerOutput) -> list[int]:
     """Return how many patches a module returns along each of its axes of positions."""
-    site, name = Site(patches.path, patches.call), type(model).__name__
+    site = Site(patches.path, patches.call)
+    name = type(model).__name__
     with torch.inference_mode(), named_errors(f"{name} cannot read it"):
         state = tensor_of(run(model, inputs, record=[site], stop=site).last(site))
     if state is None:
@@ -328,7 +330,8 @@ def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], 
     columns = named_columns(inputs)
     if columns is None or name not in columns:
         return None
-    values, masks = columns[name], columns.get("attention_mask")
+    values = columns[name]
+    masks = columns.get("attention_mask")
     single = _is_single(values, name, model)
     if single:
         values, masks = [values], [masks]

@@ -86,7 +86,9 @@ def spectrum_of(process: Callable[[Any], Inputs], sound: Sound, reader: Any, tok
         reader: The feature extractor, which says how many samples there are from one frame to the next.
         token: The placeholder token of a sound.
     """
-    hop, bins, length = getattr(reader, "hop_length", None), getattr(reader, "feature_size", None), len(sound.samples)
+    hop = getattr(reader, "hop_length", None)
+    bins = getattr(reader, "feature_size", None)
+    length = len(sound.samples)
     processed, of_half = process(sound.samples), process(sound.samples[: -(-length // 2)])
     spectra = {name: value for name, value in processed.items() if _may_be_spectrum(value)}
     if hop is None or not spectra:

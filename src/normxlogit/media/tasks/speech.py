@@ -85,7 +85,8 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         inputs = self.features(model, sound)
         source, masks = _encoder_inputs(model, inputs)
         output = encoder_output(model, source, **masks)
-        count, states_mask = output[0].shape[1], getattr(output, MASK, None)
+        count = output[0].shape[1]
+        states_mask = getattr(output, MASK, None)
         padding = 0 if states_mask is None else count - int(states_mask.sum())
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
@@ -143,7 +144,8 @@ class CTC(SpeechTask, AudioClassification):
         They are one for each run of frames with the same most likely token, without blanks.
         """
         probabilities = logits.float().softmax(-1)  # (T, V)
-        tokens, start = [], 0
+        tokens = []
+        start = 0
         for index, run in groupby(logits.argmax(-1).tolist()):
             end = start + len(list(run))
             if index != self.blank_id(model):

@@ -58,7 +58,8 @@ def generate_each(
             config, generate_options = generation_config(model, options, count)
             generated = generated_ids(model, [prompted[index].encoding for index in indices], config, generate_options)
             sequences.update(zip(indices, generated, strict=True))
-    of_sampling, begun = sampling_note(model, options), decoder_ids(options)
+    of_sampling = sampling_note(model, options)
+    begun = decoder_ids(options)
     completions = []
     for index, (prompt, room) in enumerate(zip(prompted, rooms, strict=True)):
         for ids in sequences[index]:
@@ -129,7 +130,8 @@ def read_completion(
         settings = merged_settings(model, settings or {})
         encoding, count = task.read_completion(model, rendered, prompt_encoding, completion, settings)
     else:
-        count, ids = len(prompt_encoding), row_of_ids(completion, "a completion is a text or a row of token ids")
+        count = len(prompt_encoding)
+        ids = row_of_ids(completion, "a completion is a text or a row of token ids")
         check_ids(ids, model.encoder.vocabulary, "the completion")
         encoding = task.appended(model, prompt_encoding, ids)
     if count == 0:
@@ -154,7 +156,8 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
     for medium in rendered.media:
         task.check_reads(model, medium.kind)
-    encoding, longest = task.read_prompt(model, rendered), model.pipeline.longest_prompt
+    encoding = task.read_prompt(model, rendered)
+    longest = model.pipeline.longest_prompt
     if longest is not None and len(encoding) > longest:
         raise InputError(
             f"the prompt has {len(encoding)} tokens, and the pipeline was made with max_length={longest}, to which it "

@@ -22,7 +22,7 @@ from ...model.task_model import TaskModel
 from ...model.transfer import to_host
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
-from ...results.storage.schema import Indices
+from ...results.storage.schema import Indices, Strings
 from ...results.targets import OutputQuantity, Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...tasks.base import units_of_tokens
@@ -188,42 +188,70 @@ def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
-    """Explain completions from a forward pass over them."""
+    """Explain completions from a forward pass over them.
+
+    Args:
+        model: A language model.
+        run: The pass, see `pass_over`; each text may stand in it several times, see `_copies_of_text`.
+        batch: The completions, in the order of the pass.
+
+    Returns:
+        A result for each completion.
+    """
+    copies = len(run.batch.encodings) // len(batch)
     with torch.inference_mode():
         layers = model.layer_numbers(batch[0].options.layers)
-        starts, copies = run.batch.starts, len(run.batch.encodings) // len(batch)
-        text_predictions = [
-            predictions_of(model, completion, run.hidden[index * copies, starts[index * copies] :])
-            for index, completion in enumerate(batch)
-        ]
-    all_scores = _score_texts(model, run, batch, layers)
+        predictions = []
+        for row, completion in zip(range(0, len(run.batch.encodings), copies), batch, strict=True):
+            states = run.hidden[row, run.batch.starts[row] :]  # (T, H), and padding behind them
+            predictions.append(_token_predictions(model, completion, states))
     results = []
-    for completion, scores, (predictions, generated) in zip(batch, all_scores, text_predictions, strict=True):
+    scores_of_texts = _score_texts(model, run, batch, layers)
+    for completion, scores, predictions_of_text in zip(batch, scores_of_texts, predictions, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
-        units = scores.values.shape[-1]  # those of a source or a sound, and then the T - 1 tokens of the context
-        places = torch.arange(units) - units + len(completion.context)  # (units,)
-        is_read = places < completion.start + torch.arange(len(completion.ids))[:, None]  # (G, units)
-        scores = replace(scores, values=scores.values * is_read[:, None])
         if isinstance(completion.options.method, FrozenGradient):  # the units are the tokens of source and decoder
-            completion = completion._replace(completed=completion.completed.joined())
+            joined = completion._replace(completed=completion.completed.joined())
+        else:
+            joined = completion
         result = scored_tokens(
             model,
-            completion.completed,
-            completion.options,
-            scores,
-            targets=_explained_targets(model, completion),
+            joined.completed,
+            joined.options,
+            _without_later_tokens(scores, completion),
+            targets=_explained_targets(model, joined),
             layers=layers or None,
-            predictions=predictions,
-            generated=generated,
+            predictions=predictions_of_text.likeliest,
+            generated=predictions_of_text.generated,
             diagnostics={name: tuple(values.tolist()) for name, values in scores.diagnostics.items()},
         )
-        same_contrast = contrast_note(result.targets)
-        notes = [*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.notes, *same_contrast]
-        notes += completion.options.method.notes_on(model)
-        if all(completion.completed.encoding.special[completion.start :]):
-            notes.append(NO_TEXT.format(result.tokens[completion.start]))
-        results.append(replace(result, notes=tuple(notes)))
+        results.append(replace(result, notes=_notes(model, run, joined, result)))
     return results
+
+
+def _without_later_tokens(scores: Scores, completion: CompletionRequest) -> Scores:
+    """Return scores for each generated token, (G, L, units), that are 0 for tokens which it does not follow.
+
+    The units are those of a source or a sound, if there are any, and then the T - 1 tokens of the context.
+    """
+    unit_count = scores.values.shape[-1]
+    tokens = torch.arange(unit_count) - (unit_count - len(completion.context))  # (units,), below 0 of a source
+    generated = completion.start + torch.arange(len(completion.ids))  # (G,)
+    is_read = tokens < generated[:, None]  # (G, units)
+    return replace(scores, values=scores.values * is_read[:, None])
+
+
+def _notes(model: TaskModel, run: ForwardPass, completion: CompletionRequest, result: Attribution) -> Strings:
+    """Return the notes of an explained completion."""
+    notes = [
+        *result.notes,
+        *autocast_note(run.batch.inputs, run.dtype),
+        *model.notes,
+        *contrast_note(result.targets),
+        *completion.options.method.notes_on(model),
+    ]
+    if all(completion.completed.encoding.special[completion.start :]):
+        notes.append(NO_TEXT.format(result.tokens[completion.start]))
+    return tuple(notes)
 
 
 def _score_texts(
@@ -399,19 +427,29 @@ def _scores_of_entries(
     return scores
 
 
-def predictions_of(
-    model: TaskModel, completion: CompletionRequest, hidden: Tensor
-) -> tuple[tuple[Prediction, ...], tuple[Prediction, ...]]:
-    """Return the top prediction at each generated token, and the token itself, from the text's states, (T, H)."""
-    tables: list[Tensor] = []
+class _TokenPredictions(NamedTuple):
+    """What the model predicts at each generated token."""
+
+    likeliest: tuple[Prediction, ...]
+    generated: tuple[Prediction, ...]  # the generated tokens themselves
+
+
+def _token_predictions(model: TaskModel, completion: CompletionRequest, hidden: Tensor) -> _TokenPredictions:
+    """Return the likeliest token at each generated one, and the generated one, from the text's states, (T, H)."""
     states = hidden[completion.start - 1 : len(completion.context)]  # (G, H)
     ids = torch.tensor(completion.completed.generated_ids, device=states.device)  # (G,)
+    likeliest: list[Tensor] = []
+    generated: list[Tensor] = []
     for part, part_ids in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
-        top, part_ids = logits.max(-1), part_ids.to(logits.device)
-        of_tokens = logits.gather(1, part_ids[:, None])[:, 0]  # (G',)
-        total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place to save memory
-        for values, indices in ((top.values, top.indices), (of_tokens, part_ids)):
-            tables.append(torch.stack([values, indices.to(values), (values - top.values).exp() / total], -1))  # (G', 3)
-    best, generated = (np.concatenate(to_host(*tables[first::2])) for first in (0, 1))  # (G, 3) each
-    return model.task.outputs.describe(best), model.task.outputs.describe(generated)
+        part_ids = part_ids.to(logits.device)
+        largest, likeliest_ids = logits.max(-1)  # (G',) each
+        generated_logits = logits.gather(1, part_ids[:, None])[:, 0]  # (G',)
+        total = logits.sub_(largest[:, None]).exp_().sum(-1)  # (G',), in place to save memory
+        probabilities = (generated_logits - largest).exp() / total  # (G',)
+        likeliest.append(torch.stack([largest, likeliest_ids.to(largest), 1 / total], -1))  # (G', 3)
+        generated.append(torch.stack([generated_logits, part_ids.to(largest), probabilities], -1))  # (G', 3)
+    outputs = model.task.outputs
+    return _TokenPredictions(
+        outputs.describe(np.concatenate(to_host(*likeliest))), outputs.describe(np.concatenate(to_host(*generated)))
+    )

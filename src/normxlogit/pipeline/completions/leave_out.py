@@ -176,7 +176,9 @@ def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Arra
     place_of = dict(zip(units, places, strict=True))  # units with the same words are at one place, and go together
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        absent_places = [{place_of[unit] for unit in place_of if set(unit) <= set(tokens)} for _, tokens in removals]
+        absent_places = [
+            {place_of[unit] for unit in place_of if set(unit) <= set(removal.tokens)} for removal in removals
+        ]
         present = np.array([[place not in absent for place in places] for absent in absent_places])  # (N, S)
         if weights is None:
             return [Answer(None, nats, None) for nats in ablations.nats(present).tolist()]

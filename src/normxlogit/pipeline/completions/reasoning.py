@@ -84,7 +84,8 @@ def shifted(spec: Any, by: int) -> Any:
 
 def _checked(spec: ReasoningSpec, completion: str) -> Spans:
     """Return the spans of the caller in their order."""
-    spans, end_before = shifted(spec, 0), 0
+    spans = shifted(spec, 0)
+    end_before = 0
     for start, end in spans:
         if not end_before <= start < end <= len(completion):
             raise InputError(f"reasoning: {(start, end)} is empty, overlaps another, or ends after {len(completion)}")
@@ -116,7 +117,9 @@ def reasoning_marks(reader: Any) -> Marks:
     """Return what a chat template writes before the reasoning of a message, and between it and the content."""
     if not has_chat_template(reader):
         return MARKS
-    thought, answer, question = "First this is thought.", "Then that is said.", {"role": "user", "content": "?"}
+    thought = "First this is thought."
+    answer = "Then that is said."
+    question = {"role": "user", "content": "?"}
     message = {"role": "assistant", "content": answer, **dict.fromkeys(NAMES, thought)}
     render = partial(reader.apply_chat_template, tokenize=False)
     try:

@@ -479,25 +479,35 @@ def explain_next_words(model: TaskModel, encodings: Sequence[Encoding], options:
 
 
 def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
-    """Explain the next words of one text: a row for each of several targets."""
+    """Explain what a model says next after one text, as whole answers: a row for each of several targets.
+
+    Args:
+        model: A causal language model.
+        encoding: The text.
+        options: The options of the call; targets and contrast are the words that follow, and by default the token that
+            the model predicts.
+    """
     choices = _targets(options.target)
     if not choices:
         choices = [int(model.task.outputs.default_target(_next_logits(model, encoding)))]
     answers = [_completed(model, encoding, choice) for choice in choices]
-    compared = answers
-    if options.contrast is not None:
+    if options.contrast is None:
+        explained = explained_of(answers)
+    else:
         contrast = _completed(model, encoding, options.contrast)
-        compared = [*answers, contrast]
+        explained = explained_of([*answers, contrast])
         answers = [_against(answer, contrast, options) for answer in answers]
-    of_answers = replace(options, target=None, targets=None, contrast=None, explained=explained_of(compared))
-    rows = [explain_answer(model, answer, of_answers) for answer in answers]
-    result = rows[0] if options.target is None or is_choice(options.target) else in_rows(rows)
+    # What these name is in the answers now.
+    answer_options = replace(options, target=None, targets=None, contrast=None, explained=explained)
+    rows = [explain_answer(model, answer, answer_options) for answer in answers]
+    has_target_axis = options.target is not None and not is_choice(options.target)
+    result = in_rows(rows) if has_target_axis else rows[0]
     notes = dict.fromkeys(note for row in rows for note in row.notes)
     return replace(result, text=encoding.text, notes=tuple(notes))
 
 
 def _against(answer: Completed, contrast: Completed, options: Options) -> Completed:
-    """Return next words that are explained against the contrast; refuse the contrast itself."""
+    """Return an answer that is explained against the contrast; refuse the contrast itself."""
     if answer.encoding.ids == contrast.encoding.ids:
         raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
     return replace(answer, other=contrast)
@@ -507,7 +517,9 @@ def _targets(target: Any) -> list[Choice]:
     """Return the targets of a text as a list; empty for the prediction."""
     if isinstance(target, All):
         raise TargetError("ALL would be the whole vocabulary; name the words that you want instead")
-    return [] if target is None else [target] if is_choice(target) else list(target)
+    if target is None:
+        return []
+    return [target] if is_choice(target) else list(target)
 
 
 def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Completed:
@@ -526,18 +538,30 @@ def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Complete
 
 
 def _target(model: TaskModel, completed: Completed, position: int) -> Target:
-    """Return an answer, and the other one, as a target; its first token is read at a position, below 0 of no token."""
-    name, index = _name_and_index(model, completed)
-    target = Target("token", name, index, position=None if position < 0 else position)
-    if completed.other is None:
+    """Return an answer, with the other one as its contrast, as a target.
+
+    Args:
+        model: A model that generates.
+        completed: The prompt with the answer, and with the other one.
+        position: The last token of the prompt, which predicts the first of the answer; below 0 if the prompt has none.
+    """
+    name = _name_of_answer(model, completed)
+    target = Target("token", name, _id_of_answer(completed), position=None if position < 0 else position)
+    other = completed.other
+    if other is None:
         return target
-    contrast, contrast_id = _name_and_index(model, completed.other)
-    return target._replace(contrast=contrast, contrast_id=contrast_id)
+    return target._replace(contrast=_name_of_answer(model, other), contrast_id=_id_of_answer(other))
 
 
-def _name_and_index(model: TaskModel, completed: Completed) -> tuple[str, int | None]:
-    """Return the text of an answer, and the place in the vocabulary of one that is a single token."""
+def _name_of_answer(model: TaskModel, completed: Completed) -> str:
+    """Return the name of an answer of one token, otherwise its text."""
     ids, text = completed.generated_ids, completed.encoding.text
-    if len(ids) == 1:
-        return model.task.outputs.name_of(ids[0]), ids[0]
-    return "".join(map(model.task.outputs.name_of, ids)) if text is None else text[completed.prompt_characters :], None
+    if len(ids) == 1 or text is None:
+        return "".join(map(model.task.outputs.name_of, ids))
+    return text[completed.prompt_characters :]
+
+
+def _id_of_answer(completed: Completed) -> int | None:
+    """Return the place in the vocabulary of an answer of one token; None of a longer one."""
+    ids = completed.generated_ids
+    return ids[0] if len(ids) == 1 else None

@@ -213,7 +213,8 @@ def result_states(table: Any) -> list[Fields]:
         for name, field in FIELDS.items()
         if name in table.column_names
     }
-    shapes, states = table["shape"].to_pylist(), list(map(json.loads, table["result_json"].to_pylist()))
+    shapes = table["shape"].to_pylist()
+    states = list(map(json.loads, table["result_json"].to_pylist()))
     for row, state in enumerate(states):
         a = state.get("attribution", state)
         for field, values in columns.items():

@@ -29,7 +29,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
             return
         if target.exists() and not os.access(target, os.W_OK):  # a rename would not ask
             raise DataError(f"cannot write {path}: the file is read-only")
-        # The suffix stays: writers choose the format by it.
+        # The suffix stays, because writers choose the format by it; its end is enough, as names have a limit.
         temporary = target.with_name(f".writing-{uuid4().hex}{target.suffix[-20:]}")
         yield temporary
         with temporary.open("rb+") as file:

@@ -63,7 +63,8 @@ def unit_columns(a: "Attribution") -> Columns:
 
 def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
     """Return what is known of each unit: columns, (U,), by their names."""
-    units, count = a.units, len(a.units)
+    units = a.units
+    count = len(a.units)
     starts, ends = zip(*(units.spans or [(None, None)] * count), strict=True)
     described: Row = {
         "position": range(count),

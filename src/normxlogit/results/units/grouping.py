@@ -75,7 +75,9 @@ def _units_left(a: "Attribution", groups: Groups) -> Groups:
 
 def _earlier_words(a: "Attribution") -> Groups:
     """Return the answer's own tokens as groups: those of each explained part of it, then all others."""
-    name, groups, left = "the answer's earlier words", Groups(), list(a.answer_units)
+    name = "the answer's earlier words"
+    groups = Groups()
+    left = list(a.answer_units)
     parts = [target.span for target in a.targets if target.kind == "part"] if a.units.spans else []
     for part in filter(None, dict.fromkeys(parts)):
         tokens = units_ending_in(a, part, left)

@@ -271,7 +271,8 @@ def _kinds_present_first(media: Sequence[Any]) -> list[tuple[str, Any]]:
 
 def _placed_regions(media: Sequence[Any], named: Fields, has_text: bool) -> list[MediaPlace]:
     """Return named regions with their media; one that could be of two kinds is of a medium that is there."""
-    regions, unplaced = [], {**named}
+    regions = []
+    unplaced = {**named}
     for kind, class_of_kind in _kinds_present_first(media):
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
         of_kind = {name: item for name, item in unplaced.items() if class_of_kind.is_region(item, has_text=has_text)}

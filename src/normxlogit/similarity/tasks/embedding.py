@@ -82,7 +82,8 @@ class Embedding(Task):
 
     def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> Strings:
         """Return what the model's files say of comparisons that is not explained; see `Embeds`."""
-        steps, notes = self.steps, []
+        steps = self.steps
+        notes = []
         if steps.similarity == DOT and not steps.normalize:
             notes.append(
                 "the model compares vectors by the dot product, and the cosine is explained: times "
