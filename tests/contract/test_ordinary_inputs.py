@@ -34,6 +34,19 @@ def test_one_text_and_a_column_of_them_in_other_clothes(explainer):
     assert (pair.text, pair.text_pair) == ("a cat", "a dog")
 
 
+def test_a_row_of_texts_is_neither_a_pair_nor_several_texts(explainer):
+    frame = pd.DataFrame({"text": TEXTS, "label": ["good", "bad"]})
+    wanted, named = explainer(TEXTS), list(frame.itertuples(index=False))
+    for row in (named[0], frame.iloc[0]):
+        same(explainer(row), wanted[0])
+    for rows in (named, list(frame.itertuples()), [frame.iloc[0], frame.iloc[1]]):
+        same(explainer(rows), wanted)
+    reviews = frame.rename(columns={"text": "review"})
+    refused(InputError, "several of texts", partial(explainer, next(reviews.itertuples(index=False))))
+    questions = frame.set_axis(["question", "context"], axis=1)
+    assert explainer(next(questions.itertuples(index=False))).text_pair == "good"
+
+
 def test_what_could_mean_several_things_is_refused_with_the_line_to_write(explainer):
     datasets = pytest.importorskip("datasets")
     part = datasets.Dataset.from_dict({"text": TEXTS})

@@ -241,17 +241,15 @@ def repeatable(inputs: Any) -> Any:
 def collected(inputs: Any) -> Any:
     """Return a lazy frame with its rows computed, the only split of a data set, a row as a mapping; others unchanged.
 
-    A row is one of a pandas frame (`iloc`, `itertuples`), which has names and holds something else than texts, too.
+    A row is a named tuple, or a series of pandas whose names are those of columns.
     """
     if is_lazy(inputs):
         return inputs.collect()
     if isinstance(inputs, Mapping):
         return _only_split(inputs)
-    if hasattr(inputs, "_asdict") and not all(map(_is_text, inputs)):
+    if hasattr(inputs, "_asdict"):
         return inputs._asdict()
-    if _is_series_with_names(inputs) and not all(_is_text(value) or is_missing(value) for value in inputs):
-        return inputs.to_dict()
-    return inputs
+    return inputs.to_dict() if _is_row_of_pandas(inputs) else inputs
 
 
 def _only_split(inputs: Columns) -> Any:
@@ -263,12 +261,14 @@ def _only_split(inputs: Columns) -> Any:
     return split if is_data_set else inputs
 
 
-def _is_series_with_names(values: Any) -> bool:
-    """Return whether a value is a series of pandas whose index holds names, as that of a row of a frame."""
+def _is_row_of_pandas(values: Any) -> bool:
+    """Return whether a series of pandas is a row of a frame: its index has names, and it is not a column of texts."""
     if getattr(values, "ndim", 0) != 1 or not hasattr(values, "to_dict"):
         return False
-    names = getattr(values, "index", ())
-    return len(names) > 0 and all(isinstance(name, str) for name in names)
+    names = list(getattr(values, "index", ()))
+    if not names or not all(isinstance(name, str) for name in names):
+        return False
+    return "text" in names or not all(_is_text(value) or is_missing(value) for value in values)
 
 
 def is_column(value: Any) -> bool:
@@ -319,7 +319,7 @@ def _check_container(inputs: Any) -> None:
 
 def _checked_text(item: Any, name: str) -> Text:
     """Return an item, which errors call by a name, as a text or a pair of texts."""
-    item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
+    item = arrow_value(text_column(item))
     is_pair = isinstance(item, tuple)
     parts = list(map(_plain_text, item if is_pair else [item]))
     if len(parts) != 1 + is_pair or not all(isinstance(part, str) for part in parts):
