@@ -436,7 +436,7 @@ def missing_words(words: Sequence[str], evidence: ComparedText) -> list[bool]:
     ends = np.cumsum([len(word) + 1 for word in words])  # (W,)
     claim = " ".join(words)
     stated = [(a, b, kind) for a, b, kind in all_words(claim) if is_stated(claim[a:b], kind)]
-    missing = [(a, b) for a, b, kind in stated if not evidence.has(claim[a:b], kind)]
+    missing = [(a, b) for a, b, kind in stated if kind != "numeral" and not evidence.has(claim[a:b], kind)]
     starts = ends - [len(word) + 1 for word in words]  # (W,)
     return [any(a < end - 1 and start < b for a, b in missing) for start, end in zip(starts, ends, strict=True)]
 

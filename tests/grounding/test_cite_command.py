@@ -96,4 +96,4 @@ def test_the_figures_of_the_verdicts_are_printed_when_asked_for(shop, capsys):
     for options, printed in (([], False), (["--verbose"], True), (["--verbose", "--format", "json"], False)):
         code, out, _ = run(capsys, *asked, *options)
         assert code == 0
-        assert ("The cat is never there.: " in out) == printed
+        assert ("How likely does the model find each sentence?" in out) == printed

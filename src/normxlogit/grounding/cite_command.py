@@ -3,19 +3,15 @@
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..cli import options
-from ..cli.console import check_output, deliver_result, format_for, quiet, write
+from ..cli.console import check_output, deliver_result, format_for, quiet
 from ..errors import DataError, InputError
 from ..inputs.texts import decoded, is_existing_path
-from ..results.units.characters import one_line
 from .documents.documents import READERS, files_in, read_file
-
-if TYPE_CHECKING:
-    from .result import Citations
 
 MORE = "Further options"
 """A panel of the help."""
@@ -120,12 +116,13 @@ def cite(
     if action is not None:
         keywords["action"] = int(action) if re.fullmatch(r"-?\d+", action) else action
     with quiet():
+        from .drawing import citation_blocks
+
         explainer = loading.load(model)
         keywords["checker"] = None if checker is None else options.Loading(loading.device, loading.dtype).load(checker)
         cited = explainer.cite(question, progress=True, **keywords)
-    deliver_result(cited, kind, output)
-    if verbose:
-        _write_reasons(cited, output, kind)
+        drawings = [citation_blocks(cited, verbose=verbose)]
+    deliver_result(cited, kind, output, drawings)
 
 
 def _check_conversation(messages: Path, output: Path | None, others: list[Any]) -> None:
@@ -136,16 +133,6 @@ def _check_conversation(messages: Path, output: Path | None, others: list[Any]) 
         raise InputError("--messages is a whole conversation; leave out DOCUMENTS, --question and --system")
     check_output(output, messages)
     read_conversation(messages)
-
-
-def _write_reasons(cited: "Citations", output: Path | None, kind: str | None) -> None:
-    """Print the figures behind the verdicts, where a page or JSON is not printed already."""
-    if output is None and kind in ("html", "json"):
-        return
-    lines = [f"{one_line(sentence.text)}: {sentence.reason}" for sentence in cited.support]
-    best = one_line(cited.top_documents(1)[0].name)
-    lines += [f"{one_line(lead.name)}: behind it {lead.described} in {best}, beside the others" for lead in cited.leads]
-    write("\n" + "\n".join(lines) + "\n")
 
 
 def _written_answer(text_or_file: str | None) -> str | None:

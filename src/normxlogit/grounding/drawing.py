@@ -25,12 +25,13 @@ LONG = 400
 """Messages of more characters are folded otherwise."""
 
 
-def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Block]:
+def citation_blocks(cited: Citations, *, words: bool | None = None, verbose: bool = False) -> list[Block]:
     """Return the blocks of an answer with citations: verdicts, the text or conversation, and sources.
 
     Args:
         cited: The answer with its citations.
         words: As of other drawers; sources are drawn as they are.
+        verbose: Whether a terminal shows the measurements behind the verdicts, too.
     """
     a, answer = cited.attribution, _marked_answer(cited)
     verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in cited.support), strict=True))
@@ -50,6 +51,7 @@ def citation_blocks(cited: Citations, *, words: bool | None = None) -> list[Bloc
         *_ranking_table(cited),
         *_removals_of_several(cited),
         *_source_tables(cited),
+        *_measurements(cited, shown=verbose),
         Legend(SHARE.format("a"), styles=[underlined] if is_underlined else []),
         prompt if cited.messages else prompt_fold(cited.evidence),
     ]
@@ -103,7 +105,7 @@ def _comparison_table(cited: Citations) -> list[Table]:
 
 def _ranking_table(cited: Citations) -> list[Table]:
     """Return the sentences in the order of their doubt, with what orders them; none if they were not ranked."""
-    names = ["sentence", "words in one source", "makes a passage, per token"]
+    names = ["sentence", "words in one sentence", "a passage after it, per token"]
     names.append(f"numbers and names in {NOWHERE[cited.origin]}")
     names += [
         f"supported among those like it in {each.calibrated_on}" for each in cited.ranking[:1] if each.calibrated_on
@@ -114,7 +116,8 @@ def _ranking_table(cited: Citations) -> list[Table]:
         figures = [f"{ranked.shared:.0%}", likelihood_text(ranked.passage_gain), str(ranked.missing)]
         figures += [] if ranked.probability is None else [f"{ranked.probability:.0%}"]
         rows.append((cited.sentences[sentence], *figures))
-    return _stacked(names, rows, "The most doubtful sentence first: the one with the least support")
+    order = ", the most doubtful first" if len(rows) > 1 else ""
+    return _stacked(names, rows, f"How well is each sentence supported by the {cited.origin}{order}?")
 
 
 def _marked_words(text: str, span: Span, marked: Iterable[Span]) -> tuple[Piece, ...]:
@@ -125,22 +128,36 @@ def _marked_words(text: str, span: Span, marked: Iterable[Span]) -> tuple[Piece,
 
 
 def _source_tables(cited: Citations) -> list[Block]:
-    """Return the cited sources and those that were left out, and the measurements behind the verdicts."""
+    """Return the cited sources, and those that were left out and are not cited."""
+    rows = _source_rows(cited)
+    if not rows:
+        return [Paragraph("no source is cited")]
+    is_cited = all(source.number is not None for source, _ in rows)
+    caption = "Sources" if is_cited else "Sources; without a number: left out as a test, and not cited"
+    return [source_table([row._replace(nats=None) for _, row in rows], caption)]
+
+
+def _source_rows(cited: Citations) -> list[tuple[Source, SourceRow]]:
+    """Return the cited sources, and those that were left out and are not cited, each with its row of a table."""
     tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
     sources = [*cited.citations(), *tested]
     names = [source.name if source.number is None else f"[{source.number}] {source.name}" for source in sources]
-    rows = [SourceRow(name, s.text, s.share, s.nats) for name, s in zip(names, sources, strict=True)]
-    if not rows:
-        return [Paragraph("no source is cited"), *_measurements(cited)]
-    losses = source_table(rows, "What the answer loses without each")
-    return [source_table([row._replace(nats=None) for row in rows], "Sources"), *_measurements(cited, losses)]
+    return [(s, SourceRow(name, s.text, s.share, s.nats)) for name, s in zip(names, sources, strict=True)]
 
 
-def _measurements(cited: Citations, *losses: Block) -> list[Fold]:
-    """Return what the model finds of each sentence, with other tables; nothing if nothing was measured."""
+def _measurements(cited: Citations, *, shown: bool) -> list[Fold]:
+    """Return what the model makes of sentences, documents and sources; nothing if nothing was measured.
+
+    Args:
+        cited: The answer with its citations.
+        shown: Whether a terminal shows it.
+    """
     figures = [(sentence.text, sentence.reason) for sentence in cited.support if sentence.reason]
-    tables = _stacked(["sentence", "the model finds it"], figures)
-    return [Fold("Measurements behind the verdicts", [*tables, *_document_table(cited), *losses])] if figures else []
+    tables = _stacked(["sentence", "the model finds it"], figures, "How likely does the model find each sentence?")
+    rows = [row for _, row in _source_rows(cited)]
+    losses = [source_table(rows, "What the answer loses without each")] if rows else []
+    blocks = [*tables, *_document_table(cited), *losses]
+    return [Fold("Measurements behind the verdicts", blocks, essential=shown)] if figures else []
 
 
 def _document_table(cited: Citations) -> list[Table]:
@@ -153,10 +170,11 @@ def _document_table(cited: Citations) -> list[Table]:
         (document.name, "" if document.nats is None else likelihood_text(document.nats), leads.get(document.name, ""))
         for document in (first, *others)
     ]
-    names = ["message" if cited.messages else "document", "the answer with it alone"]
+    kind = "message" if cited.messages else "document"
+    names, caption = [kind, "the answer after it alone"], f"How likely is the answer after each {kind} alone?"
     if leads:
-        return _stacked([*names, f"in {first.name} behind it, beside the others"], rows)
-    return _stacked(names, [row[:2] for row in rows])
+        return _stacked([*names, f"in {first.name}, after it rather than after the others"], rows, caption)
+    return _stacked(names, [row[:2] for row in rows], caption)
 
 
 def _marked_answer(cited: Citations) -> list[Piece]:

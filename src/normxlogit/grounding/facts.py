@@ -14,14 +14,16 @@ from typing import Literal, NamedTuple
 import regex
 
 from ..results.storage.schema import Index, Indices
+from ..results.units.media import overlap
 from ..text.boundaries import word_spans
 from ..text.characters import UNSPACED, Span
 from ..text.same import comparable
 from .negation import are_opposed, negations_in
-from .written_forms import NUMBER_PATTERN, folded, forms_in, number_values, parts_of_date, with_same
+from .written_forms import LEAST, folded, forms_in, has_number, numbers_in, with_same
 
-WordKind = Literal["number", "name", "word"]
-"""A number has digits; a name begins with a capital inside a sentence; other words are plain."""
+WordKind = Literal["number", "numeral", "name", "word"]
+"""A number has digits; a numeral is a number in words; a name begins with a capital inside a sentence; other words are
+plain."""
 
 LEAST_QUOTED = 3
 """Words of the shortest quotation."""
@@ -62,8 +64,9 @@ class Facts(NamedTuple):
 
     @property
     def missing(self) -> tuple[StatedWord, ...]:
-        """Those of them that stand nowhere in the prompt."""
-        return tuple(word for word in self.stated if not word.sources and not word.elsewhere)
+        """Those of them that stand nowhere in the prompt; numbers in words, which may be written in others, are not."""
+        stated = (word for word in self.stated if word.kind != "numeral")
+        return tuple(word for word in stated if not word.sources and not word.elsewhere)
 
 
 class ComparedText:
@@ -81,20 +84,15 @@ class ComparedText:
         self.negations = negations_in(self.form.text)
         self._words = set(map(folded, [*_LETTERS.findall(text), *_LETTERS.findall(self.form.text)]))
         self.stems = {word[:STEM] for word in self._words if len(word) >= STEM}
-        self.forms = with_same(self._words | forms_in(text))
+        self.forms = with_same(self._words | forms_in(text) | forms_in(self.form.text))
 
     def has(self, word: str, kind: WordKind) -> bool:
         """Return whether a word, or each part of it, stands in the text."""
-        if kind == "number":
-            return self._has_number(word)
+        if (is_value := has_number(self.forms, word)) or kind == "number":
+            return is_value
         parts = [part for part in _LETTERS.findall(word) if len(part) > 1]  # not the first letter of "o'clock"
         has_parts = bool(parts) and all(self._has_form(folded(part), kind) for part in parts)
         return has_parts or self._has_form(folded(word), kind)
-
-    def _has_number(self, number: str) -> bool:
-        parts = parts_of_date(number)
-        has_parts = bool(parts) and all(part & self.forms for part in parts)
-        return has_parts or bool(number_values(number) & self.forms)
 
     def _has_form(self, word: str, kind: WordKind) -> bool:
         """Return whether a word stands in the text in the same form, inside a longer word, or in one that begins alike.
@@ -164,7 +162,7 @@ def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
         stated: The sentence's numbers, names and long words.
         count: How many sources there are, n.
     """
-    words = [word for word in stated if word.kind != "number" and word.sources] or stated
+    words = [word for word in stated if word.kind in ("name", "word") and word.sources] or stated
     weights = defaultdict[int, float](float)
     for word in words:
         for source in word.sources:
@@ -200,15 +198,20 @@ def is_stated(word: str, kind: WordKind) -> bool:
 
 
 def all_words(sentence: str) -> list[tuple[int, int, WordKind]]:
-    """Return the words of a sentence, short ones too: first character, one past the last, and kind."""
-    return [(*match.span(), _kind(sentence, match)) for match in _STATED.finditer(sentence)]
+    """Return the words of a sentence, short ones too: first character, one past the last, and kind.
+
+    A number in several words is one of them, without a word that a hyphen joins to it ("twelve-year").
+    """
+    numbers = numbers_in(sentence, LEAST)
+    matches = [match for match in _STATED.finditer(sentence) if not any(overlap(match.span(), n[:2]) for n in numbers)]
+    words: list[tuple[int, int, WordKind]] = [(*match.span(), _kind(sentence, match)) for match in matches]
+    words += [(number.start, number.end, "numeral" if number.in_words else "number") for number in numbers]
+    return sorted(words)
 
 
 def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
-    """Return the kind of a word of a sentence."""
+    """Return the kind of a word of a sentence that is not a number."""
     word = match.group()
-    if word[0].isdecimal():
-        return "number"
     before = sentence[: match.start()].rstrip()[-1:]
     is_inside = before.isalnum() or before in _INSIDE
     return "name" if word[0].isupper() and len(word) > 1 and is_inside and before else "word"
@@ -225,5 +228,5 @@ _INSIDE = ",-'’"
 _ENDING = ".!?…。！？:;,"
 _LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
 _LETTERS = regex.compile(_LETTERS_PATTERN)
-_STATED = regex.compile(rf"{NUMBER_PATTERN}|{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
+_STATED = regex.compile(rf"{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
 _UNSPACED = regex.compile(f"[{UNSPACED}]")

@@ -56,7 +56,8 @@ def missing_names(sentence: str, text: ComparedText) -> int:
         sentence: A sentence of an answer.
         text: All sources and the question as one text.
     """
-    return sum(not text.has(sentence[start:end], kind) for start, end, kind in all_words(sentence) if kind != "word")
+    names = [(start, end, kind) for start, end, kind in all_words(sentence) if kind in ("number", "name")]
+    return sum(not text.has(sentence[start:end], kind) for start, end, kind in names)
 
 
 def support(shared: float, passage_gain: float, missing: int) -> float:

@@ -192,7 +192,7 @@ class Support(NamedTuple):
         if self.best_alone is not None:
             figures.append(f"{likelihood_text(self.best_alone.nats)} with {self.best_alone.name} alone")
         if self.share:
-            figures.append(f"share of the {self.origin} {self.share:.0%}")
+            figures.append(f"share of the {self.origin} in its scores {self.share:.0%}")
         if self.check is not None and self.check.label:
             figures.append(self.check.described())
         return "; ".join(figures)

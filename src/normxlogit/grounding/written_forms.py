@@ -1,32 +1,50 @@
 """What is written in several ways: numbers, dates, signs and abbreviations.
 
-A text that has one form of a thing has all of its forms: "12", "twelve" and "12th"; "5 March", "Mar 5",
-"5.3.2024" and "2024-03-05"; "%" and "percent"; "3.5 million" and "3,500,000".
+A text that has one form of a thing has all of its forms: "12", "twelve" and "12th"; "9 May", "2026-05-09" and
+"9.5.2026"; "%" and "percent"; "3.5 million" and "3,500,000"; "5:30" and "17:30". Words for numbers are text2num's.
 """
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import chain
+from typing import NamedTuple
 
 import regex
+from text_to_num import Token, find_numbers
 
 from ..text.same import comparable
 
 NUMBER_PATTERN = (
-    r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:'’٫٬]\d+)*|(?<![\p{L}\p{N}.,])[.,]\d+"
+    r"\d{1,4}/\d{1,2}/\d{1,4}(?!\d)|\d{1,4}-\d{1,2}-\d{1,4}(?!\d)"
+    r"|\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?(?!\d)"
+    r"|\d+(?:[.,:h'’٫٬]\d+)*|(?<![\p{L}\p{N}.,])[.,]\d+"
 )
-"""A number with signs between its groups of digits, such as "1,200", "9:00" or "1 200.50"; or ".5"."""
+"""A date; a number with signs between its groups of digits, such as "1,200", "9:00" or "1 200.50"; or ".5"."""
+
+LANGUAGES = ("en", "fr", "es", "pt", "de", "it", "nl")
+"""The languages whose words for numbers are read. Danish, which text2num has too, calls two "to"."""
+
+LEAST = 3
+"""The least number in words that a sentence states: "one of them" and "the first" are turns of speech."""
+
+DECIMAL = ".,٫"
+"""Signs before decimals."""
 
 THOUSANDS = 3
-"""Digits of a group that a sign for thousands begins."""
+"""Digits of the last group of a number whose signs stand for thousands."""
 
 MINUTES = 2
-"""Digits of minutes."""
+"""Digits of minutes, and of a year without its century."""
 
 MOST_GROUPS = 2
 """Groups of digits of a number with decimals; more are a date or thousands."""
+
+LAST_MONTH = 12
+"""The number of the last month."""
+
+NOON = 12
+"""The hour at which clocks with twelve hours begin again."""
 
 MONTHS = """
 january jan
@@ -44,37 +62,10 @@ december dec
 """
 """The months in their order, a name and its abbreviations on each line. English alone, as `SAME` below."""
 
-SCALES = {3: ("thousand", "k"), 6: ("million", "mn", "m"), 9: ("billion", "bn"), 12: ("trillion", "tn")}
-"""Words after a number, by how many zeros they stand for."""
+SCALES = {"k": 3, "m": 6, "mn": 6, "bn": 9, "tn": 12}
+"""Abbreviations after a number, by how many zeros they stand for."""
 
 SAME = """
-1 one first
-2 two second
-3 three third
-4 four fourth
-5 five fifth
-6 six sixth
-7 seven seventh
-8 eight eighth
-9 nine ninth
-10 ten tenth
-11 eleven eleventh
-12 twelve twelfth
-13 thirteen thirteenth
-14 fourteen fourteenth
-15 fifteen fifteenth
-16 sixteen sixteenth
-17 seventeen seventeenth
-18 eighteen eighteenth
-19 nineteen nineteenth
-20 twenty twentieth
-30 thirty thirtieth
-40 forty fortieth
-50 fifty fiftieth
-60 sixty sixtieth
-70 seventy seventieth
-80 eighty eightieth
-90 ninety ninetieth
 % percent percentage
 € eur euro euros
 $ usd dollar dollars
@@ -88,12 +79,7 @@ friday fri
 saturday sat
 sunday sun
 """
-"""Numbers, signs, abbreviations and words for the same, a thing on each line.
-
-English words alone: words for numbers in one language are ordinary in others ("on" is ten in Turkish, "to" two in
-Danish), so that a list of many languages would find numbers that do not stand there. What it costs to have none is in
-docs/grounding-measured.md: no verdict there, but a person who reads "twelve" would not say that "12" is missing.
-"""
+"""Signs, abbreviations and words for the same, a thing on each line."""
 
 
 @lru_cache(maxsize=2**16)
@@ -103,14 +89,86 @@ def folded(word: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
 
 
+class Number(NamedTuple):
+    """A number in a text, in digits or in words.
+
+    Attributes:
+        start: Its first character.
+        end: One past its last character, that of a word such as "million" behind digits.
+        values: What it may be, see `number_values`.
+        in_words: Whether it is written in words alone.
+    """
+
+    start: int
+    end: int
+    values: frozenset[str]
+    in_words: bool
+
+
+@lru_cache(maxsize=2**12)
+def numbers_in(text: str, least: int = 0) -> list[Number]:
+    """Return the numbers in a text; of overlapping ones the first and longest.
+
+    Args:
+        text: A text.
+        least: The least number in words that is returned where it stands alone.
+    """
+    numbers = list[Number]()
+    for number in sorted([*_in_digits(text), *_in_words(text, least)], key=lambda number: (number.start, -number.end)):
+        if not numbers or number.start >= numbers[-1].end:
+            numbers.append(number)
+    return numbers
+
+
+def _in_digits(text: str) -> Iterator[Number]:
+    """Yield the numbers in digits; "3.5 million" is 3,500,000 or, in a table of millions, 3.5."""
+    for match in _NUMBER.finditer(text):
+        values, end = number_values(match.group()), match.end()
+        scale = _SCALE.match(text, end)
+        if scale is not None and (zeros := _zeros(scale[1])):
+            values |= {f"{Decimal(value).scaleb(zeros).normalize():f}" for value in values if ":" not in value}
+            end = scale.end()
+        yield Number(match.start(), end, frozenset(values), in_words=False)
+
+
+def _zeros(word: str) -> int:
+    """Return the zeros of a word or an abbreviation for a hundred, a thousand or more; 0 of another word."""
+    powers = (value for number in _in_words(word) for value in number.values if _POWER.fullmatch(value))
+    return SCALES.get(word.lower()) or max((len(power) - 1 for power in powers), default=0)
+
+
+class _Word(Token):  # type: ignore[misc]
+    """A word as text2num reads it."""
+
+    def __init__(self, match: "regex.Match[str]") -> None:
+        self.match = match
+
+    def text(self) -> str:
+        return self.match.group()
+
+    def nt_separated(self, previous: "_Word") -> bool:
+        """Return whether something stands between two words that does not stand inside a number."""
+        return not _INSIDE_NUMBER.fullmatch(self.match.string, previous.match.end(), self.match.start())
+
+
+def _in_words(text: str, least: int = 0) -> Iterator[Number]:
+    """Yield the numbers that a text has in words, in any of `LANGUAGES`."""
+    words = [_Word(match) for match in _WORD.finditer(text)]
+    for language in LANGUAGES:
+        for number in find_numbers(words, language, least):
+            start, end = words[number.start].match.start(), words[number.end - 1].match.end()
+            yield Number(start, end, frozenset(number_values(number.text)), in_words=True)
+
+
 def forms_in(text: str) -> set[str]:
     """Return further forms of what a text has: values of its numbers, months of its dates, signs as words.
 
     Args:
         text: A text, as it is written.
     """
-    forms = {value for number in _NUMBER.findall(text) for value in _values_in(number)}
-    forms |= set(_of_dates(text)) | set(_of_words_for_numbers(text)) | set(_scaled(text))
+    forms = {value for number in numbers_in(text) for value in number.values}
+    forms |= {value for number in _NUMBER.findall(text) for value in _values_of_parts(number)}
+    forms |= {century + year for century, year in _YEARS.findall(text)} | set(_months_in(text))
     forms |= {folded(letters.replace(".", "")) for letters in _DOTTED.findall(text)}
     return forms | set(_SIGNS.findall(text))
 
@@ -126,93 +184,79 @@ def with_same(forms: set[str]) -> set[str]:
 
 @lru_cache(maxsize=1)
 def _same_forms() -> dict[str, set[str]]:
-    """Return for each form all that stand for the same: for "12" also "twelve" and "twelfth"."""
+    """Return for each form all that stand for the same: for "monday" also "mon"."""
     lines: list[set[str]] = [set(line.split()) for line in (SAME + MONTHS).splitlines()]
     return {form: forms for forms in lines for form in forms}
+
+
+def has_number(forms: set[str], written: str) -> bool:
+    """Return whether a text has a number as its value, or a date in its parts.
+
+    The month of a date may be missing there: texts have it in words of any language.
+
+    Args:
+        forms: The forms of the text, see `forms_in`.
+        written: The number.
+    """
+    if any(number.values & forms for number in numbers_in(written)):
+        return True
+    groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]
+    is_date = len(groups) > MOST_GROUPS and any(len(group) != THOUSANDS for group in groups[1:])
+    missing = [int(group) for group in groups if not _values_in_date(group) & forms]
+    return is_date and (not missing or (len(missing) == 1 and missing[0] <= LAST_MONTH))
+
+
+def _values_in_date(digits: str) -> set[str]:
+    """Return what a group of digits of a date may be: "26" also 1926 and 2026."""
+    centuries = ("19", "20") if len(digits) == MINUTES else ()
+    return {_without_zeros(digits), *(century + digits for century in centuries)}
 
 
 def number_values(written: str) -> set[str]:
     """Return the values that a number may have as it is written.
 
-    "1,200" is 1200 or 1.2, "4.90" is 4.9 or the time 4:90, and "9:00" is 9:00 or 9.
+    "1,200" is 1200 or 1.2, "1,000" is 1000, "4.90" is 4.9 or the time 4:90, "9:00" is 9, 9:00, 21 or 21:00.
 
     Args:
-        written: One or more groups of digits with a sign between each two.
+        written: One or more groups of digits with a sign between each two; other signs before and behind.
     """
     groups = ["0"] * (written[0] in ".,") + [_plain_digits(digits) for digits in DIGITS.findall(written)]
-    last = groups[-1]
-    if len(groups) == 1:
+    *others, last = groups
+    if not others:
         return {_without_zeros(last)}
-    values, whole = set[str](), _without_zeros("".join(groups[:-1]))
-    if all(len(group) == THOUSANDS for group in groups[1:]):
+    sign = _LAST_SIGN.findall(written)[-1]
+    values = _values_of_time(groups, sign)
+    is_grouped = all(len(group) in (2, THOUSANDS) for group in others[1:])
+    if is_grouped and len(last) == THOUSANDS:
         values.add(_without_zeros("".join(groups)))
-    if ":" not in written:
-        values.add(f"{whole}.{last}".rstrip("0").rstrip("."))
-    if len(groups[1]) == MINUTES and (len(groups) == 2 or ":" in written):
-        values.add(f"{_without_zeros(groups[0])}:{groups[1]}")
-    if not last.strip("0"):
-        values.add(whole)
+    if is_grouped and sign in DECIMAL and (sign, last) != (",", "000"):
+        values.add(f"{_without_zeros(''.join(others))}.{last}".rstrip("0").rstrip("."))
     return values
 
 
-def parts_of_date(written: str) -> list[set[str]]:
-    """Return the values of each group of digits of a date such as "5.3.2024"; nothing of another number.
+def _values_of_time(groups: Sequence[str], sign: str) -> set[str]:
+    """Return the values of a time by groups of digits; with ":" or "h" also those of a clock of twelve hours."""
+    is_clock, minutes = sign in ":h", groups[1]
+    if len(minutes) != MINUTES or not (is_clock or len(groups) == 2):
+        return set()
+    hours = {int(groups[0]), (int(groups[0]) + NOON) % (2 * NOON)} if is_clock else {int(groups[0])}
+    times = {f"{hour}:{minutes}" for hour in hours}
+    return times | {str(hour) for hour in hours} if is_clock and not minutes.strip("0") else times
 
-    Args:
-        written: A number as it is written.
-    """
+
+def _values_of_parts(written: str) -> set[str]:
+    """Return the values of each group of digits of a date, a time, or a number with spaces; nothing of others."""
     groups = DIGITS.findall(written)
-    is_date = len(groups) > MOST_GROUPS and any(len(group) != THOUSANDS for group in groups[1:])
-    return list(map(number_values, groups)) if is_date else []
+    has_parts = len(groups) > MOST_GROUPS or any(not sign.isdecimal() and sign not in DECIMAL for sign in written)
+    return set().union(*map(number_values, groups)) if has_parts else set()
 
 
-def _values_in(written: str) -> set[str]:
-    """Return the values of a number in a source; dates, times and groups with spaces have those of their parts, too."""
-    groups = DIGITS.findall(written)
-    has_parts = len(groups) > MOST_GROUPS or any(sign == ":" or sign.isspace() for sign in written)
-    parts = groups if has_parts else ()
-    return number_values(written).union(*map(number_values, parts))
-
-
-def _of_dates(text: str) -> Iterator[str]:
-    """Yield the names of the months of dates in digits, and the numbers of months that stand beside a day or year."""
-    months = _months()
+def _months_in(text: str) -> Iterator[str]:
+    """Yield the names of the months of dates in digits."""
+    lines = MONTHS.strip().splitlines()
     for date in _DATE.findall(text):
         numbers = {int(number) for number in date if number}
-        yield from (name for name, number in months.items() if int(number) in numbers)
-    yield from (months[word] for word in map(folded, _BESIDE_NUMBER.findall(text)) if word in months)
-
-
-@lru_cache(maxsize=1)
-def _months() -> dict[str, str]:
-    """Return the numbers of the months by their names and abbreviations."""
-    lines = enumerate(MONTHS.strip().splitlines(), start=1)
-    return {name: str(number) for number, line in lines for name in line.split()}
-
-
-def _of_words_for_numbers(text: str) -> Iterator[str]:
-    """Yield the values of "twenty-one" to "ninety-nine"."""
-    for words in _TENS_AND_ONES.findall(text):
-        numbers = [form for word in words for form in _same_forms()[word.lower()] if form.isdecimal()]
-        yield str(sum(map(int, numbers)))
-
-
-def _scaled(text: str) -> Iterator[str]:
-    """Yield the values of "3.5 million" and of "3,500,000" in each other's form."""
-    for number, word in _SCALED.findall(text):
-        zeros = next(zeros for zeros, words in SCALES.items() if word.lower() in words)
-        yield from (_times(value, zeros) for value in number_values(number) if ":" not in value)
-        yield from SCALES[zeros]
-    for number in _NUMBER.findall(text):
-        for value in filter(str.isdecimal, number_values(number)):
-            zeros = (len(value) - 1) // THOUSANDS * THOUSANDS
-            if zeros in SCALES and _SHORT.fullmatch(shortened := _times(value, -zeros)):
-                yield from (shortened, *SCALES[zeros])
-
-
-def _times(value: str, zeros: int) -> str:
-    """Return a value with so many more zeros."""
-    return f"{Decimal(value).scaleb(zeros).normalize():f}"
+        yield from (name for month, names in enumerate(lines, start=1) if month in numbers for name in names.split())
 
 
 def _plain_digits(digits: str) -> str:
@@ -225,15 +269,14 @@ def _without_zeros(digits: str) -> str:
 
 
 DIGITS = regex.compile(r"\d+")
+_LAST_SIGN = regex.compile(r"\D(?=\d+\D*$)")
 _NUMBER = regex.compile(NUMBER_PATTERN)
-_DATE = regex.compile(r"(?<!\d)(?:\d{4}-(\d{2})-\d{2}|(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}|(\d{1,2})/\d{4})(?!\d)")
-_BESIDE_NUMBER = regex.compile(r"(?<=\d(?:st|nd|rd|th)?\.?(?: of)? )\p{L}+|\p{L}+(?=\.?,? \d)")
-_TENS_AND_ONES = regex.compile(
-    r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[- ](one|two|three|four|five|six|seven|eight|nine)\b",
-    regex.IGNORECASE,
-)
-_SCALED = regex.compile(rf"({NUMBER_PATTERN})\s?({'|'.join(chain(*SCALES.values()))})\b", regex.IGNORECASE)
-_SHORT = regex.compile(r"[1-9]\d{0,2}(\.\d{1,2})?")
+_DATE = regex.compile(r"(?<!\d)(?:\d{4}-(\d{2})(?:-\d{2})?|(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}|(\d{1,2})/\d{4})(?!\d)")
+_YEARS = regex.compile(r"(?<!\d)(\d\d)\d\d[-–/](\d\d)(?!\d)")
+_WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*")
+_INSIDE_NUMBER = regex.compile(r"[\s\-‐‑]*")
+_SCALE = regex.compile(r"[\s-]?(\p{L}+)")
+_POWER = regex.compile(r"100+")
 _DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
 _SIGNS = regex.compile(r"[%€$£¥]")
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
