@@ -34,6 +34,11 @@ class Cite(TypedDict, total=False):
         "0, the name of the tool, whose last call is taken, or the call itself, which then follows the messages. None "
         "for a text, or for the call with which the conversation ends.",
     ]
+    contrast: Annotated[
+        str | Mapping[str, Any] | None,
+        "What the call of a tool is explained against: an answer in words, or another call as a mapping. It is then "
+        "the first token in which the two differ that is explained, and how much likelier it is than the other one.",
+    ]
     reasoning: OfReasoning
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
     checker: Annotated[
@@ -52,7 +57,7 @@ class Cite(TypedDict, total=False):
     method: ByMethod
 
 
-ASKED = ("messages", "turn", "answer", "action", "reasoning", "system")
+ASKED = ("messages", "turn", "answer", "action", "contrast", "reasoning", "system")
 """The keywords that say whose answer is cited."""
 
 
@@ -96,7 +101,7 @@ def cite(
     with progress_bar(None, options.get("progress"), "answering") as update:
         asked: dict[str, Any] = {name: value for name, value in options.items() if name in ASKED}
         answered = read_answered(model, question, documents, max_new_tokens=max_new_tokens, **asked)
-        if answered.tool and (checker is not None or rank):
+        if answered.call is not None and (checker is not None or rank):
             raise InputError("checker= and rank= are about sentences, and the answer is a call of a tool")
         if rank and answered.completed.encoding.media:
             raise InputError("rank= orders sentences by the words of their sources, and pictures and sounds have none")

@@ -1,5 +1,6 @@
 """The command that answers a question from documents and cites the sentences that the answer rests on."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -51,6 +52,15 @@ def cite(
             metavar="NAME|N",
             help="Which call of a tool in --messages is explained instead of a text: the last one of a tool, by its "
             "name, or one of all, from 0; by default the call with which the conversation ends.",
+        ),
+    ] = None,
+    contrast: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=MORE,
+            metavar="TEXT|JSON",
+            help="What the call is explained against: an answer in words, or another call as JSON, such as "
+            '\'{"name": "search", "arguments": {}}\'.',
         ),
     ] = None,
     answer: Annotated[
@@ -115,6 +125,8 @@ def cite(
     keywords["answer"] = _written_answer(answer)
     if action is not None:
         keywords["action"] = int(action) if re.fullmatch(r"-?\d+", action) else action
+    if contrast is not None:
+        keywords["contrast"] = _call_or_text(contrast)
     with quiet():
         from .drawing import citation_blocks
 
@@ -123,6 +135,15 @@ def cite(
         cited = explainer.cite(question, progress=True, **keywords)
         drawings = [citation_blocks(cited, verbose=verbose)]
     deliver_result(cited, kind, output, drawings)
+
+
+def _call_or_text(contrast: str) -> Any:
+    """Return a call of a tool that is written as JSON as a mapping; another text unchanged."""
+    try:
+        value = json.loads(contrast)
+    except ValueError:
+        return contrast
+    return value if isinstance(value, dict) and {"name", "function"} & value.keys() else contrast
 
 
 def _check_conversation(messages: Path, output: Path | None, others: list[Any]) -> None:

@@ -89,7 +89,9 @@ def _part_table(cited: Citations) -> list[Table]:
         missing = ", ".join(sentence.missing)
         rows.append((sentence.text, cited.text[slice(*span)], sentence.verdict, measured, missing))
     names = ["part", "text", "sources", "measured", f"in {NOWHERE[cited.origin]}"]
-    return _stacked(names, rows, "What does each part of the call rest on?")
+    has_other = cited.action is not None and cited.action.other
+    caption = "What does the difference rest on?" if has_other else "What does each part of the call rest on?"
+    return _stacked(names, rows, caption)
 
 
 def _comparison_table(cited: Citations) -> list[Table]:

@@ -18,7 +18,7 @@ from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import Verification
 from ..text.characters import Span
-from .action import Action, FirstSource
+from .action import BEGINNING, Action, Beginning, FirstSource
 from .columns import COLUMNS, citation_row
 from .facts import Facts
 from .measured import DocumentGain, Lead, RankedSentence, Reading
@@ -218,10 +218,10 @@ class Citations(Record):
         Of a call of a tool it says which source it rests on, see docs/how-to-conversations.md.
         """
         if self.action is not None:
-            return self.action.line(self._first_source())
+            return self.action.line(self.first_source(), self._beginning())
         return summary_line((sentence.judgement for sentence in self.support), self.origin)
 
-    def _first_source(self) -> FirstSource:
+    def first_source(self) -> FirstSource:
         """Return what costs the answer most of what was left out; if nothing was, the source with the largest share."""
         single = () if self.tested is None else self.tested.single
         if not single:
@@ -233,6 +233,14 @@ class Citations(Record):
         name = self.names[places[0]] if len(places) == 1 else removal.units[0]
         share = float(np.nansum(self.shares[list(places)]))
         return FirstSource(name, text, share, removal.original - removal.value, places)
+
+    def _beginning(self) -> Beginning | None:
+        """Return how likely it is that a tool is called at all; None where that was not measured."""
+        tested, target = self.tested, self.conclusion.targets[0]
+        if tested is None or not tested.single or target.name != BEGINNING or target.contrast is not None:
+            return None
+        least = min(tested.single, key=lambda removal: removal.values[0])
+        return Beginning(math.exp(tested.original.values[0]), least.units[0], math.exp(least.values[0]))
 
     @property
     def most_doubtful(self) -> list[int]:

@@ -12,25 +12,38 @@ from typing import Any, NamedTuple
 from ...errors import InputError
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
+from ...pipeline.completions.reasoning import reasoning_marks
 from ...text.characters import Span
+from ..action import BEGINNING, quoted
 from ..documents.conversations import Conversation, Message, parsed_arguments, read_conversation
 from .conversation_prompts import readable, sourced_messages
-from .prompts import CallParts, SourcedPrompt
+from .prompts import CallParts, OtherAnswer, SourcedPrompt
 from .rendering import Rendering, render, render_as
 
 ActionSpec = int | str | Mapping[str, Any]
 """A call of a tool: its place among the calls of the conversation, the name of the tool, or the call itself."""
+
+Contrast = str | Mapping[str, Any]
+"""What a call is explained against: an answer in words, or another call."""
 
 MARK_LETTERS = "QXZ"
 """A marker is made of one of these: neither the first nor the last character of what it stands for."""
 
 MARK_LENGTH = 8
 
+OWN_WORDS = ("reasoning", "assistant")
+"""Kinds of messages in which the assistant says why it calls a tool, if they are in the message of the call."""
+
+BEFORE_NAME = "\"' \t\n"
+"""Characters right before the name of a tool that a token of it may hold."""
+
 CLOSING = "\"'}]) \t\n"
 """Characters that end the text of a call behind its last argument."""
 
 
-def action_prompt(model: TaskModel, conversation: Conversation, action: ActionSpec) -> SourcedPrompt:
+def action_prompt(
+    model: TaskModel, conversation: Conversation, action: ActionSpec, contrast: Contrast | None = None
+) -> SourcedPrompt:
     """Write a conversation up to a call as a prompt, whose answer is the call; its sources are all that was said.
 
     The user's last message is among the sources: what a call rests on beside it is what is asked.
@@ -39,6 +52,7 @@ def action_prompt(model: TaskModel, conversation: Conversation, action: ActionSp
         model: A language model.
         conversation: The conversation.
         action: Which call.
+        contrast: Another answer to the same prompt.
 
     Raises:
         InputError: If there is no such call, or it is not in the text that the chat template renders.
@@ -48,22 +62,89 @@ def action_prompt(model: TaskModel, conversation: Conversation, action: ActionSp
     rendering, spans = _rendered_call(model, conversation)
     text = rendering.prompt.text
     starts = {place: start for place, start in rendering.starts.items() if place < len(before)}
-    ends = [start + len(before[place].text) for place, start in starts.items()]
-    start = _start_of_call(model, conversation, rendering, max(ends, default=0))
+    start = _start_of_call(model, conversation, rendering)
     start = min(start, *(first for first, _ in spans.values()))
     said = replace(conversation, messages=tuple(before))
     prompt = Rendering(replace(rendering.prompt, text=text[:start]), starts)
     sourced = sourced_messages(model, said, prompt, with_question=True)
     answer = text[start : _end_of_call(text, max(last for _, last in spans.values()))]
-    written = {name: span for name, span in spans.items() if text[slice(*span)].strip()}
-    in_answer = {name: (first - start, last - start) for name, (first, last) in written.items()}
-    return sourced._replace(answer=answer, call=CallParts(call.name, in_answer))
+    in_answer = {name: (first - start, last - start) for name, (first, last) in spans.items()}
+    places = zip(starts, sourced.messages, strict=True)
+    is_own = {place: m.number == call.number and m.kind in OWN_WORDS for place, m in enumerate(before)}
+    own_words = tuple(message.name for place, message in places if is_own[place])
+    opened = max(0, _start_of_answer(model, conversation, rendering) - start)
+    parts = CallParts(call.name, _written_parts(answer, in_answer, opened), own_words)
+    if contrast is not None:
+        parts = _contrasted(model, conversation, rendering, parts, text[:start], contrast)
+    return sourced._replace(answer=answer, call=parts)
+
+
+def _written_parts(answer: str, spans: Mapping[str, Span], opened: int) -> dict[str, Span]:
+    """Return the parts of a call that are not empty, behind what the chat template writes before the first of them.
+
+    Args:
+        answer: The call as it is written.
+        spans: The spans of its parts in it, by name, in their order.
+        opened: How many of its characters the template writes before words as well.
+    """
+    beginning = answer[: next(iter(spans.values()))[0]].rstrip(BEFORE_NAME)
+    parts = {BEGINNING: (opened, max(opened, len(beginning))), **spans}
+    return {name: span for name, span in parts.items() if answer[slice(*span)].strip()}
+
+
+def _contrasted(
+    model: TaskModel,
+    conversation: Conversation,
+    rendering: Rendering,
+    parts: CallParts,
+    prompt: str,
+    contrast: Contrast,
+) -> CallParts:
+    """Return the parts of a call with the answer that it is explained against.
+
+    Args:
+        model: A language model.
+        conversation: The conversation, whose last step is the call.
+        rendering: As it is rendered.
+        parts: The parts of the call.
+        prompt: What stands before the call.
+        contrast: The other answer.
+
+    Raises:
+        InputError: If it is no answer, or the chat template writes what was said otherwise before it.
+    """
+    *before, call = conversation.messages
+    steps = _steps_of_answer(contrast, call.number)
+    answered = replace(conversation, messages=(*before, *steps))
+    text = render_as(model, answered, rendering.form, answer_follows=False).prompt.text
+    if not text.startswith(prompt):
+        raise InputError("the chat template writes the messages in another way before contrast= than before the call")
+    return parts._replace(other=OtherAnswer(text[len(prompt) :], _described(steps[-1], call)))
+
+
+def _described(answer: Message, call: Message) -> str:
+    """Return what an answer is called beside a call."""
+    if answer.kind != "tool call":
+        return f"the answer {quoted(answer.text)}"
+    return f"another call of {call.name}" if answer.name == call.name else answer.name
+
+
+def _steps_of_answer(contrast: Any, number: int) -> list[Message]:
+    """Return the steps of an answer, in words or as a call, in a message of a conversation by its place."""
+    contrast = _as_mapping(contrast)
+    if isinstance(contrast, Mapping):
+        _check_call(contrast)
+        message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [contrast]}
+    elif isinstance(contrast, str) and contrast.strip():
+        message = {"role": "assistant", "content": contrast}
+    else:
+        raise InputError(f"contrast= is an answer in words, or a call as a mapping, not {contrast!r}")
+    return [replace(step, number=number) for step in read_conversation([message]).messages]
 
 
 def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     """Return a conversation whose last step is a call."""
-    if hasattr(action, "model_dump"):  # an object of a client
-        action = action.model_dump()
+    action = _as_mapping(action)
     if isinstance(action, Mapping):
         return _with_call(conversation, action)
     place = _place_of_call(conversation, action)
@@ -73,6 +154,11 @@ def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     if after := len({step.number for step in conversation.messages[place + 1 :]}):
         notes = (*notes, f"messages after the call are not read ({after})")
     return replace(conversation, messages=conversation.messages[: place + 1], notes=notes)
+
+
+def _as_mapping(value: Any) -> Any:
+    """Return an object of a client as a mapping; anything else unchanged."""
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def _place_of_call(conversation: Conversation, action: Any) -> int:
@@ -129,7 +215,7 @@ def _spans_of_parts(model: TaskModel, conversation: Conversation, rendering: Ren
     *before, call = conversation.messages
     text = rendering.prompt.text
     marked_calls = list(_marked_calls(call, text))
-    names = numbered(marked.part for marked in marked_calls)
+    _, *names = numbered([BEGINNING, *(marked.part for marked in marked_calls)])
     spans = dict[str, Span]()
     for name, marked in zip(names, marked_calls, strict=True):
         marked_conversation = replace(conversation, messages=(*before, marked.call))
@@ -199,20 +285,46 @@ def _common_start(text: str, other: str) -> int:
     return next((place for place, (a, b) in pairs if a != b), min(len(text), len(other)))
 
 
-def _start_of_call(model: TaskModel, conversation: Conversation, rendering: Rendering, end: int) -> int:
+def _start_of_call(model: TaskModel, conversation: Conversation, rendering: Rendering) -> int:
     """Return where the call begins in a rendered text: behind what the template writes before an answer.
+
+    In a message with other steps before the call, which the call continues, it is where the last of them ends.
 
     Args:
         model: A language model.
         conversation: The conversation, whose last step is the call.
         rendering: As it is rendered.
-        end: The end of the step before the call; a text of the same message is continued there.
     """
     *before, call = conversation.messages
-    if before[-1].number == call.number:
-        return end
-    opened = render_as(model, replace(conversation, messages=tuple(before)), rendering.form, answer_follows=True)
+    last, continues = len(before) - 1, before[-1].number == call.number
+    if continues and last in rendering.starts:
+        end = rendering.starts[last] + len(before[last].text)
+        return end if before[last].kind != "reasoning" else _end_of_reasoning(model, rendering.prompt.text, end)
+    said = replace(conversation, messages=tuple(before))
+    opened = render_as(model, said, rendering.form, answer_follows=not continues)
     return _common_start(opened.prompt.text, rendering.prompt.text)
+
+
+def _start_of_answer(model: TaskModel, conversation: Conversation, rendering: Rendering) -> int:
+    """Return where a text begins to be a call: where it parts from the same with words in the place of the call.
+
+    Args:
+        model: A language model.
+        conversation: The conversation, whose last step is the call.
+        rendering: As it is rendered.
+    """
+    *before, call = conversation.messages
+    text = rendering.prompt.text
+    words = Message("assistant", _unused_mark(text, call.name), "assistant", call.number)
+    with_words = replace(conversation, messages=(*before, words))
+    return _common_start(render_as(model, with_words, rendering.form, answer_follows=False).prompt.text, text)
+
+
+def _end_of_reasoning(model: TaskModel, text: str, end: int) -> int:
+    """Return where a reasoning that ends at a character of a text ends with the mark behind it."""
+    behind = text[end:].lstrip()
+    after = behind.removeprefix(reasoning_marks(model.reader)[1])
+    return end if after == behind else len(text) - len(after.lstrip())
 
 
 def _end_of_call(text: str, end: int) -> int:

@@ -18,7 +18,7 @@ from ...model.batch_attempts import batch_attempts
 from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
-from ...pipeline.completions.leave_out import Ablations, Array, token_log_probabilities
+from ...pipeline.completions.leave_out import Ablations, Array, answer_log_probabilities, token_log_probabilities
 from ...pipeline.completions.sources import answer_pass
 from ...pipeline.options import Options
 from ...results.units.spans import NamedSpan
@@ -84,8 +84,8 @@ class CachedText:
 
     @cached_property
     def answer_nats(self) -> Array:
-        """The log-probability of each token of the answer, (G,), in nats."""
-        return self._nats(self._states[-self.count :], self.completed.generated_ids)
+        """The log-probability of each token of the answer, (G,), in nats; see `answer_log_probabilities`."""
+        return self._answer_nats(self._states)
 
     def nats_without(self, remaining_ids: Sequence[int], first: int) -> Array | None:
         """Return the log-probability of each token of the answer after a shorter prompt, (G,).
@@ -154,7 +154,7 @@ class CachedText:
             return None
         cache.crop(1 - len(probed))
         states = self._after(cache, start, ids[start:-1])
-        return self._nats(states[-self.count :], ids[-self.count :])
+        return self._answer_nats(states)
 
     def _after(self, cache: Any, length: int, ids: Sequence[int]) -> Tensor:
         """Return the states of tokens, (T, H), after a cache of so many."""
@@ -164,6 +164,10 @@ class CachedText:
 
     def _run(self, inputs: Mapping[str, Any], arguments: Mapping[str, Any]) -> Tensor:
         return self.model.run_trunk({**inputs, **arguments})
+
+    def _answer_nats(self, states: Tensor) -> Array:
+        ids = torch.tensor(self.completed.generated_ids, device=states.device)
+        return answer_log_probabilities(self.model, states[-self.count :], ids, self.completed.parting)
 
     def _nats(self, states: Tensor, ids: Sequence[int]) -> Array:
         return token_log_probabilities(self.model, states, torch.tensor(list(ids), device=states.device))

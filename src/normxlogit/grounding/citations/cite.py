@@ -17,8 +17,10 @@ from ...results.attribution import Attribution
 from ..action import Action
 from ..checkers import Checker
 from ..result import Citations, of_targets
+from ..support import Effect
 from .alone import document_gains
 from .cited_answer import Answered
+from .prompts import CallParts
 from .reading import AnswerReading, answer_sentences
 from .removals import MOST_OF_AUTO, loss_without, tested
 from .supporting import with_support
@@ -66,9 +68,12 @@ def cite_answered(
             update(description="reading each document alone")
             cited = document_gains(model, reading, cited)
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
-    if answered.tool:
+    if answered.call is not None:
         is_tested = bool(options.verify) and not isinstance(options.verify, Together)
-        cited = replace(cited, action=_action(cited, answered.tool, reading, is_tested=is_tested))
+        action = _action(cited, answered.call, reading, is_tested=is_tested)
+        if is_tested:
+            action = action._replace(own_words=_behind_own_words(model, answered, cited, completed, options))
+        cited = replace(cited, action=action)
     return with_support(cited, answered, answer_sentences(concluded), checker)
 
 
@@ -95,9 +100,14 @@ def _explained(
     explained = explain_sources(
         model, completed, options, sources, completed.parts, token_weights=reading.gains(), run=reading.text.run
     )
+    attribution = of_targets(explained, range(count))
+    if completed.parting is not None:
+        other_token = model.task.outputs.name_of(completed.parting.other_id)
+        (target,) = attribution.targets
+        attribution = replace(attribution, targets=(target._replace(contrast=other_token),))
     return Citations(
         question=answered.question,
-        attribution=of_targets(explained, range(count)),
+        attribution=attribution,
         weighted_scores=explained.scores[count:] if len(explained.targets) > count else None,  # (K, U)
         messages=answered.messages,
     )
@@ -126,13 +136,59 @@ def _verified(
     return attribution
 
 
-def _action(cited: Citations, tool: str, reading: AnswerReading, *, is_tested: bool) -> Action:
+def _action(cited: Citations, call: CallParts, reading: AnswerReading, *, is_tested: bool) -> Action:
     """Return what is known of a call of a tool: what the user asked for last, and what the call loses without it."""
     of_user = [place for place, message in enumerate(cited.messages) if message.role == "user"]
     request = tuple(source for source, place in enumerate(cited.message_indices) if place in of_user[-1:])
+    action = Action(call.tool, request)
+    if call.other is not None and (parting := reading.text.completed.parting) is not None:
+        name_of = reading.text.model.task.outputs.name_of
+        ids = reading.text.completed.generated_ids[parting.token], parting.other_id
+        odds = float(reading.nats[parting.token])
+        action = action._replace(other=call.other.described, tokens=tuple(map(name_of, ids)), odds=odds)
     if not request or not is_tested:
-        return Action(tool, request)
-    return Action(tool, request, loss_without(reading, cited.evidence, [cited.sources[source] for source in request]))
+        return action
+    loss = loss_without(reading, cited.evidence, [cited.sources[source] for source in request])
+    return action._replace(request_loss=loss)
+
+
+def _behind_own_words(
+    model: TaskModel, answered: Answered, cited: Citations, completed: Completed, options: Options
+) -> Effect | None:
+    """Return the source without which the assistant's words before a call are least likely, and what they lose.
+
+    These are its words in the message of the call, up to the one that the call rests on most; None if the call rests on
+    something else, or nothing stands before these words.
+    """
+    own_names = () if answered.call is None else answered.call.own_words
+    first = cited.first_source().places
+    if not {cited.documents[place] for place in first} <= {*own_names}:
+        return None
+    start = min(message.start for message in cited.messages if message.name in own_names)
+    end = max(cited.spans[place][1] for place in first)
+    words = _words_between(completed, start, end)
+    if not words.named_sources:
+        return None
+    reading = AnswerReading(model, words, options)
+    of_words = _explained(model, answered, words, options, reading)
+    attribution = _verified(model, words, of_words, "auto", reading, lambda **_: None)
+    source = replace(of_words, attribution=attribution).first_source()
+    return Effect(source.name, source.nats or 0.0)
+
+
+def _words_between(completed: Completed, start: int, end: int) -> Completed:
+    """Return the words between two characters of a prompt as an answer to what stands before them."""
+    sequence = completed.sequenced()
+    tokens = sequence.tokens_in(start, end, of_answer=False)
+    return replace(
+        completed,
+        encoding=completed.encoding.take(range(tokens[-1] + 1)),
+        prompt_tokens=tokens[0],
+        prompt_characters=start,
+        named_sources={name: span for name, span in completed.named_sources.items() if span[1] <= start},
+        parts={"words": (0, end - start)},
+        parting=None,
+    )
 
 
 READING = 3

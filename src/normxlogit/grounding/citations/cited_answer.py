@@ -10,18 +10,19 @@ from ...inputs.chat import ReadPrompt, has_chat_template
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
-from ...pipeline.completions.completed import Completed
+from ...pipeline.completions.completed import Completed, Parting
 from ...pipeline.completions.completed_prompts import generate_each, read_completion
 from ...pipeline.completions.reasoning import ReasoningSpec, are_marks, opens_reasoning, reasoning_marks, shifted
 from ...results.storage.schema import Strings
 from ...results.units.media import overlap
 from ...results.units.spans import MessageSpan
-from ...text.characters import Span
+from ...text.characters import Span, moved
 from ...text.markdown import code_spans, fenced_blocks
+from ..action import BEGINNING
 from ..documents.conversations import Conversation, UpToAnswer, read_conversation
-from .actions import ActionSpec, action_prompt
+from .actions import ActionSpec, Contrast, action_prompt
 from .conversation_prompts import conversation_prompt
-from .prompts import SourcedPrompt, question_prompt
+from .prompts import CallParts, SourcedPrompt, question_prompt
 
 _CITATION_MARK = re.compile(
     r"[^\S\n]*(?:\[\^?(?:(?:doc|document|source) ?)?[1-9]\d{0,2}(?:[,;–-] ?\d+)*\](?:\(\S*?\))?|【[^】]*】)"
@@ -36,7 +37,7 @@ class Answered(NamedTuple):
     question: str
     messages: tuple[MessageSpan, ...] = ()  # that the sources are of, in the order of the prompt; none of documents
     unread: str = ""  # names of documents, and messages that the chat template leaves out
-    tool: str = ""  # the tool that the answer calls; empty for an answer that is a text
+    call: CallParts | None = None  # of an answer that is a call of a tool
 
 
 def read_answered(
@@ -49,6 +50,7 @@ def read_answered(
     system: str | None = None,
     answer: str | None = None,
     action: ActionSpec | None = None,
+    contrast: Contrast | None = None,
     max_new_tokens: int = 200,
     reasoning: ReasoningSpec | None = None,
 ) -> Answered:
@@ -59,12 +61,12 @@ def read_answered(
     """
     if messages is None:
         picked = "{}= picks an answer of a conversation: pass messages= with it, and no documents"
-        _check_absent({"turn": turn, "action": action}, picked)
+        _check_absent({"turn": turn, "action": action, "contrast": contrast}, picked)
         sourced = question_prompt(model, question, documents, system)._replace(answer=answer)
     else:
         beside = {"question": question, "documents": documents, "system": system}
         _check_absent(beside, "messages hold the question, the documents and the system message: leave out {}=")
-        sourced = _sourced_conversation(model, messages, turn, answer, action)
+        sourced = _sourced_conversation(model, messages, turn, answer, action, contrast)
     return _with_sources(sourced, _completed(model, sourced, max_new_tokens, sourced.reasoning or reasoning))
 
 
@@ -80,8 +82,7 @@ def _with_sources(sourced: SourcedPrompt, completed: Completed) -> Answered:
     media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
     spans = sorted([*media, *sourced.messages], key=lambda message: message.start) if sourced.messages else ()
     completed = replace(completed, named_sources=sources)
-    tool = "" if sourced.call is None else sourced.call.tool
-    return Answered(completed, sourced.question, tuple(spans), sourced.unread, tool)
+    return Answered(completed, sourced.question, tuple(spans), sourced.unread, sourced.call)
 
 
 def _check_absent(arguments: Mapping[str, Any], problem: str) -> None:
@@ -92,15 +93,22 @@ def _check_absent(arguments: Mapping[str, Any], problem: str) -> None:
 
 
 def _sourced_conversation(
-    model: TaskModel, messages: Any, turn: int | None, answer: str | None, action: ActionSpec | None
+    model: TaskModel,
+    messages: Any,
+    turn: int | None,
+    answer: str | None,
+    action: ActionSpec | None,
+    contrast: Contrast | None,
 ) -> SourcedPrompt:
     """Return a conversation with its sources, and the answer if there is one; arguments as of `read_answered`."""
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     names_text = turn is not None or answer is not None
     if not names_text and (action is not None or conversation.ends_with_call):
-        return action_prompt(model, conversation, -1 if action is None else action)
+        return action_prompt(model, conversation, -1 if action is None else action, contrast)
     if action is not None:
         raise InputError("turn= and answer= are of a text, and action= is a call: pass one of them")
+    if contrast is not None:
+        raise InputError("contrast= is what a call of a tool is explained against, and the answer is a text")
     if answer is None:
         return conversation_prompt(model, conversation.until(turn))
     if turn is not None:
@@ -116,8 +124,7 @@ def _completed(
     if sourced.call is not None:
         if reasoning is not None:
             raise InputError("reasoning= is of an answer that is a text, and this one is a call of a tool")
-        completed = read_completion(model, sourced.prompt, answer or "", longer=True)
-        return replace(completed, parts=sourced.call.spans, reasoning=(), marked_reasoning=())
+        return _completed_by_call(model, sourced.prompt, answer or "", sourced.call)
     if answer is not None:
         if not isinstance(answer, str) or not answer.strip():
             problem = "empty" if isinstance(answer, str) else f"a {type(answer).__name__}, not a text"
@@ -128,6 +135,45 @@ def _completed(
     if citation_marks(written := generated.text[generated.prompt_characters :]):
         completed = _read_answer(model, sourced.prompt, written, reasoning)
     return _without_ending(completed)
+
+
+def _completed_by_call(model: TaskModel, prompt: ReadPrompt, answer: str, call: CallParts) -> Completed:
+    """Encode a prompt with a call of a tool, which is explained in its parts, or where another answer parts from it."""
+    completed = read_completion(model, prompt, answer, longer=True)
+    completed = replace(completed, reasoning=(), marked_reasoning=())
+    if call.other is None:
+        return replace(completed, parts=_without_shared_tokens(completed, call.spans))
+    other = read_completion(model, prompt, call.other.text, longer=True)
+    pairs = zip(completed.encoding.ids, other.encoding.ids, strict=False)
+    place = next((place for place, (own_id, other_id) in enumerate(pairs) if own_id != other_id), None)
+    if place is None or place < completed.prompt_tokens:
+        where = "nowhere" if place is None else "before they begin"
+        raise InputError(f"as the tokenizer reads them, the call and {call.other.described} differ {where}")
+    parting = Parting(place - completed.prompt_tokens, other.encoding.ids[place])
+    return replace(completed, parts=_part_with(completed, place, call.spans), parting=parting)
+
+
+def _part_with(completed: Completed, token: int, spans: Mapping[str, Span]) -> dict[str, Span]:
+    """Return the part of a call that a token is in; of one between the parts the token itself."""
+    sequence = completed.sequenced()
+    start, end = moved(sequence.offsets[token], -sequence.prompt_characters)
+    own = {name: span for name, span in spans.items() if overlap(span, (start, end))}
+    return dict([*own.items()][:1]) or {completed.encoding.tokens[token]: (max(start, 0), end)}
+
+
+def _without_shared_tokens(completed: Completed, spans: Mapping[str, Span]) -> dict[str, Span]:
+    """Return the parts of a call, of which the one before the tool's name ends where the tokens of the name begin."""
+    if BEGINNING not in spans:
+        return dict(spans)
+    sequence = completed.sequenced()
+    shift = sequence.prompt_characters
+    names = {name: span for name, span in spans.items() if name != BEGINNING}
+    first = min(start for start, _ in names.values()) + shift
+    offsets = sequence.offsets[sequence.prompt_tokens :]
+    end = min((start for start, last in offsets if start <= first < last), default=first) - shift
+    end = min(end, spans[BEGINNING][1])
+    start = spans[BEGINNING][0]
+    return {BEGINNING: (start, end), **names} if end > start else names
 
 
 def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: ReasoningSpec | None) -> Completed:

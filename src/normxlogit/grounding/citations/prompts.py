@@ -7,6 +7,7 @@ from ...errors import InputError
 from ...inputs.chat import ReadPrompt, has_chat_template
 from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
+from ...results.storage.schema import Strings
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
@@ -19,16 +20,32 @@ SourceSpans = dict[str, Span]
 """Spans of sources by name, in characters of the prompt."""
 
 
+class OtherAnswer(NamedTuple):
+    """An answer to the same prompt that a call of a tool is explained against.
+
+    Attributes:
+        text: The answer in the words of the chat template.
+        described: What it is called: another tool, another call of the same tool, or words.
+    """
+
+    text: str
+    described: str
+
+
 class CallParts(NamedTuple):
     """The parts of an answer that is a call of a tool.
 
     Attributes:
         tool: The name of the tool.
-        spans: Where its name and the values of its arguments are, in characters of the answer, by name.
+        spans: Where its beginning, its name and the values of its arguments are, in characters of the answer, by name.
+        own_words: The names of the messages in which the assistant reasons or speaks right before it.
+        other: What it is explained against; None for nothing.
     """
 
     tool: str
     spans: Mapping[str, tuple[int, int]]
+    own_words: Strings = ()
+    other: OtherAnswer | None = None
 
 
 class SourcedPrompt(NamedTuple):

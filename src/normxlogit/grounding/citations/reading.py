@@ -14,7 +14,6 @@ from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Array
 from ...pipeline.completions.sources import sources_and_parts
 from ...pipeline.options import Options
-from ...results.units.spans import answer_parts
 from ...results.units.units import word_groups
 from ..measured import Reading, WordReading
 from .cached import CachedAblations, CachedText
@@ -87,7 +86,7 @@ def answer_sentences(completed: Completed) -> list[AnswerSentence]:
     sequence, sentences = completed.sequenced(), []
     shift = completed.joined().prompt_tokens
     entry_ends = _entry_ends(sequence.text, sequence.prompt_characters)
-    for part in answer_parts(sequence, completed.parts):
+    for part in completed.answer_parts(completed.parts):
         first, last = min(part.tokens), max(part.tokens) + 1
         offsets = tuple(sequence.offsets[first:last])
         start = entry_ends.get(part.start, part.start)

@@ -13,7 +13,7 @@ from ...leave_out.search import run_searches
 from ...pipeline.completions.leave_out import Ablations, Array, answers_without, removable_sources
 from ...pipeline.completions.sources import part_weights
 from ...results.attribution import Attribution
-from ...results.units.spans import NamedSpan, answer_parts
+from ...results.units.spans import NamedSpan
 from ...results.units.units import UnitScore
 from ...results.verification import Verification
 from .cached import CachedAblations
@@ -79,7 +79,7 @@ def loss_without(reading: AnswerReading, evidence: Attribution, places: Collecti
 def _weights_of_parts(reading: AnswerReading) -> Array:
     """Return which tokens are of which sentence or part of an answer, (K, G)."""
     completed = reading.text.completed
-    return part_weights(completed, answer_parts(completed.sequenced(), completed.parts))
+    return part_weights(completed, completed.answer_parts(completed.parts))
 
 
 def _ablations(reading: AnswerReading, sources: Sequence[NamedSpan], progress: Progress) -> CachedAblations:

@@ -3,18 +3,31 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Encoding, Spans
 from ...model.task_model import TaskModel
 from ...results.units.media import is_region
-from ...results.units.spans import MessageSpan, PartSpec, Sequenced, SourceSpec
+from ...results.units.spans import Groups, MessageSpan, PartSpec, Sequenced, SourceSpec, answer_parts
 from ...tasks.base import message_spans
 from ...text.characters import Span, moved
 from .reasoning import ReasoningSpec, reasoning_spans
 
 NO_MESSAGES = ReadPrompt("", None)
+
+
+class Parting(NamedTuple):
+    """The token of a completion at which another completion of the prompt parts from it.
+
+    Attributes:
+        token: Its place among the tokens of the completion.
+        other_id: The token of the other completion at this place.
+    """
+
+    token: int
+    other_id: int
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Completed:
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
         parts: How the completion is divided where its sentences are explained by sources.
         other: The same prompt with another completion, which this one is explained against.
+        parting: The token that is measured and explained against that of another completion, if only one is.
         reasoning: Spans in which the completion reasons, in its characters; `marked_reasoning` with the marks around.
         by_model: Whether the model generated it, with its cache.
     """
@@ -37,6 +51,7 @@ class Completed:
     named_sources: Mapping[str, Span] = field(default_factory=dict)
     parts: PartSpec = "sentence"
     other: "Completed | None" = None
+    parting: Parting | None = None
     reasoning: Spans = ()
     marked_reasoning: Spans = ()
     by_model: bool = False
@@ -100,6 +115,18 @@ class Completed:
             raise InputError("sources need the text and the character offsets of its tokens")
         prompt = joined.prompt_tokens, joined.prompt_characters
         return Sequenced(text, offsets, special, *prompt, self.messages, reasoning=reasoning)
+
+    def answer_parts(self, parts: PartSpec) -> Groups:
+        """Return the parts of the completion; if it is explained at one token alone, with this token for theirs.
+
+        Args:
+            parts: How the completion is divided.
+        """
+        pieces = answer_parts(self.sequenced(), parts)
+        if self.parting is None:
+            return pieces
+        token = self.joined().prompt_tokens + self.parting.token
+        return [piece._replace(tokens=(token,)) for piece in pieces]
 
     def without_reasoning(self) -> "Completed":
         """Return the answer without its reasoning; the marks around it stay, as of a model that answers at once."""

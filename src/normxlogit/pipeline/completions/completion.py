@@ -327,6 +327,7 @@ def scored_tokens(
     units = replace(units_of_tokens(sequence), sequence=of_text, words=None)
     units, values, media = appended(units, values, placed, layers=layers)
     notes = sink_note(sequence.tokens, sequence.special, sinks)
+    contrasted = options.contrast is not None or completed.parting is not None
     if sequence.source is None:
         fields["messages"] = completed.messages
     else:  # the units are the decoder's tokens, without those of the source
@@ -345,7 +346,7 @@ def scored_tokens(
         sink=_on_host(scores.sink, axes) if sinks else None,
         sinks=sinks,
         merge=options.method.word_merge,
-        **provenance(model, options.method, contrasted=options.contrast is not None, explained=options.explained),
+        **provenance(model, options.method, contrasted=contrasted, explained=options.explained),
         **fields,
     )
 

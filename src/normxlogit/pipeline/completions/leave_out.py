@@ -26,7 +26,7 @@ from ...results.units.units import UnitScore
 from ...tasks.base import Region, generating_task
 from ...text.characters import Span
 from ..progress import VERIFYING
-from .completed import Completed
+from .completed import Completed, Parting
 
 Array = npt.NDArray[np.float64]
 
@@ -93,18 +93,43 @@ class Ablations:
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
-        return log_probabilities(self.model, encodings, [self._generated] * len(encodings))
+        return log_probabilities(self.model, encodings, [self._generated] * len(encodings), self.completed.parting)
 
 
-def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> list[Array]:
-    """Return the log-probabilities of the last tokens of each text, so many of each, from one batch."""
+def log_probabilities(
+    model: TaskModel, encodings: list[Encoding], counts: Sequence[int], parting: Parting | None = None
+) -> list[Array]:
+    """Return the log-probabilities of the last tokens of each text, so many of each, from one batch.
+
+    Args:
+        model: A language model.
+        encodings: The texts.
+        counts: How many tokens of each.
+        parting: See `answer_log_probabilities`.
+    """
     batch = model.batch(encodings)
     hidden = model.states(batch)  # (B, T, H)
     values = []
     for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
         token_ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
-        values.append(token_log_probabilities(model, hidden[row][mask][-count - 1 : -1], token_ids))
+        values.append(answer_log_probabilities(model, hidden[row][mask][-count - 1 : -1], token_ids, parting))
     return values
+
+
+def answer_log_probabilities(model: TaskModel, states: Tensor, token_ids: Tensor, parting: Parting | None) -> Array:
+    """Return the log-probabilities of the tokens of an answer, (G,), in nats.
+
+    Args:
+        model: A language model.
+        states: The hidden states that predict them, (G, H).
+        token_ids: The tokens, (G,).
+        parting: The token from whose log-probability that of another answer's token is subtracted; None for none.
+    """
+    nats = token_log_probabilities(model, states, token_ids)
+    if parting is not None:
+        other_id = torch.tensor([parting.other_id], device=token_ids.device)
+        nats[parting.token] -= token_log_probabilities(model, states[[parting.token]], other_id)[0]
+    return nats
 
 
 def token_log_probabilities(model: TaskModel, states: Tensor, token_ids: Tensor) -> Array:

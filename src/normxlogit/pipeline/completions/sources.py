@@ -29,7 +29,7 @@ from ...results.attribution import Attribution
 from ...results.storage.schema import Strings
 from ...results.targets import OutputQuantity, Prediction, Quantity, Target
 from ...results.units.grouping import grouped, part_targets, units_of
-from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
+from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, prompt_sources
 from ...results.verification import likelihood_text
 from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
@@ -107,8 +107,12 @@ def _sum_over_tokens(
     method = options.method
     if completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(f"{method.info.name} does not score the source of such a model; frozen-gradient does")
+    targets = part_targets(completed.answer_parts(parts))
+    if completed.parting is not None:
+        options, parts = replace(options, contrast=completed.parting.other_id), [completed.parting.token]
     (tokens,) = explain_completions(model, [completed], [options])
     result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
+    result = result if completed.parting is None else replace(result, targets=targets)
     forward_passes = 1 if method.info.tokenwise else len(completed.generated_ids)
     return replace(result, diagnostics={"forward_passes": float(forward_passes)})
 
@@ -186,7 +190,7 @@ def sources_and_parts(
         InputError: If there is no such source or part, or the prompt holds no source.
     """
     sequence = completed.sequenced()
-    part_pieces = answer_parts(sequence, parts)
+    part_pieces = completed.answer_parts(parts)
     if sources is None:
         return [], part_pieces
     only_media = not sources and completed.encoding.media
@@ -245,7 +249,8 @@ def _token_scores(
         return None
     if token_weights is not None:
         weights, parts = np.concatenate([weights, token_weights]), [*parts, *parts]
-    target = batch_targets(model, torch.tensor([completed.generated_ids]), None, run, options.explained)  # (1, G)
+    contrast = None if completed.parting is None else completed.parting.other_id
+    target = batch_targets(model, torch.tensor([completed.generated_ids]), contrast, run, options.explained)  # (1, G)
     predicted_at = torch.arange(start - 1, len(completed.context))[None]  # (1, G), at the tokens before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     scores = method.score_each(Request(model, run, target), predicted_at, sums)

@@ -208,10 +208,10 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> Groups:
 def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
     """Return named parts of an answer with all tokens that have a character of them; parts without any are left out.
 
-    A token with the quotation mark before a word belongs to the word. Special tokens are left out.
+    A token with the quotation mark before a word belongs to the word, and a special token that is written, such as
+    "[TOOL_CALLS]", to the part that names it.
     """
-    special = sequence.special
-    tokens = [token for token in range(sequence.prompt_tokens, len(sequence.offsets)) if not special[token]]
+    tokens = range(sequence.prompt_tokens, len(sequence.offsets))
     offsets = np.array([sequence.offsets[token] for token in tokens]).reshape(-1, 2)  # (T, 2)
     named = []
     for name, span in parts.items():
