@@ -34,7 +34,7 @@ from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point, frontier_figure
 from normxlogit.media.drawing.figures import draw_picture
 from normxlogit.methods.registry import default_methods
-from normxlogit.plots.figure import PAGE, PlotFigure, plain_text, plot_style
+from normxlogit.plots.figure import PAGE_WIDTH, PlotFigure, plain_text, plot_style
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `benchmarks` is not installed
@@ -100,7 +100,7 @@ def picture(folder: Path, made: Path) -> None:
         if answers == [case.answer for case in asked] and len(set(answers)) == PANELS:
             break
     with plot_style():
-        figure = PlotFigure(PAGE, PAGE / PANELS + 0.3)
+        figure = PlotFigure(PAGE_WIDTH, PAGE_WIDTH / PANELS + 0.3)
         panels = figure.subplots(1, PANELS)
         for axes, case, g in zip(panels, asked, results, strict=True):
             (image,) = g.images

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from ..methods import Method
     from ..results.collection import Attributions
 
-VERIFIED, MANY = "5", 64
-"""The words that are removed by default, in formats for people, of at most so many texts."""
+VERIFIED_WORDS = "5"
+"""How many words are removed by default, in formats for people."""
+
+MOST_VERIFIED_TEXTS = 64
+"""Most texts of which words are removed by default."""
 
 TABLES = ("csv", "json")
 """Formats for programs, which have a row for each token."""
@@ -113,15 +116,15 @@ def methods() -> None:
         details = "; ".join([info.paper, f"needs {info.needs}", *traits])
         tables[0].add_row(info.name, Text.assemble(info.summary, "\n", (details, "dim")), info.passes)
     for default in DEFAULTS.values():
-        of = Text.assemble(default.calls, "\n", (default.why, "dim"))
-        tables[1].add_row("\n".join(default.methods), of, default.passes)
+        description = Text.assemble(default.calls, "\n", (default.why, "dim"))
+        tables[1].add_row("\n".join(default.methods), description, default.passes)
     write(lines_of(*tables))
 
 
 def _verified_by_default(kind: str, method_names: list[str], texts: list[str]) -> str | None:
     """Return which words are removed if nothing is said: some where few texts are drawn by one method."""
-    is_drawn = kind not in TABLES and len(method_names) <= 1 and len(texts) <= MANY
-    return VERIFIED if is_drawn else None
+    is_drawn = kind not in TABLES and len(method_names) <= 1 and len(texts) <= MOST_VERIFIED_TEXTS
+    return VERIFIED_WORDS if is_drawn else None
 
 
 def _explained(

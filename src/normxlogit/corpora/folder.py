@@ -21,7 +21,17 @@ from .rows.shards import WrittenShard, WrittenShards
 
 FORMAT = "normxlogit corpus"
 VERSION = 1
-MANIFEST, LOCK, SHARDS, ERRORS = "manifest.json", ".lock", "shards", "errors"
+MANIFEST = "manifest.json"
+"""The file that says what a run was asked for, and how far it came."""
+
+LOCK = ".lock"
+"""The file that a run locks, so that no other one writes into its folder."""
+
+SHARDS = "shards"
+"""The folder of the files with results."""
+
+ERRORS = "errors"
+"""The folder of the files with rows that have no result."""
 
 READERS = 16
 """Files that are opened at once to see which shards are written."""

@@ -41,8 +41,11 @@ REPEATS = 5
 WIDTH = 4.2
 """Width of the figure in inches, that of a phone, so that its text is legible there."""
 
-PANEL, LINE = 2.6, 0.17
-"""Height of a panel in inches, and of the name of each method below it."""
+PANEL_HEIGHT = 2.6
+"""The height of a panel, in inches."""
+
+NAME_HEIGHT = 0.17
+"""The height of the name of a method below a panel, in inches."""
 
 NAME = 56
 """Most characters of a name."""
@@ -212,7 +215,7 @@ def frontier_figure(panels: Panels) -> "PlotFigure":
 
     looks = looks_of(point.method for points in panels.values() for point in points)
     with panel_figure(len(panels), 1) as (figure, grid):
-        figure.set_size_inches(WIDTH, PANEL * len(panels) + LINE * sum(map(len, panels.values())))
+        figure.set_size_inches(WIDTH, PANEL_HEIGHT * len(panels) + NAME_HEIGHT * sum(map(len, panels.values())))
         for axes, (title, points) in zip(grid, panels.items(), strict=True):
             if line := [(cost.passes, result.aopc) for _, cost, result in measured(frontier(points))]:
                 axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)

@@ -29,8 +29,11 @@ LEFT, RIGHT = 0, 1
 Criterion = Callable[[Edge, Edge, bool, InputEdges], int | None]
 """Returns which factor is held, `LEFT` or `RIGHT`; None to leave it to the next. All take what `held_factor` does."""
 
-STEPS, DEPTH = 64, 24
-"""Most operations that are searched to see whether one factor was computed from the other, or is an activation."""
+MOST_SEARCHED = 64
+"""Most operations that are searched to see whether one factor was computed from the other."""
+
+MOST_ELEMENTWISE = 24
+"""Most operations that are searched to see whether a factor is an activation."""
 
 GATES = frozenset({"Sigmoid", "Hardsigmoid", "Softplus", "LogSigmoid"})
 """Activations that are factors of other values, and held before another activation."""
@@ -137,7 +140,7 @@ def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
     """Return whether a factor is a `GATE` such as sigmoid, another `ACTIVATION`, or neither; reshaped or scaled too."""
     node, _ = edge
-    for _ in range(DEPTH):
+    for _ in range(MOST_ELEMENTWISE):
         name = stem(node)
         if name in ACTIVATED:
             return GATE if name in GATES else ACTIVATION
@@ -166,7 +169,7 @@ def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     origin_number = 0 if stem(origin[0]) == LEAF else origin[0]._sequence_nr()
     edges_to_visit = deque([later])
     visited = set[Edge]()
-    while edges_to_visit and len(visited) < STEPS:
+    while edges_to_visit and len(visited) < MOST_SEARCHED:
         edge = edges_to_visit.popleft()
         if edge == origin:
             return True
@@ -184,7 +187,7 @@ def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     while edges_to_visit:
         edge = edges_to_visit.pop()
         if edge != origin and edge not in visited:
-            if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= DEPTH:
+            if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= MOST_ELEMENTWISE:
                 return False
             visited.add(edge)
             edges_to_visit += input_edges[edge[0]]

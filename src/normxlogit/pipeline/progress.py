@@ -15,8 +15,14 @@ from time import monotonic
 from rich.cells import set_cell_size
 from rich.console import Console
 
-PATIENCE, LOG_EVERY, REFRESH = 1.0, 10.0, 0.5
-"""Seconds before progress appears, so that short calls show none; between two lines of a log; between two looks."""
+PATIENCE = 1.0
+"""Seconds before progress appears, so that short calls show none."""
+
+LOG_EVERY = 10.0
+"""Seconds between two lines of a log."""
+
+REFRESH = 0.5
+"""Seconds between two updates of a bar."""
 
 MINUTE, HOUR = 60, 3600
 

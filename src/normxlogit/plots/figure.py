@@ -19,8 +19,17 @@ except ImportError:
 SIGNS = {True: "#b2182b", False: "#2166ac"}
 """Colours of positive and negative scores: the ends of the colour map `RdBu`, safe for colour-blind readers."""
 
-PAGE, LINE, LETTER, ROW = 6.5, 0.15, 0.075, 0.22
-"""Inches: the width of a page's text, a line of text, a letter, and a bar or a heat map's row of one line."""
+PAGE_WIDTH = 6.5
+"""The width of a page's text, in inches."""
+
+LINE_HEIGHT = 0.15
+"""The height of a line of text, in inches."""
+
+LETTER_WIDTH = 0.075
+"""The width of a letter, in inches."""
+
+ROW_HEIGHT = 0.22
+"""The height of a bar, or of a row of a heat map with a name of one line, in inches."""
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -86,7 +95,13 @@ def plain_text(figure: PlotFigure) -> PlotFigure:
 
 
 def say_more(axes: Any, shown: int, more: int) -> None:
-    """Write above the axes how many weaker items are left out."""
+    """Write above the axes how many weaker items are left out.
+
+    Args:
+        axes: The axes of matplotlib.
+        shown: How many are drawn.
+        more: How many are left out; 0 writes nothing.
+    """
     if more:
         text = f"the {shown} strongest of {shown + more}"
         axes.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", size=8)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 
 from ..errors import DataError, InputError, check_choice
-from ..render.charts import MOST, Grid, number
+from ..render.charts import MOST_COLUMNS, Grid, number
 from ..render.layout import layout
 from ..render.sources import shares_grid, sources_grid
 from ..render.text import comparison_grid
@@ -17,7 +17,17 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line, shortened
 from ..results.units.grouping import grouped
-from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from .figure import (
+    LETTER_WIDTH,
+    LINE_HEIGHT,
+    PAGE_WIDTH,
+    ROW_HEIGHT,
+    SIGNS,
+    PlotFigure,
+    plain_text,
+    plot_style,
+    say_more,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,11 +35,26 @@ if TYPE_CHECKING:
 SHARED = 12
 """Most sources in the heat map of an answer."""
 
-LABEL, COLUMN_LABEL, TITLE, LINES = 28, 19, 14, 4
-"""Most characters of a line of a name, of one above a wide column, and of an inch of a title; most lines of a name."""
+NAME_CHARACTERS = 28
+"""Most characters of a line of a name."""
 
-NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
-"""Widths in inches of a column with a short name, which is turned, of one with a long name, and of the colour bar."""
+WIDE_COLUMN_CHARACTERS = 19
+"""Most characters of a line of a name above a wide column."""
+
+TITLE_CHARACTERS_PER_INCH = 14
+"""Most characters of an inch of a title."""
+
+MOST_NAME_LINES = 4
+"""Most lines of a name."""
+
+NARROW_COLUMN = 0.28
+"""The width in inches of a column with a short name, which is turned."""
+
+WIDE_COLUMN = 1.3
+"""The width in inches of a column with a long name."""
+
+COLOUR_BAR = 1.0
+"""The width in inches of the colour bar."""
 
 
 def plot_attribution(a: Attribution, kind: PlotKind | None, *, k: int | None) -> "Figure":
@@ -43,7 +68,7 @@ def plot_attribution(a: Attribution, kind: PlotKind | None, *, k: int | None) ->
     grid = layout(a).grid
     if kind == "heatmap" or not is_single:
         return heat_map(_with_row_names(grid, a.targets[0].name).best(k))
-    return _waterfall(a, grid, k or 10) if kind == "waterfall" else _strongest_bars(grid, k or MOST)
+    return _waterfall(a, grid, k or 10) if kind == "waterfall" else _strongest_bars(grid, k or MOST_COLUMNS)
 
 
 def _with_row_names(grid: Grid, name: str) -> Grid:
@@ -60,7 +85,7 @@ def _strongest_bars(grid: Grid, most: int) -> PlotFigure:
     """
     strongest = grid.strongest(0)
     columns = sorted(strongest[:most]) or grid.plain[:most]
-    return _bar_chart(grid.take(columns, of=len(strongest)))
+    return _bar_chart(grid.take(columns, available=len(strongest)))
 
 
 def _check_arguments(a: Attribution, kind: PlotKind | None, k: int | None) -> None:
@@ -124,7 +149,7 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
     count = len(grid.columns)
     scores = grid.scores[0]
     with plot_style():
-        figure = PlotFigure(PAGE, 0.9 + ROW * count + LINE * bool(grid.more))
+        figure = PlotFigure(PAGE_WIDTH, 0.9 + ROW_HEIGHT * count + LINE_HEIGHT * bool(grid.more))
         axes = figure.subplots()
         axes.use_sticky_edges = False  # room for the numbers on both sides
         colors = [SIGNS[bool(score >= 0)] for score in scores]
@@ -133,7 +158,7 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
         axes.bar_label(bars, [grid.number(0, i) for i in range(count)], padding=3, size=8)
         for step, end in enumerate([*starts[1:-1], scores[-1]] if starts else ()):
             axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
-        axes.set_yticks(range(count), [shortened(name, LABEL) for name in grid.columns])
+        axes.set_yticks(range(count), [shortened(name, NAME_CHARACTERS) for name in grid.columns])
         axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))
         axes.margins(x=0.15)
         axes.axvline(0, color="black", linewidth=0.8)
@@ -183,19 +208,19 @@ class _HeatMapLayout(NamedTuple):
 
 def _heat_map_layout(block: Grid) -> _HeatMapLayout:
     """Wrap the names of a heat map, and find how many columns a page's width has room for."""
-    is_wide = max(map(len, block.columns)) > LABEL
-    rows = [_wrapped(name, LABEL) for name in block.rows]
-    names_width = LETTER * max(len(line) for name in rows for line in name.split("\n"))
-    rows_height = sum(max(ROW, LINE * (1.5 + name.count("\n"))) for name in rows)
+    is_wide = max(map(len, block.columns)) > NAME_CHARACTERS
+    rows = [_wrapped(name, NAME_CHARACTERS) for name in block.rows]
+    names_width = LETTER_WIDTH * max(len(line) for name in rows for line in name.split("\n"))
+    rows_height = sum(max(ROW_HEIGHT, LINE_HEIGHT * (1.5 + name.count("\n"))) for name in rows)
     if is_wide:
-        columns, column_width = [_wrapped(name, COLUMN_LABEL) for name in block.columns], WIDE
-        labels_height = LINE * (1 + max(name.count("\n") for name in columns))
+        columns, column_width = [_wrapped(name, WIDE_COLUMN_CHARACTERS) for name in block.columns], WIDE_COLUMN
+        labels_height = LINE_HEIGHT * (1 + max(name.count("\n") for name in columns))
     else:
-        columns, column_width = [shortened(name, LABEL) for name in block.columns], NARROW
-        labels_height = LETTER * max(map(len, columns))
-    room = int((PAGE - SCALE - names_width) / column_width)
+        columns, column_width = [shortened(name, NAME_CHARACTERS) for name in block.columns], NARROW_COLUMN
+        labels_height = LETTER_WIDTH * max(map(len, columns))
+    room = int((PAGE_WIDTH - COLOUR_BAR - names_width) / column_width)
     strip_columns = min(max(1, room), len(columns))
-    width = SCALE + names_width + column_width * strip_columns
+    width = COLOUR_BAR + names_width + column_width * strip_columns
     return _HeatMapLayout(rows, columns, is_wide, strip_columns, width, 0.25 + labels_height + max(rows_height, 0.5))
 
 
@@ -232,7 +257,9 @@ def heat_map(block: Grid) -> PlotFigure:
             if laid_out.is_wide:
                 _write_numbers(axes, block.scores[:, strip], table[:, strip] / scale)
         figure.colorbar(all_axes[0].images[0], ax=list(all_axes), aspect=30)
-        figure.suptitle(_wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
+        figure.suptitle(
+            _wrapped(block.label, int(TITLE_CHARACTERS_PER_INCH * figure.get_figwidth())), x=0.01, ha="left", size=8
+        )
         say_more(all_axes[0], len(block.columns), block.more)
         return plain_text(figure)
 
@@ -250,8 +277,8 @@ def _write_names(axes: Any, laid_out: _HeatMapLayout, columns: Sequence[str]) ->
 
 
 def _wrapped(name: str, width: int) -> str:
-    """Return a name wrapped to at most `LINES` lines."""
-    return textwrap.fill(one_line(name), width, max_lines=LINES, placeholder="…")
+    """Return a name wrapped to at most `MOST_NAME_LINES` lines."""
+    return textwrap.fill(one_line(name), width, max_lines=MOST_NAME_LINES, placeholder="…")
 
 
 def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None:

@@ -19,8 +19,11 @@ from .layout import layout
 from .sources import source_blocks
 from .text import attribution_blocks, comparison_blocks
 
-WORDS, OPEN = 4, 3
-"""Most words in a row; most cards on a page that are opened at first."""
+WORDS_IN_ROW = 4
+"""Most words in a row."""
+
+MOST_OPEN_CARDS = 3
+"""Most cards on a page with which all of them are opened at first."""
 
 
 QUANTITIES = {False: "probability", True: "value"}
@@ -30,14 +33,16 @@ QUANTITIES = {False: "probability", True: "value"}
 def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card]:
     """Return the cards of a page: one for each text, with its methods side by side, and a table of several texts.
 
-    With `words` single units are drawn as words; by default where these can be told.
+    Args:
+        results: The results.
+        words: Whether tokens are drawn as words; None where words can be told.
     """
     groups = results.drawn_together()
     result_cards = [
         Card(
             _blocks_of_group(group, words),
             shortened(group[0].heading()) if len(groups) > 1 else "",
-            opened=len(groups) <= OPEN,
+            opened=len(groups) <= MOST_OPEN_CARDS,
         )
         for group in groups
     ]
@@ -55,12 +60,22 @@ def _blocks_of_group(group: Attributions[Any], words: bool | None) -> Sequence[B
 
 
 def drawings(results: Attributions[Any], *, words: bool | None = None) -> list[Sequence[Block]]:
-    """Return the blocks of each text, as a terminal and a notebook show them; arguments as of `cards`."""
+    """Return the blocks of each text, as a terminal and a notebook show them.
+
+    Args:
+        results: The results.
+        words: As in `cards`.
+    """
     return [card.blocks for card in cards(results, words=words) if card.result]
 
 
 def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> Blocks:
-    """Return the blocks of an attribution; `words` as in `cards`."""
+    """Return the blocks of an attribution.
+
+    Args:
+        a: The result.
+        words: As in `cards`.
+    """
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)
@@ -73,7 +88,16 @@ def blocks_of_unexplained(result: Unexplained, *, words: bool | None = None) -> 
 
 
 def results_page(results: Attributions[Any], *, words: bool | None = None, title: str | None = None) -> str:
-    """Draw a page of results: `cards`."""
+    """Draw a page of results.
+
+    Args:
+        results: The results.
+        words: As in `cards`.
+        title: The title of the page; None for what all results are.
+
+    Returns:
+        The page in HTML.
+    """
     titles = {result.scored.title for result in results if result.error is None}
     heading = titles.pop() if len(titles) == 1 else "Results"
     if len(results) > 1 and len(results.drawn_together()) == 1:
@@ -104,7 +128,7 @@ def _overview_row(
     prediction = group[0].prediction
     sorted_by = prediction.value if prediction.probability is None else prediction.probability
     strongest = {
-        method_of(a): layout(a, words=words).grid.strongest_pieces(representative_layer(a), WORDS) for a in group
+        method_of(a): layout(a, words=words).grid.strongest_pieces(representative_layer(a), WORDS_IN_ROW) for a in group
     }
     return [
         Cell(links={shortened(group[0].heading()): f"result-{number}"}),

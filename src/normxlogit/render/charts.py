@@ -10,8 +10,11 @@ import numpy as np
 from ..results.storage.schema import FloatArray
 from .blocks import Block, Piece
 
-MOST, FAINT = 40, 0.1
-"""Most bars or columns of a figure; the share of the largest score below which there is neither a colour nor a mark."""
+MOST_COLUMNS = 40
+"""Most bars or columns of a figure."""
+
+FAINT = 0.1
+"""The share of the largest score below which there is neither a colour nor a mark."""
 
 GREY = "grey: not read by the model"
 """The remark on grey text."""
@@ -78,7 +81,12 @@ class Grid(Block):
         return strengths
 
     def number(self, row: int, column: int) -> str:
-        """Return a score as text."""
+        """Return a score as text.
+
+        Args:
+            row: The index of its row.
+            column: The index of its column.
+        """
         return number(float(self.scores[row, column]), self.scales[row], signed=self.signed)
 
     def pieces(self, row: int) -> list[Piece]:
@@ -94,13 +102,23 @@ class Grid(Block):
         return pieces
 
     def strongest(self, row: int, k: int | None = None) -> list[int]:
-        """Return the `k` ranked columns of a row of the largest magnitude that is not 0, the largest first."""
+        """Return the ranked columns of a row, the one of the largest magnitude first, without those of a score of 0.
+
+        Args:
+            row: The index of the row.
+            k: How many; None for all.
+        """
         scores = self.scores[row, self.ranked]
         order = np.argsort(-np.abs(scores), kind="stable")
         return [self.ranked[place] for place in order if scores[place] != 0][:k]
 
     def strongest_pieces(self, row: int, k: int) -> tuple[Piece, ...]:
-        """Return the names of the strongest columns of a row with their scores."""
+        """Return the names of the strongest columns of a row with their scores.
+
+        Args:
+            row: The index of the row.
+            k: How many.
+        """
         strengths = self.strengths[row].tolist()
         return tuple(Piece(self.columns[i], strengths[i], number=self.number(row, i)) for i in self.strongest(row, k))
 
@@ -108,12 +126,17 @@ class Grid(Block):
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
         sizes = np.abs(self._scaled[:, self.plain]).max(0, initial=0.0)  # (plain,)
         order = [self.plain[i] for i in np.argsort(-sizes, kind="stable")]
-        return self.take(sorted(order[: k or MOST]), len(order))
+        return self.take(sorted(order[: k or MOST_COLUMNS]), len(order))
 
-    def take(self, columns: Sequence[int], of: int) -> "Grid":
-        """Return some of the columns, of how many there are to choose from, with the scales of all."""
+    def take(self, columns: Sequence[int], available: int) -> "Grid":
+        """Return some of the columns, with the scales of all.
+
+        Args:
+            columns: The indices of the columns.
+            available: From how many they were chosen: a drawing says how many are left out.
+        """
         names = [self.columns[i] for i in columns]
-        more = max(0, of - len(columns))
+        more = max(0, available - len(columns))
         return replace(self, columns=names, scores=self.scores[:, columns], kinds=(), details=(), more=more)
 
 
@@ -149,7 +172,13 @@ class Legend(Block):
 
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:
-    """Return a score rounded to three digits of the largest one, so that columns of numbers line up."""
+    """Return a score as text, rounded so that the largest one has three digits and columns of numbers line up.
+
+    Args:
+        score: The score.
+        scale: The magnitude of the largest score.
+        signed: Whether a plus sign is written.
+    """
     if scale and not 1e-4 <= scale < 1e5:
         return format(score, "+.2e" if signed else ".2e")
     digits = min(max(2 - math.floor(math.log10(scale)), 0), 6) if scale else 2

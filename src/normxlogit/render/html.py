@@ -17,9 +17,17 @@ if TYPE_CHECKING:
 COLORS = {True: "220,38,38", False: "37,99,235"}
 """Red for positive and blue for negative scores."""
 
-DENSEST = 0.55  # text keeps a contrast of 4.5 on light and dark pages
-NAME, TALL, LONGEST = 60, 60, 14.0
-"""Opacity of the strongest colour; most characters of a name, rows without a scroll box, and em of a bar."""
+DENSEST = 0.55
+"""The opacity of the strongest colour: text keeps a contrast of 4.5 on light and dark pages."""
+
+NAME_CHARACTERS = 60
+"""Most characters of a name."""
+
+MOST_ROWS = 60
+"""Most rows without a scroll box."""
+
+LONGEST_BAR = 14.0
+"""The length of the longest bar, in em."""
 
 KEYS = {1: Piece("red", 1.0), -1: Piece("blue", -1.0)}
 """The colours of the legend."""
@@ -36,12 +44,22 @@ CLASSES = {
 
 
 def page(cards: Sequence[Card], title: str) -> str:
-    """Draw results as a self-contained page."""
+    """Draw results as a self-contained page.
+
+    Args:
+        cards: The cards, in their order.
+        title: The title of the page.
+    """
     return _environment().get_template("page.html.j2").render(cards=cards, title=title)
 
 
 def fragment(blocks: Sequence[Block], *, style: bool = True) -> str:
-    """Draw a result for a notebook as one element without scripts; only the first needs `style`."""
+    """Draw a result for a notebook as one element without scripts.
+
+    Args:
+        blocks: The blocks of the result.
+        style: Whether it brings the style sheet, which only the first of several needs.
+    """
     return _environment().get_template("fragment.html.j2").render(blocks=blocks, style=style)
 
 
@@ -71,7 +89,7 @@ def _environment() -> "Environment":
     filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
-    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL, "uncoloured": Piece("")[1:]}
+    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": MOST_ROWS, "uncoloured": Piece("")[1:]}
     return environment
 
 
@@ -89,7 +107,7 @@ def _attributes(piece: Piece, position: str = "") -> Markup:
     """Return the class, colour, tooltip and data of a piece, and its position on a picture."""
     sign, style = _colour(piece.strength)
     kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
-    name = shortened(piece.name or quoted(piece.text), NAME)
+    name = shortened(piece.name or quoted(piece.text), NAME_CHARACTERS)
     is_linked = {piece.part, piece.source} != {None}
     return _markup(
         **{"class": _joined(kind, sign, position and "nxl-patch")},
@@ -138,8 +156,8 @@ def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
 def _bar_style(bar: Bar) -> str:
     """Return the position, length and colour of a bar; narrow pages shorten it."""
     start, share = min(bar.start, bar.end), abs(bar.end - bar.start)
-    width = f"display:inline-block;height:0.8em;width:{LONGEST * share:.2f}em"
-    offset = f"--x:{start:.4f};margin-left:{LONGEST * start:.2f}em;" if start else ""
+    width = f"display:inline-block;height:0.8em;width:{LONGEST_BAR * share:.2f}em"
+    offset = f"--x:{start:.4f};margin-left:{LONGEST_BAR * start:.2f}em;" if start else ""
     return f"--s:{share:.3f};{offset}{width};background-color:rgba({COLORS[bar.end >= bar.start]},0.8)"
 
 

@@ -34,11 +34,20 @@ from .charts import FAINT, GREY, Legend
 STEPS = (FAINT, 1 / 3, 2 / 3)
 """Thresholds of strength for weak, clear and strong marks; pieces below the first are not marked."""
 
-BAR, NAME_WIDTH, NARROW = 16, 32, 60
-"""Characters of the axis of bars, most of the caption of a text, and of a line without bars, which numbers repeat."""
+BAR_AXIS = 16
+"""The width of the axis of bars, in characters."""
 
-NAMED, GRID = 3, 24
-"""Regions of a picture that are named, and most columns of a picture in a terminal."""
+NAME_WIDTH = 32
+"""Most characters of the caption of a text."""
+
+LEAST_WIDTH_WITH_BARS = 60
+"""The width of a terminal, in characters, from which on bars are drawn; numbers say the same."""
+
+NAMED_REGIONS = 3
+"""How many regions of a picture are named, the strongest."""
+
+MOST_GRID_COLUMNS = 24
+"""Most columns of a picture in a terminal."""
 
 DIM, BOLD, UNDERLINED = Style(dim=True), Style(bold=True), Style(underline=True)
 STYLES = {"strong": BOLD, "read": UNDERLINED, "unsupported": BOLD + UNDERLINED}
@@ -54,13 +63,23 @@ INK = {True: (214, 60, 60), False: (62, 112, 220)}
 
 
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
-    """Draw blocks as lines of text, without a line end after the last."""
+    """Draw blocks as lines of text, without a line end after the last.
+
+    Args:
+        blocks: The blocks.
+        color: Whether colours are drawn; None where the output shows them.
+    """
     color = wants_color(sys.stdout) if color is None else color
     return printed(_drawn(blocks, color), color=color)
 
 
 def printed(parts: Iterable[RenderableType], *, color: bool) -> str:
-    """Return what rich draws as the text of a terminal, without white space at the ends of lines."""
+    """Return what rich draws as the text of a terminal, without white space at the ends of lines.
+
+    Args:
+        parts: What is drawn, in its order.
+        color: Whether colours are drawn.
+    """
     system: Any = "truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256"
     plain: dict[str, Any] = dict.fromkeys(("legacy_windows", "force_jupyter", "highlight", "markup", "emoji"), False)
     plain |= {"force_terminal": color, "color_system": system if color else None, "no_color": not color}
@@ -169,9 +188,9 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 def _bar(bar: Bar, color: bool) -> Text:
     """Return a bar on its axis, to the right or to the left of zero."""
-    length = max(1, round(abs(bar.end - bar.start) * BAR))
+    length = max(1, round(abs(bar.end - bar.start) * BAR_AXIS))
     positive = bar.end >= bar.start
-    zero = max(1, round(bar.start * BAR)) if bar.start else 0
+    zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0
     line = Text(" " * (zero if positive else max(0, zero - length)))
     return line.append("█" * length, _rgb(INK[positive])) if color else line.append("-+"[positive] * length)
 
@@ -185,7 +204,7 @@ def _cell(cell: Cell, color: bool) -> Text:
         line.append_text(_text(f"{details}   " if details else "", DIM))
     line.rstrip()
     line.append(", ".join(map(safe, cell.links)))
-    return line.append_text(_bar(cell.bar, color)) if cell.bar and _width() >= NARROW else line
+    return line.append_text(_bar(cell.bar, color)) if cell.bar and _width() >= LEAST_WIDTH_WITH_BARS else line
 
 
 def _shown_rows(block: Table) -> list[Sequence[Cell]]:
@@ -223,7 +242,7 @@ def _cells(block: Table, rows: Sequence[Sequence[Cell]], color: bool) -> Columns
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
     """Draw a coloured medium, and name its strongest parts; without colours, only name them."""
-    strongest = _text(f"{block.medium.name}, strongest: {', '.join(block.strongest(NAMED)) or 'nothing'}", DIM)
+    strongest = _text(f"{block.medium.name}, strongest: {', '.join(block.strongest(NAMED_REGIONS)) or 'nothing'}", DIM)
     return Group(*(block.lines() if color else []), strongest)
 
 

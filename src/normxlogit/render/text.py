@@ -10,14 +10,17 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions, distinct_names
 from ..results.layers import representative_layer
 from ..results.storage.schema import Float64Array
-from ..results.verification import NAMED, verdict
+from ..results.verification import MOST_NAMED, verdict
 from .blocks import Bar, Block, Blocks, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import WITHOUT, header, meanings, method_of, removals_table
 from .layout import READ_AS, READ_HERE, Facts, Layout, layout
 
-STRONGEST, LARGEST = 8, 8_000
-"""Most words with a bar, or a line for several methods; most fields of a heat map on a page."""
+MOST_BARS = 8
+"""Most words with a bar, or with a line for several methods."""
+
+MOST_FIELDS = 8_000
+"""Most fields of a heat map on a page."""
 
 UNREAD_WORDS = "The tokenizer does not know {}: the model reads {} there, as for any other unknown word"
 
@@ -65,7 +68,7 @@ def _strongest(laid_out: Layout) -> Blocks:
     """Return the strongest scores with bars and with what the model answers without them."""
     grid = laid_out.grid
     without = laid_out.facts[WITHOUT]
-    ranked = [column for rank, column in enumerate(grid.strongest(0)) if rank < STRONGEST or without[column]]
+    ranked = [column for rank, column in enumerate(grid.strongest(0)) if rank < MOST_BARS or without[column]]
     if not ranked:
         return [Paragraph(f"no {laid_out.unit} has a score other than zero")]
     read_columns = [column for column, kind in enumerate(grid.kinds) if kind == "read"]
@@ -79,7 +82,7 @@ def _unknown_words(laid_out: Layout) -> Blocks:
     if not read_as:
         return []
     tokens = ", ".join(dict.fromkeys(read_as.values()))
-    return [Paragraph(UNREAD_WORDS.format(listed([*read_as], NAMED), tokens))]
+    return [Paragraph(UNREAD_WORDS.format(listed([*read_as], MOST_NAMED), tokens))]
 
 
 def _all_scores(laid_out: Layout) -> Fold:
@@ -133,7 +136,7 @@ def comparison_grid(results: Sequence[Attribution]) -> Grid:
 def bounded(grid: Grid) -> Block:
     """Return a heat map, or a notice if it is too large for a page."""
     notice = f"The table of {grid.scores.size:,} scores is too large for a page; the saved JSON has it."
-    return Paragraph(notice) if grid.scores.size > LARGEST else grid
+    return Paragraph(notice) if grid.scores.size > MOST_FIELDS else grid
 
 
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
@@ -203,5 +206,5 @@ def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Facts)
         f"Scores of each {unit}" if are_compared else "",
         numbered=True,
         sortable=True,
-        terminal_rows=sorted(first.plain, key=lambda i: -sizes[i])[:STRONGEST],
+        terminal_rows=sorted(first.plain, key=lambda i: -sizes[i])[:MOST_BARS],
     )

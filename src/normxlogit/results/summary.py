@@ -9,13 +9,16 @@ from .units.characters import shortened
 if TYPE_CHECKING:
     from .attribution import Attribution
 
-SUMMARY, TITLE = 2, 32
-"""Units in the line of a result, and most characters of a text in it."""
+SUMMARY_UNITS = 2
+"""How many units stand in the line of a result."""
+
+TITLE_CHARACTERS = 32
+"""Most characters of a text in the line of a result."""
 
 
 def summary_of(a: "Attribution") -> str:
     """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
-    heading = shortened(a.heading(), TITLE)
+    heading = shortened(a.heading(), TITLE_CHARACTERS)
     answer = _answer(a)
     return f"{heading!r}{answer and f' -> {answer}'}: {_scores(a)}"
 
@@ -23,7 +26,7 @@ def summary_of(a: "Attribution") -> str:
 def _answer(a: "Attribution") -> str:
     """Return the completion or the prediction; empty without one."""
     if a.completion is not None:
-        return repr(shortened(a.completion, TITLE))
+        return repr(shortened(a.completion, TITLE_CHARACTERS))
     prediction = prediction_of(a)
     return "" if prediction is None else f"{prediction.label} {answer_number(prediction)}"
 
@@ -34,4 +37,4 @@ def _scores(a: "Attribution") -> str:
         return f"scores {'x'.join(map(str, a.scores.shape))}"
     visible = [unit for unit in named_scores(a, "repr") if unit.name.strip()]
     visible.sort(key=lambda unit: -abs(unit.score))
-    return ", ".join(f"{unit.name.strip()} {unit.score:+.2f}" for unit in visible[:SUMMARY])
+    return ", ".join(f"{unit.name.strip()} {unit.score:+.2f}" for unit in visible[:SUMMARY_UNITS])

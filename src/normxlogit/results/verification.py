@@ -26,12 +26,18 @@ REMOVED_UNITS = frozenset(("word", "token", "sentence", "paragraph", "message", 
 REMOVED_BY = frozenset(("deleted", "masked", "removed"))
 """How parts of texts are removed; "removed" where parts of several kinds are, each in its way."""
 
-LEAST_LOSS, MOST_TIMES = 1.0, 1e6
-"""A sentence of an answer uses a source if it loses so many nats without it; larger factors say no more."""
+LEAST_LOSS = 1.0
+"""A sentence of an answer uses a source if it loses so many nats without it."""
+
+MOST_TIMES = 1e6
+"""The largest factor of a likelihood that is written; larger ones say no more."""
 
 
-NAMED, LONGEST = 6, 60
-"""Most units that a sentence names, and most characters of each."""
+MOST_NAMED = 6
+"""Most units that a sentence names."""
+
+LONGEST = 60
+"""Most characters of a unit that a sentence names."""
 
 
 class Removal(NamedTuple):
@@ -199,7 +205,7 @@ def names_of(verified: Verification, removal: Removal) -> str:
 
 def _listed(units: Sequence[str], unit: str) -> str:
     """Return units, each a word, region or other `unit`, as a list in a sentence."""
-    if len(units) > NAMED:
+    if len(units) > MOST_NAMED:
         return f"{len(units)} {unit}s"
     are_places = unit not in REMOVED_UNITS
     marked = [f"{unit} {t}" if are_places else f'"{shortened(visible(t), LONGEST)}"' for t in units]

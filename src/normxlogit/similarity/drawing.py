@@ -11,8 +11,11 @@ from ..render.describe import removals_table
 from ..render.text import attribution_blocks
 from .result import Similarity
 
-STRONGEST, NAMED = 8, 3
-"""Pairs of words that are listed, and words that a row of a ranking names."""
+LISTED_PAIRS = 8
+"""How many pairs of words are listed, the strongest."""
+
+NAMED_WORDS = 3
+"""How many words a row of a ranking names, the strongest."""
 
 
 def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block]:
@@ -36,7 +39,7 @@ def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
     rows = []
     for s in sorted(results, key=lambda result: -result.prediction.value):
         words = sorted(s.words(sequence=1), key=lambda word: -word.score) if s.has_words else []
-        strongest = tuple(Piece(word.text, number=f"{word.score:+.2f}") for word in words[:NAMED])
+        strongest = tuple(Piece(word.text, number=f"{word.score:+.2f}") for word in words[:NAMED_WORDS])
         cosine = s.prediction.value
         rows.append([cell(f"{cosine:.3f}", cosine), cell(s.text_pair or ""), Cell(strongest)])
     columns = [Column("cosine", numbers=True), Column("text"), Column("rests on")]
@@ -55,7 +58,7 @@ def pairs_grid(s: Similarity) -> Grid:
 
 def _words(s: Similarity, sequence: int) -> list[tuple[str, list[int]]]:
     """Return the words of a text, or its tokens or patches, each with its indices in `pairs`."""
-    units = [i for i, of in enumerate(s.units.sequence) if of == sequence]
+    units = [i for i, of_text in enumerate(s.units.sequence) if of_text == sequence]
     places = {unit: place for place, unit in enumerate(units)}
     words = s.words(sequence=sequence) if s.has_words else []
     named_words = [(word.text, [places[token] for token in word.tokens]) for word in words]
@@ -65,7 +68,7 @@ def _words(s: Similarity, sequence: int) -> list[tuple[str, list[int]]]:
 def _strongest(grid: Grid) -> Table:
     """Return the pairs of words with the largest contributions to the cosine."""
     rows = []
-    for index in map(int, np.argsort(-grid.scores, axis=None, kind="stable")[:STRONGEST]):
+    for index in map(int, np.argsort(-grid.scores, axis=None, kind="stable")[:LISTED_PAIRS]):
         i, j = divmod(index, len(grid.columns))
         score, strength = float(grid.scores[i, j]), float(grid.strengths[i, j])
         rows.append([cell(grid.rows[i]), cell(grid.columns[j]), cell(f"{score:+.3f}", score, strength=strength)])

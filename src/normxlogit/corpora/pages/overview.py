@@ -8,7 +8,7 @@ from ...render.blocks import Block, Card, Cell, Header, Paragraph, cell
 from ...render.describe import model_text
 from ...results.units.characters import one_line
 from ..summaries.summary import Summary
-from ..summaries.units import NAMES, LabelAnswers, Slice
+from ..summaries.units import UNIT_NAMES, LabelAnswers, Slice
 from .tables import Row, bars, part_of, percent, share_text, table
 
 LABELS = 50
@@ -48,7 +48,7 @@ def _has_square(summary: Summary) -> bool:
 def predicted_sentence(summary: Summary) -> str:
     """Say how often the model predicted which label."""
     rows = summary.rows
-    inputs = NAMES[summary.unit][1]
+    inputs = UNIT_NAMES[summary.unit].inputs
     if summary.outputs == "value":
         return f"The model gave a value to each of {rows:,} {inputs}."
     counted = []
@@ -103,7 +103,7 @@ def unread_sentence(summary: Summary) -> str:
     rows = sum(note.rows for note in summary.notes if UNREAD in note.text)
     if not rows:
         return ""
-    return f"The model does not know many words of {part_of(rows, summary.rows)} {NAMES[summary.unit][1]}."
+    return f"The model does not know many words of {part_of(rows, summary.rows)} {UNIT_NAMES[summary.unit].inputs}."
 
 
 def _listed(parts: Sequence[str]) -> str:
@@ -158,7 +158,7 @@ def _taken_for(answers: LabelAnswers) -> str:
 
 def predictions_card(summary: Summary) -> Card:
     """Return the card of the run, with the predictions where these are not on top."""
-    facts = [(NAMES[summary.unit][1], f"{summary.rows:,}"), ("method", summary.method)]
+    facts = [(UNIT_NAMES[summary.unit].inputs, f"{summary.rows:,}"), ("method", summary.method)]
     facts.append(("model", model_text(summary.model)))
     if summary.layer is not None:
         facts.append(("layer", str(summary.layer)))
@@ -180,7 +180,7 @@ def _label_bars(summary: Summary) -> Block:
         if precision:
             row.append(precision.get(label, ""))
         rows.append([*row, Cell(value=share, bar=bar)])
-    columns = ["prediction", NAMES[summary.unit][1]]
+    columns = ["prediction", UNIT_NAMES[summary.unit].inputs]
     if precision:
         columns.append("right of these")
     return table([*columns, ""], rows, stacked=bool(precision))

@@ -12,8 +12,11 @@ Row = list[str | Cell]
 FITTING = 5
 """Most columns that fit beside each other on a narrow page."""
 
-LONG_TEXT, BEGINNING = 400, 120
-"""From how many characters on a page folds a text, and how many of them it shows then."""
+LONG_TEXT = 400
+"""From how many characters on a page folds a text."""
+
+BEGINNING = 120
+"""How many characters of a folded text a page shows."""
 
 
 def table(

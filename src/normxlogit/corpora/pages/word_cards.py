@@ -7,7 +7,7 @@ from ...render.charts import number
 from ...results.units.characters import one_line, shortened
 from ...text.same import find_text
 from ..summaries.summary import Summary
-from ..summaries.units import NAMES, Reason, Unit
+from ..summaries.units import UNIT_NAMES, Reason, Unit
 from .tables import Row, bars, table
 
 EXAMPLE = 60
@@ -96,7 +96,7 @@ def label_cards(summary: Summary) -> list[Card]:
 
 def _label_card(summary: Summary, label: str, units: Sequence[Unit]) -> Card:
     """Return the card of a label."""
-    inputs = NAMES[summary.unit][1]
+    inputs = UNIT_NAMES[summary.unit].inputs
     untrue = _of_label(summary.untrue, label)
     name = one_line(label)
     note = MEANS.format(label=name).replace("texts", inputs) + (TESTED if summary.tested else UNTESTED)
@@ -120,7 +120,7 @@ def _of_label(units: Iterable[Unit], label: str) -> list[Unit]:
 
 def _unit_table(summary: Summary, units: Sequence[Unit]) -> Table:
     """Return the table of units with bars and, where they were tested, what the answer is without them."""
-    name, inputs = NAMES[summary.unit]
+    name, inputs = UNIT_NAMES[summary.unit]
     drawn = bars([(unit.mean, _interval(unit)) for unit in units])
     scale = max(abs(unit.mean) for unit in units)
     rows: list[Row] = []

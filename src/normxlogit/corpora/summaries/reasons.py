@@ -27,8 +27,11 @@ SAMPLE = 400
 PUT_INTO = 30
 """Texts into which each candidate is put: fewer would leave the interval too wide to say that anything decides."""
 
-JOINED, LENGTHENED = 4, 60
-"""How many texts of one answer are read as one text, and how often: to see what the length of a text decides."""
+JOINED_TEXTS = 4
+"""How many texts of one answer are read as one text, to see what the length of a text decides."""
+
+MOST_LENGTHENED = 60
+"""Most texts of each answer that are lengthened so."""
 
 UNSURE = 4
 """A text is lengthened with those of one in so many texts that have its answer by the lowest probability.
@@ -36,8 +39,11 @@ UNSURE = 4
 More of what is surely said would outweigh the length.
 """
 
-LARGEST, PAIRS = 6, 8
-"""Of how many words of a text with the largest scores any two are a pair, and how many pairs are tested of a label."""
+PAIRED_WORDS = 6
+"""Of how many words of a text, those with the largest scores, any two are a pair."""
+
+TESTED_PAIRS = 8
+"""How many pairs are tested of a label."""
 
 SUREST = f"avg(share) - {NORMAL} * coalesce(stddev_samp(share), 1) / sqrt(count(*))"
 """The lower end of the interval of a mean share, in SQL; of a single text it is low."""
@@ -215,7 +221,7 @@ def _pairs(run: RunTables, min_texts: int, count: int) -> list[Candidate]:
         f"""
         WITH largest AS (
             SELECT * FROM words_of_texts WHERE share > 0
-            QUALIFY row_number() OVER (PARTITION BY row ORDER BY share DESC, name) <= {LARGEST}
+            QUALIFY row_number() OVER (PARTITION BY row ORDER BY share DESC, name) <= {PAIRED_WORDS}
         ), paired AS (
             SELECT one.prediction, one.name AS name, two.name AS second, one.share + two.share AS share
             FROM largest AS one JOIN largest AS two ON one.row = two.row AND one.first < two.last
@@ -223,7 +229,7 @@ def _pairs(run: RunTables, min_texts: int, count: int) -> list[Candidate]:
         ), chosen AS (
             SELECT prediction AS label, name, second, {SUREST} AS surest
             FROM paired GROUP BY prediction, name, second HAVING count(*) >= ?
-            QUALIFY row_number() OVER (PARTITION BY label ORDER BY surest DESC, name, second) <= {PAIRS}
+            QUALIFY row_number() OVER (PARTITION BY label ORDER BY surest DESC, name, second) <= {TESTED_PAIRS}
         )
         SELECT label, chosen.name, second, count(*), avg((one.prediction = label)::INT) AS answered,
                avg(one.share + two.share) FILTER (one.prediction = label),
@@ -279,6 +285,6 @@ def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
     for label in dict.fromkeys(prediction for _, prediction, _ in sampled):
         rows = [(probability, row) for row, prediction, probability in sampled if prediction == label]
         unsure = cycle(parts[row] for _, row in sorted(rows)[: max(len(rows) // UNSURE, 1)])
-        for _, row in rows[:LENGTHENED]:
-            changed.append((parts[row], joined([parts[row], *islice(unsure, JOINED - 1)])))
+        for _, row in rows[:MOST_LENGTHENED]:
+            changed.append((parts[row], joined([parts[row], *islice(unsure, JOINED_TEXTS - 1)])))
     return changed

@@ -15,13 +15,21 @@ DECISIVE = 2 / 3
 LONGER = "(more words than most)"
 """The name of a length as a reason; with two labels the other one is for short texts."""
 
-NAMES = {
-    "words": ("word", "texts"),
-    "tokens": ("token", "texts"),
-    "patches": ("patch", "pictures"),
-    "frames": ("frame", "sounds"),
+
+class UnitNames(NamedTuple):
+    """What pages call the units that have scores, and the inputs that they are of."""
+
+    unit: str  # in the singular
+    inputs: str  # in the plural
+
+
+UNIT_NAMES = {
+    "words": UnitNames("word", "texts"),
+    "tokens": UnitNames("token", "texts"),
+    "patches": UnitNames("patch", "pictures"),
+    "frames": UnitNames("frame", "sounds"),
 }
-"""The singular name of a unit, and the name of rows."""
+"""The names for each kind of units."""
 
 SIGNALS = {"picture": "patches", "sound": "frames"}
 """The units of results that are not of texts, by their kind."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...errors import InputError
 from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
-from ...pipeline.completions.reasoning import NAMES
+from ...pipeline.completions.reasoning import REASONING_KEYS
 from ...results.storage.files import read_json
 
 KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer": "system", "tool": "tool result"}
@@ -174,7 +174,7 @@ def _said(message: RawMessage, number: int, tool_names: Mapping[str, str]) -> It
         name = tool_names.get(call_id) or _text_under(message, "name")
         said = Message(kind, "", "tool", number, name, call_id)
         parts = sorted(parts, key=lambda part: text_of_part(part) is None)
-    thoughts = (_text_under(message, key) for key in NAMES)
+    thoughts = (_text_under(message, key) for key in REASONING_KEYS)
     yield _thought(next(filter(None, thoughts), ""), number)
     for part in parts:
         yield from _steps_of_part(part, said)

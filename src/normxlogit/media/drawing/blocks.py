@@ -15,7 +15,7 @@ from ...errors import DataError, optional_module
 from ...render.blocks import Block, Column, Fold, MediumBlock, Piece, Table, cell
 from ...render.charts import Grid
 from ...render.html import element
-from ...render.terminal import GRID, tone
+from ...render.terminal import MOST_GRID_COLUMNS, tone
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import visible
 from ..units import PictureScores, SoundScores
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 DrawnMedium = TypeVar("DrawnMedium", PictureScores, SoundScores)
 
-MOST_PATCHES, MOST_MOMENTS = 1024, 120
-"""Most patches of a picture and moments of a sound in a drawing; more are merged with their neighbours."""
+MOST_PATCHES = 1024
+"""Most patches of a picture in a drawing; more are merged with their neighbours."""
+
+MOST_MOMENTS = 120
+"""Most moments of a sound in a drawing; more are merged with their neighbours."""
 
 BINS = 48
 """Columns of a timeline; neighbouring moments are summed."""
@@ -36,8 +39,11 @@ HEIGHTS = " ▁▂▃▄▅▆▇█"
 
 TEMPLATE = Path(__file__).with_name("medium.html.j2")
 
-ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
-"""The names of the thirds of a picture."""
+ROW_NAMES = ("upper", "", "lower")
+"""The names of the thirds of the height of a picture."""
+
+COLUMN_NAMES = ("left", "", "right")
+"""The names of the thirds of the width of a picture."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class PatchesBlock(MediumBlock):
         if isinstance(self.medium, PictureScores):
             areas = areas_of(self.medium)  # (N, 4): left, top, right and bottom as shares of the picture
             thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
-            names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in thirds.tolist()]
+            names = [f"{ROW_NAMES[y]} {COLUMN_NAMES[x]}".strip() or "centre" for x, y in thirds.tolist()]
         sums = dict.fromkeys(names, 0.0)
         for name, piece in zip(names, self.parts, strict=True):
             sums[name] += max(piece.strength, 0.0)
@@ -105,7 +111,7 @@ def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
 
 def _patches(picture: PictureScores, strengths: FloatArray) -> list[Text]:
     """Return lines of half-block characters, each of two rows of patches: the upper half of one, the lower the next."""
-    times = max(1, GRID // picture.shape[1])  # a small picture is enlarged
+    times = max(1, MOST_GRID_COLUMNS // picture.shape[1])  # a small picture is enlarged
     rows = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
     rows = np.pad(rows, ((0, len(rows) % 2), (0, 0)))  # an odd last row stands above an empty one
     lines = []
@@ -167,8 +173,11 @@ ALPHA = 0.65
 STEPS = 8
 """Points for each moment of a curve of scores, so that it is drawn in steps."""
 
-RED, BLUE = (220, 38, 38), (37, 99, 235)
-"""Colours of positive and negative scores, as in the other drawings."""
+RED = (220, 38, 38)
+"""The colour of positive scores, as in the other drawings."""
+
+BLUE = (37, 99, 235)
+"""The colour of negative scores, as in the other drawings."""
 
 
 def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import Attribution
-from ...plots.figure import PAGE, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from ...plots.figure import PAGE_WIDTH, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from ...render.charts import number
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line, shortened
@@ -21,8 +21,11 @@ ACROSS = 4
 PICTURES = 11
 """Most parts with a picture of their own."""
 
-DENSEST, GREY = 0.6, 0.85
-"""Opacity of the strongest patch, and how far a picture is desaturated, so that its own colours are not scores."""
+DENSEST = 0.6
+"""The opacity of the strongest patch."""
+
+DESATURATION = 0.85
+"""How far a picture is desaturated, from 0 to 1, so that its own colours are not taken for scores."""
 
 LABEL = 24
 """Most characters of a part's name."""
@@ -46,7 +49,7 @@ def pictures_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         panels.append((merge_neighbours(replace(picture, scores=scores), MOST_PATCHES), names, height))
     heights = [height for *_, height in panels]
     with plot_style():
-        figure = PlotFigure(PAGE, sum(heights))
+        figure = PlotFigure(PAGE_WIDTH, sum(heights))
         areas = figure.subfigures(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
         for area, (picture, names, _) in zip(areas, panels, strict=True):
             _pictures(area, picture, names, len(parts), signed=g.signed)
@@ -77,7 +80,7 @@ def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
 
         data = base64.b64decode(image.preview.split(",", 1)[1])
         picture = Image.open(io.BytesIO(data)).convert("RGB")
-        grey = Image.blend(picture, picture.convert("L").convert("RGB"), GREY)
+        grey = Image.blend(picture, picture.convert("L").convert("RGB"), DESATURATION)
         axes.imshow(grey, extent=(0, image.width, image.height, 0))
     left, top, right, bottom = image.boxes.reshape(-1, 4).T  # (patches,) each
     corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]]).transpose(2, 0, 1)

@@ -19,8 +19,11 @@ from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling
 from ..units import PictureScores, SoundScores
 from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask, Times, config_of_signal
 
-EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
-"""The frequency of the example input, and its sampling rate if the model names none."""
+EXAMPLE_HERTZ = 440
+"""The frequency of the example input."""
+
+EXAMPLE_RATE = 16_000
+"""The sampling rate of the example input if the model names none."""
 
 MODES = {1: "L", 3: "RGB"}
 """The mode of a Pillow picture by the number of its channels."""

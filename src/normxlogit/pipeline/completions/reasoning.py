@@ -14,8 +14,11 @@ from ...inputs.texts import checked_whole_number
 from ...model.task_model import TaskModel
 from ...text.characters import Span
 
-NAMES, MARKS = ("reasoning_content", "thinking", "reasoning"), ("<think>", "</think>")
-"""What templates call the reasoning in a message, and what stands around it where the tokenizer declares nothing."""
+REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+"""What templates call the reasoning in a message."""
+
+MARKS = ("<think>", "</think>")
+"""What stands around reasoning where the tokenizer declares nothing."""
 
 
 Marks = tuple[str, str]
@@ -109,7 +112,7 @@ def _parsed(tokenizer: Any, completion: str, prompt: str) -> str:
         message = tokenizer.parse_response(completion, prefix=prompt)
     except ValueError:  # a field that it requires is not there
         return ""
-    thought = next((str(message[name]).strip() for name in NAMES if message.get(name)), "")
+    thought = next((str(message[name]).strip() for name in REASONING_KEYS if message.get(name)), "")
     return thought if thought in completion else ""
 
 
@@ -120,7 +123,7 @@ def reasoning_marks(reader: Any) -> Marks:
     thought = "First this is thought."
     answer = "Then that is said."
     question = {"role": "user", "content": "?"}
-    message = {"role": "assistant", "content": answer, **dict.fromkeys(NAMES, thought)}
+    message = {"role": "assistant", "content": answer, **dict.fromkeys(REASONING_KEYS, thought)}
     render = partial(reader.apply_chat_template, tokenize=False)
     try:
         prompt = render([question], add_generation_prompt=True)

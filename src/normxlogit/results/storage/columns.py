@@ -35,8 +35,11 @@ from .schema import (
     plain,
 )
 
-METADATA, NO_ARROW = b"normxlogit", "Parquet and datasets need pyarrow: pip install pyarrow"
-"""Key in a file's metadata for the values that all its rows share, as JSON; what is said without pyarrow."""
+METADATA = b"normxlogit"
+"""The key in a file's metadata for the values that all its rows share, as JSON."""
+
+NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
+"""What is said where pyarrow is not installed."""
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """Errors that reading a damaged or unrelated file may raise."""

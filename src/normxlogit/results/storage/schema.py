@@ -56,8 +56,11 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 JSON_NAMES = {str(number): name for name, number in NOT_FINITE.items()}
 
-LARGEST, DEEPEST = 2**63, 16
-"""Whole numbers are below this limit of 64-bit arrays; the deepest nesting of a setting that is read."""
+WHOLE_NUMBER_LIMIT = 2**63
+"""Whole numbers are below this limit of 64-bit arrays."""
+
+DEEPEST_NESTING = 16
+"""The deepest nesting of a setting that is read."""
 
 Check = Callable[[Any], Any]
 
@@ -193,7 +196,7 @@ def _real(value: Any, *, finite: bool) -> float | None:
 SCALARS: dict[Any, tuple[str, Check]] = {
     str: ("a string", lambda value: value if isinstance(value, str) else None),
     bool: ("true or false", lambda value: bool(value) if isinstance(value, bool | np.bool_) else None),
-    int: ("a whole number", lambda value: _whole(value, 1 - LARGEST, LARGEST)),
+    int: ("a whole number", lambda value: _whole(value, 1 - WHOLE_NUMBER_LIMIT, WHOLE_NUMBER_LIMIT)),
     Index: ("a whole number from 0", lambda value: _whole(value, 0, MOST_INDEX)),
     float: ("a number", lambda value: _real(value, finite=True)),
     Number: ("a number", lambda value: value if type(value) is float else _real(value, finite=False)),
@@ -298,7 +301,7 @@ def _array(value: Any) -> FloatArray:
     return narrow
 
 
-def _nested(value: Any, depth: int = DEEPEST) -> Any:
+def _nested(value: Any, depth: int = DEEPEST_NESTING) -> Any:
     """Return the value of a setting: numbers, strings, None, and tuples and mappings of them."""
     if not depth:
         raise ValueError("nested too deeply")
