@@ -89,7 +89,14 @@ class EncoderMatrixMethod(MatrixMethod):
         return scores
 
     def scores_of_mixes(self, layer: EncoderLayer, texts: slice, rows: slice, mixed: Tensor) -> Tensor:
-        """Return the scores of the contributions u_ij of some texts and positions, (b, i, T), of u, (b, i, T, H)."""
+        """Return the scores of the contributions u_ij to some positions of some texts, (b, i, T).
+
+        Args:
+            layer: The layer.
+            texts: The b texts.
+            rows: The positions i.
+            mixed: The contributions, (b, i, T, H), see `head_mixes`.
+        """
         raise NotImplementedError
 
 
@@ -147,6 +154,10 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
     """Yield the contribution of token j to position i by attention and residual, before LayerNorm.
 
     u_ij = sum_h a_ij^h O^h v_j^h + [i=j] h_i  (value bias inside v, output bias left out)
+
+    Args:
+        layer: The layer.
+        budget: Most contributions at once.
 
     Yields:
         Texts, positions i, and u for them, (b, i, T, H).

@@ -181,7 +181,15 @@ class KernelShap(_Surrogate):
 
 
 def shapley_subsets(players: int, seed: int) -> Iterator[Booleans]:
-    """Yield the whole, the empty set, then random subsets of M players by the Shapley kernel, (M,) each."""
+    """Yield the whole, the empty set, then random subsets by the Shapley kernel (Lundberg and Lee, 2017, theorem 2).
+
+    Args:
+        players: How many players there are, M.
+        seed: The same seed gives the same subsets.
+
+    Yields:
+        Which players are in a subset, (M,).
+    """
     yield np.ones(players, bool)
     yield np.zeros(players, bool)
     generator = torch.Generator().manual_seed(seed)

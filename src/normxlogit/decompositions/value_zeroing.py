@@ -51,7 +51,12 @@ def _value_projections(copy: nn.Module) -> dict[str, list[str]]:
     when="each call of value-zeroing; each layer once more",
 )
 def layer_gives_the_same_again(repeated: Tensor, returned: Tensor) -> bool:
-    """Return whether a layer returns the same when it is called by itself, (N, H) of real tokens each."""
+    """Return whether a layer returns the same when it is called by itself as in a pass, up to rounding.
+
+    Args:
+        repeated: What it returns by itself at real tokens, (N, H).
+        returned: What it returned in the pass, (N, H).
+    """
     return beyond_rounding(repeated, returned) is None
 
 

@@ -33,7 +33,18 @@ WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits
 
 @enough_memory("explain this forward pass")
 def explain(model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options) -> Attributions[Attribution]:
-    """Explain a forward pass that the caller has run."""
+    """Explain a forward pass that the caller has run.
+
+    Args:
+        model: The model.
+        inputs: What it read, of B texts, by name.
+        outputs: What it returned, with logits and the hidden states of all layers.
+        options: The options of the call.
+
+    Raises:
+        InputError: If inputs or outputs lack something, or do not belong together.
+        HeadMismatchError: If the head gives other logits than the outputs hold.
+    """
     model.refresh()
     model.task.check_explains_inputs(model)
     model.task.check_input(model, "one text")
@@ -55,7 +66,18 @@ def explain(model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options)
 
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: bool = False) -> ForwardPass:
-    """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
+    """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs.
+
+    Args:
+        model: The model.
+        batch: B texts.
+        outputs: What the model returned for them.
+        layers: Whether the outputs of all layers are explained.
+
+    Raises:
+        InputError: If the outputs do not come from these inputs, or hold NaN.
+        HeadMismatchError: If the head gives other logits than they hold.
+    """
     states, logits = checked_states_and_logits(outputs, batch, per_token=not model.task.position.pooled)
     model.prepare(batch)
     parts = model.parts
@@ -82,7 +104,12 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
 
 
 def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
-    """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
+    """Return the embedding layer's output, (B, T, H), from a pass that ends there if it can.
+
+    Args:
+        model: The model.
+        batch: B texts.
+    """
     site = model.parts.embedding_site
     if site is None:
         return model.run(batch).embedded
@@ -95,7 +122,19 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
 
 
 def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return the hidden states and logits of outputs, after checking their shapes."""
+    """Return the hidden states and logits of outputs, after checking their shapes.
+
+    Args:
+        outputs: What the model returned.
+        batch: B texts of T tokens.
+        per_token: Whether the head answers at every token.
+
+    Returns:
+        The embedding layer's output and each layer's, (B, T, H); and the logits, (B, C) or (B, T, C).
+
+    Raises:
+        InputError: If they are missing, or of other shapes.
+    """
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
     are_tensors = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
@@ -129,7 +168,16 @@ def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
 
 
 def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
-    """Refuse a hidden state of the caller's outputs, (B, T, H), that is not the same one computed from the inputs."""
+    """Refuse a hidden state of the caller's outputs that differs from the same one computed from the inputs.
+
+    Args:
+        batch: B texts.
+        theirs: The state in the outputs, (B, T, H).
+        ours: The same one, computed anew, (B, T, H).
+
+    Raises:
+        InputError: If they differ by more than rounding.
+    """
     if outputs_beyond_rounding(batch.real(theirs), batch.real(ours)) is not None:
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "
@@ -140,7 +188,18 @@ def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
 def explain_generation(
     model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options
 ) -> Attributions[Attribution]:
-    """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
+    """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again.
+
+    Args:
+        model: A causal language model.
+        inputs: What `generate` was given: B prompts as token ids.
+        outputs: What it returned, with `output_hidden_states` and `output_logits`.
+        options: The options of the call, with a method that scores each token by itself.
+
+    Raises:
+        InputError: If inputs or outputs lack something, or do not belong together.
+        MethodError: If the method needs a pass of its own.
+    """
     model.refresh()
     _check_generation(model, options)
     prompts, states, logits, generated = _checked_outputs(model, inputs, outputs)

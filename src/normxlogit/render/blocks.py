@@ -62,7 +62,13 @@ class Cell(NamedTuple):
 
 
 def cell(text: str, value: float | None = None, **options: Any) -> Cell:
-    """Return a cell with plain text, on one line: a name with a line break would look like another row."""
+    """Return a cell with plain text, on one line: a name with a line break would look like another row.
+
+    Args:
+        text: The text; empty for an empty cell.
+        value: What the column is sorted by; None for the text.
+        **options: Other fields of `Cell`.
+    """
     return Cell((Piece(one_line(text)),) if text else (), value, **options)
 
 

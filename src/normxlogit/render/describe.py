@@ -125,7 +125,12 @@ def _info(a: Attribution) -> MethodInfo | None:
 
 
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
-    """Return the answer without the word of some tokens; empty if it was not measured."""
+    """Return the answer without the word of some tokens; empty if it was not measured.
+
+    Args:
+        a: The result, with or without a verification.
+        tokens: The tokens of the word.
+    """
     if a.verified is None or not tokens or (removal := a.verified.without(tokens[0])) is None:
         return ""
     of_more = a.verified.unit not in SINGLE and not set(removal.tokens) <= set(tokens)

@@ -54,7 +54,12 @@ class Layout:
     grid: Grid
 
     def sentence(self, row: int = 0, caption: str = "") -> Sentence:
-        """Return the text coloured by a row of scores, under the row's name or a caption."""
+        """Return the text coloured by a row of scores.
+
+        Args:
+            row: The index of the row.
+            caption: What stands above the text; empty for the name of the row.
+        """
         scored = self.grid.pieces(row)
         texts = [
             [piece if piece.column is None else scored[piece.column]._replace(text=piece.text) for piece in pieces]

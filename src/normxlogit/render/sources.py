@@ -97,7 +97,12 @@ def facts_of(s: Attribution) -> list[tuple[str, str]]:
 
 
 def as_sentences(pieces: Pieces, *, small: bool = False) -> Sentences:
-    """Return the pieces of one text as a block."""
+    """Return the pieces of one text as a block.
+
+    Args:
+        pieces: The pieces of the text.
+        small: Whether it is drawn in small print.
+    """
     return Sentences([Sentence("", [pieces])], small=small)
 
 

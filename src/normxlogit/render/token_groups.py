@@ -27,14 +27,22 @@ def overlapping_groups(a: Attribution, offsets: Sequence[Span]) -> list[TokenGro
         offsets: The span of each token, in characters of its text.
     """
     groups: list[TokenGroup] = []
+    sequence_before = None  # which text the token before is of
     for token, (start, end) in enumerate(offsets):
-        before = groups[-1] if groups else TokenGroup((token,), 0, 0)
-        is_same_text = a.units.sequence[token] == a.units.sequence[before.tokens[-1]]
-        if is_same_text and end > start and max(before.start, start) < before.end:
-            groups[-1] = TokenGroup((*before.tokens, token), before.start, max(before.end, end))
+        sequence = a.units.sequence[token]
+        if groups and sequence == sequence_before and _overlaps(groups[-1], start, end):
+            tokens, group_start, group_end = groups.pop()
+            groups.append(TokenGroup((*tokens, token), group_start, max(group_end, end)))
         else:
             groups.append(TokenGroup((token,), start, end))
+        sequence_before = sequence
     return groups
+
+
+def _overlaps(group: TokenGroup, start: int, end: int) -> bool:
+    """Return whether a group shares characters with a span after its first character; empty spans share none."""
+    have_characters = start < end and group.start < group.end
+    return have_characters and start < group.end
 
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:

@@ -145,7 +145,13 @@ class Task:
         return [{"input_ids": ids, "attention_mask": torch.ones_like(ids)} for ids in texts]
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
-        """Return the inputs of one text as the caller's model takes them."""
+        """Return the inputs of one text as the caller's model takes them.
+
+        Args:
+            inputs: The inputs of the copy that is explained, by name, (1, T, ...).
+            batch: The batch that they are of.
+            device: Where the model is.
+        """
         return inputs
 
     def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
@@ -161,11 +167,23 @@ class Task:
         return positions(model), None
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: "TaskModel") -> Parts:
-        """Return the parts of a model, completed or changed as the task needs; `pool` lends copies of its module."""
+        """Return the parts of a model, completed or changed as the task needs.
+
+        Args:
+            parts: The parts as they were found.
+            pool: Lends copies of the model's module, to prove what is added.
+            model: The model.
+        """
         return parts
 
     def add_inputs(self, batch: Batch, model: "TaskModel", *, encode_sources: bool = True) -> Batch:
-        """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
+        """Return a batch with the inputs that are not tokens.
+
+        Args:
+            batch: The tokens of B texts.
+            model: The model.
+            encode_sources: Whether an encoder runs now; without it the batch holds what it would read.
+        """
         if not model.extra_inputs:
             return batch
         extras = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
@@ -180,7 +198,19 @@ class Task:
     def encode(
         self, model: "TaskModel", inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
-        """Encode whatever the caller gave, and return whether that was a single input rather than a collection."""
+        """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
+
+        Args:
+            model: The model.
+            inputs: Texts, pairs, chats or what else the task reads: one, or a collection of them.
+            long_text: What is done with a text that is too long; None for what the encoder does by default.
+
+        Returns:
+            The encodings, and whether there was a single input.
+
+        Raises:
+            InputError: If the task does not read such inputs.
+        """
         continues = self.position.left_to_right
         chats = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues)
         if chats is None:
@@ -196,7 +226,13 @@ class Task:
         return of_prompt(self.tokenizer, encoding, prompt)
 
     def explain(self, model: "TaskModel", inputs: Any, options: Any) -> Any:
-        """Return the results of inputs, under `Options`, whose answer takes several passes; None of one pass each."""
+        """Return the results of inputs whose answer takes several passes; None where one pass gives it.
+
+        Args:
+            model: The model.
+            inputs: What the caller gave, see `encode`.
+            options: The `Options` of the call.
+        """
         return None
 
     def example_input(self, model: "TaskModel") -> Any:
@@ -234,7 +270,17 @@ def loaded(reader: Any) -> Any:
 
 
 def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None = None) -> None:
-    """Refuse logits, (B, C) or (B, T, C), that do not fit a task, such as two classes of a language model."""
+    """Refuse logits that do not fit a task, such as two classes of a language model.
+
+    Args:
+        task: The task.
+        logits: What the model answers, (B, C) or (B, T, C).
+        name: The model's name, for errors.
+        outputs: The outputs that the logits must be of; None for the task's.
+
+    Raises:
+        UnsupportedModelError: If they do not fit.
+    """
     if (logits.ndim == 2) != task.position.pooled:
         expected = "the whole text" if task.position.pooled else "every token"
         raise UnsupportedModelError(
@@ -244,7 +290,12 @@ def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None 
 
 
 def summary(name: str, labels: Sequence[str]) -> str:
-    """Return a line that says what a task is, with its first labels."""
+    """Return a line that says what a task is.
+
+    Args:
+        name: The name of the task.
+        labels: The names of its outputs, of which the first are shown; empty for none.
+    """
     return f"task={name!r}" + (f", labels=[{listed([*map(repr, labels)], MAX_SUMMARY_LABELS)}]" if labels else "")
 
 
@@ -254,7 +305,13 @@ def message_spans(contents: Sequence[Content] | None) -> tuple[MessageSpan, ...]
 
 
 def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encoding:
-    """Return the encoding of a prompt, with its notes and messages; tokens of the chat template count as special."""
+    """Return the encoding of a prompt with its notes and messages; tokens of the chat template count as special.
+
+    Args:
+        tokenizer: The tokenizer, which knows its special tokens.
+        encoding: The tokens of the prompt.
+        prompt: The prompt as it was rendered, which knows where each message stands.
+    """
     special_ids = set(tokenizer.all_special_ids)
     special = [added or i in special_ids for added, i in zip(encoding.special, encoding.ids, strict=True)]
     if prompt.contents is not None and encoding.offsets is not None:
@@ -280,7 +337,12 @@ def units_of_tokens(encoding: Encoding) -> Units:
 
 
 def texts_alone(model: "TaskModel", kind: str) -> str:
-    """Return the error for a medium in a message to a model that reads texts."""
+    """Return what is said of a medium in a message to a model that reads texts.
+
+    Args:
+        model: The model.
+        kind: The kind of the medium, "picture" or "sound".
+    """
     return f"{model.name} reads texts alone, and a message holds a {kind}"
 
 
@@ -297,7 +359,14 @@ class Generates:
         """Refuse models whose input is not a prompt, which a completion could follow."""
 
     def explain_written(self, model: Any, inputs: Any, options: Any, settings: GenerateSettings) -> Any:
-        """Return the results of what the model writes about inputs that are not prompts; None if they are prompts."""
+        """Return the results of what the model writes about inputs that are not prompts; None if they are prompts.
+
+        Args:
+            model: The model.
+            inputs: What the caller gave, such as sounds to transcribe.
+            options: The `Options` of the call.
+            settings: Those of `generate`.
+        """
         return None
 
     def reads_medium(self, kind: str) -> bool:
@@ -305,11 +374,24 @@ class Generates:
         return False
 
     def check_reads(self, model: "TaskModel", kind: str) -> None:
-        """Refuse media in messages that the model does not read."""
+        """Refuse media in messages that the model does not read.
+
+        Args:
+            model: The model.
+            kind: The kind of the medium, "picture" or "sound".
+
+        Raises:
+            InputError: If it does not read such media.
+        """
         raise InputError(texts_alone(model, kind))
 
     def read_prompt(self, model: "TaskModel", prompt: ReadPrompt) -> Encoding:
-        """Encode a prompt for the part of the model that generates."""
+        """Encode a prompt for the part of the model that generates; a decoder beside an encoder has it as its source.
+
+        Args:
+            model: The model.
+            prompt: The prompt as it was rendered.
+        """
         raise NotImplementedError
 
     def read_completion(
@@ -332,11 +414,23 @@ class Generates:
         raise NotImplementedError
 
     def appended(self, model: "TaskModel", before: Encoding, ids: list[int]) -> Encoding:
-        """Return a prompt and the tokens that follow it."""
+        """Return a prompt and the tokens that follow it.
+
+        Args:
+            model: The model.
+            before: The encoding of the prompt.
+            ids: The token ids that follow it, (G,).
+        """
         return append_tokens(model.tokenizer, before, ids)
 
     def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
-        """Return an encoding of a prompt, or of some of its tokens, whose media lack some boxes or spans each."""
+        """Return an encoding of a prompt, or of some of its tokens, without some places of its media.
+
+        Args:
+            encoding: The encoding.
+            prompt: The prompt as it was rendered.
+            places: For each medium its boxes in pixels, or its spans in seconds, that are removed.
+        """
         raise NotImplementedError
 
 

@@ -76,7 +76,11 @@ class AtTaggedToken(AtToken):
         return AtTaggedToken(lambda: labels)
 
     def every(self, encoding: Encoding) -> list[int]:
-        """Return the first token of every word, which carries its label by the convention of data sets for tagging."""
+        """Return the tokens that `position=ALL` explains, the first of each word.
+
+        By the convention of data sets for tagging it carries the word's label. Where words are not known, it is every
+        token but special ones.
+        """
         if encoding.offsets is None:
             return [token for token, special in enumerate(encoding.special) if not special]
         places: list[int] = []

@@ -121,7 +121,18 @@ class BatchTargets:
 def check_target(
     task: Task, outputs: int, spec: TargetSpec, contrast: Choice | None, choice_by_text: Sequence[Choice] | None = None
 ) -> None:
-    """Refuse targets, of all texts or one for each, that are invalid for every text, before any forward pass."""
+    """Refuse targets that are invalid for every text, before any forward pass.
+
+    Args:
+        task: The task.
+        outputs: How many outputs the model has.
+        spec: The target for all texts; None for the prediction.
+        contrast: The output that is subtracted; None for none.
+        choice_by_text: A target for each text, instead of `spec`.
+
+    Raises:
+        TargetError: If there is no such output, or the target is the contrast itself.
+    """
     task.outputs.check_contrast(contrast)
     indices = list[int]()
     for place, choice in enumerate(choice_by_text or ()):
@@ -154,7 +165,21 @@ def resolve(
     contrast: Choice | None = None,
     choice_by_text: Sequence[Choice] | None = None,
 ) -> BatchTargets:
-    """Resolve the caller's target, for all texts or one for each, and contrast to indices of outputs."""
+    """Resolve the caller's target and contrast to indices of outputs.
+
+    Args:
+        task: The task.
+        run: A forward pass over B texts, which says what they are predicted to be.
+        spec: The target for all texts; None for the prediction.
+        contrast: The output that is subtracted; None for none.
+        choice_by_text: A target for each text, instead of `spec`.
+
+    Returns:
+        K outputs of each text, and where they are read.
+
+    Raises:
+        TargetError: If there is no such output.
+    """
     outputs = run.logits.shape[-1]
     task.outputs.check_contrast(contrast)
     if choice_by_text is not None:
@@ -215,7 +240,16 @@ def describe_targets(
 
 
 def index_of(task: Task, choice: Choice, count: int) -> int:
-    """Return the index of the output that a caller names by label, token or index."""
+    """Return the index of the output that a caller names.
+
+    Args:
+        task: The task, which knows the names.
+        choice: A label, a token or an index.
+        count: How many outputs there are.
+
+    Raises:
+        TargetError: If there is no such output, or several have the name.
+    """
     if not is_choice(choice):
         raise TargetError(f"a target is a name or an index, not {choice!r} of type {type(choice).__name__}")
     index = task.outputs.index_of(choice) if isinstance(choice, str) else operator.index(choice)
@@ -225,7 +259,12 @@ def index_of(task: Task, choice: Choice, count: int) -> int:
 
 
 def choice_from_text(task: Task, text: str) -> Choice:
-    """Return a typed choice: a label or token if there is one of this name, otherwise digits as an index."""
+    """Return the choice that a user typed: a label or a token if one is called so, otherwise digits as an index.
+
+    Args:
+        task: The task, which knows the names.
+        text: What was typed.
+    """
     try:
         index_of(task, text, sys.maxsize)
     except TargetError:
@@ -236,7 +275,14 @@ def choice_from_text(task: Task, text: str) -> Choice:
 def typed_targets(
     task: Task, targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
 ) -> dict[str, Any]:
-    """Return typed targets as keyword arguments of `Explainer`; see `choice_from_text`."""
+    """Return what a user typed as keyword arguments of `Explainer`.
+
+    Args:
+        task: The task, which knows the names.
+        targets: What was typed as targets, see `choice_from_text`; empty for the prediction.
+        contrast: What was typed as the contrast; None or empty for none.
+        all_labels: Whether all labels are targets instead.
+    """
     options: dict[str, Any] = {}
     if all_labels:
         options["target"] = ALL

@@ -71,7 +71,16 @@ class Outputs:
         return self.kind == "token"
 
     def check(self, logits: Tensor, name: str, task: str) -> None:
-        """Refuse logits, (..., C), with another number of outputs; `name` is the model's in errors."""
+        """Refuse logits with another number of outputs.
+
+        Args:
+            logits: What the model answers, (..., C).
+            name: The model's name, for errors.
+            task: The name of its task, for errors.
+
+        Raises:
+            UnsupportedModelError: If C is not the number of labels.
+        """
         if self.labels and logits.shape[-1] != len(self.labels):
             raise UnsupportedModelError(
                 f"the head of {name} answers with {logits.shape[-1]} numbers and its {task} names {len(self.labels)} "
@@ -154,7 +163,15 @@ class Outputs:
         return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)
 
     def answered(self, logits: Tensor, explained: Tensor) -> Tensor:
-        """Return the answers in logits (N, C), as `top` does; of several true ones that of the explained, (N, 1)."""
+        """Return the answers in logits as `top` does: the likeliest outputs, of several true ones the explained.
+
+        Args:
+            logits: (N, C).
+            explained: Which output is explained of each, (N, 1).
+
+        Returns:
+            The logit, the index and the probability of each, (N, 3).
+        """
         return self.top(logits, None if self.outcomes == "exclusive" else explained)
 
     def outcome(self, prediction: Prediction) -> Hashable:
@@ -191,7 +208,15 @@ class AnswerPosition:
         return self
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Return the encodings with a note of the token whose prediction is to be explained; see `targets.Position`."""
+        """Return the encodings with a note of the token whose prediction is to be explained.
+
+        Args:
+            encodings: The texts.
+            position: Where the caller wants it, see `targets.Position`: one place, or a list with one for each text.
+
+        Raises:
+            InputError: If the head does not answer at single tokens, or a text has no such place.
+        """
         if position is None:
             return encodings
         if not self.can_choose:
@@ -244,7 +269,15 @@ class AnswerPosition:
         return window
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the position explained, (B,), or start and end, (B, 2), by logits (B, T, C); None for the text."""
+        """Return at which tokens the answers are read that are explained.
+
+        Args:
+            batch: B texts.
+            logits: The logits at every token, (B, T, C); None where the head has not run.
+
+        Returns:
+            The position of each, (B,), or its start and end, (B, 2); None for the text as a whole.
+        """
         return None
 
     def known(self, encoding: Encoding) -> int | None:
@@ -260,7 +293,12 @@ class AnswerPosition:
         return None
 
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
-        """Return the prediction of a window with its places counted in the whole text."""
+        """Return the prediction of a window with its places counted in the whole text.
+
+        Args:
+            prediction: The prediction, such as a span of tokens of the window.
+            places: The place in the text of each token of the window.
+        """
         return prediction
 
 
@@ -283,7 +321,12 @@ class AtToken(AnswerPosition):
 
 
 def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
-    """Return the default positions, (B,), replaced wherever the caller chose one."""
+    """Return the positions at which answers are explained: those that the caller chose, otherwise the default ones.
+
+    Args:
+        batch: B texts, each with the caller's choice if there is one.
+        positions: The default positions, (B,), which are changed.
+    """
     for row, encoding in enumerate(batch.encodings):
         if encoding.position is not None:
             positions[row] = batch.mask[row].nonzero()[encoding.position, 0]
@@ -291,7 +334,12 @@ def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
 
 
 def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
-    """Return the logits, (B, C) of (B, T, C), at positions, (B,), or (B, C) with a position for each output."""
+    """Return the logits at some positions, (B, C).
+
+    Args:
+        logits: The logits at every token, (B, T, C).
+        positions: One position of each text, (B,), or one for each output, (B, C).
+    """
     index = positions if positions.ndim == 2 else positions[:, None].expand(-1, logits.shape[-1])  # (B, C)
     return logits.gather(1, index[:, None].to(logits.device)).squeeze(1)
 
