@@ -158,13 +158,15 @@ def generation_state(token_count: int) -> dict[str, torch.Tensor]:
     return {"cache_position": torch.arange(token_count)}
 
 
-def taken_as_it_is() -> dict[str, bool]:
-    """Return the argument with which `generate` takes a configuration as it is.
+def without_model_defaults() -> dict[str, bool]:
+    """Return the argument of `generate` with which a generation configuration counts as it is given.
 
-    From 4.50 to 4.57 the model's own replaces what equals a default, such as greedy decoding.
+    From 4.50 to 4.57 each setting that equals transformers' default, such as greedy decoding, is otherwise replaced by
+    the model's own.
     """
-    takes_it = "use_model_defaults" in inspect.signature(getattr(transformers.GenerationMixin, "generate")).parameters  # noqa: B009  # for type checkers
-    return {"use_model_defaults": False} if takes_it else {}
+    generate = getattr(transformers.GenerationMixin, "generate")  # noqa: B009  # type checkers do not know it
+    takes_argument = "use_model_defaults" in inspect.signature(generate).parameters
+    return {"use_model_defaults": False} if takes_argument else {}
 
 
 def generation_defaults(pipeline: Any) -> Mapping[str, Any]:

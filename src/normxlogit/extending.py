@@ -51,13 +51,19 @@ class ModelClasses:
     claims: Callable[[Any], bool] = lambda module: False
     wrapper: str = ""
 
-    def have(self, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
-        """Return whether a class of models is among them, by transformers' mapping or by the ending of its name."""
+    def have(self, class_name: str, *, lacks_encoder: bool = False, by_ending: bool = False) -> bool:
+        """Return whether a class of models is among them.
+
+        Args:
+            class_name: The name of the class.
+            lacks_encoder: Whether the model is known to have no encoder beside its decoder.
+            by_ending: Whether the ending of the name says it, and not transformers' mapping.
+        """
         from .compat import classes_in  # imports torch, which takes seconds
 
-        if has_encoder is False and self.needs_encoder:
+        if lacks_encoder and self.needs_encoder:
             return False
-        if has_encoder is False and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
+        if lacks_encoder and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
             return True
         if by_ending:
             ending = self.auto_class.removeprefix("AutoModel")

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from normxlogit.copies.arithmetic import is_finite, l2_norms, log_normaliser, mean_logit
+from normxlogit.copies.arithmetic import finite_or_excluded, l2_norms, log_normaliser, mean_logit
 from normxlogit.copies.memory import free_memory
 
 INF, NAN = math.inf, math.nan
@@ -24,7 +24,7 @@ INF, NAN = math.inf, math.nan
     ],
 )
 def test_outputs_may_be_excluded_but_not_all_of_them(values, expected):
-    assert is_finite(torch.tensor(values)) is expected
+    assert finite_or_excluded(torch.tensor(values)) is expected
 
 
 def test_a_norm_is_computed_in_float32():

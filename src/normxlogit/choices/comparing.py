@@ -27,7 +27,7 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
 from ..tasks.base import Needed, Task
-from ..tasks.targets import All, Choice, TargetSpec, is_choice
+from ..tasks.targets import Choice, TargetSpec, is_choice
 from ..tasks.task_outputs import Outputs
 from ..text.characters import Span
 from ..text.same import matching_names
@@ -55,7 +55,7 @@ class Comparing(Task):
     subtracted: int | None = None
 
     def check_input(self, model: TaskModel, needed: Needed) -> None:
-        """Refuse to read an input as one text."""
+        """Refuse what needs one text for each answer; words can be left out of several as of one."""
         if needed != "words":
             raise UnsupportedModelError(
                 f"this needs one text for each answer, and {model.name} compares several: call the explainer on it"
@@ -89,7 +89,7 @@ class Comparing(Task):
         names, encodings = question.names, model.encoder(list(question.pairs), long_text=options.long_text)
         runs = forward_passes(model, encodings, layers=options.layers is not None)
         values = self.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
-        index = _chosen(names, values, options.target, options.contrast)
+        index = _explained_pair(names, values, options.target, options.contrast)
         options_of_pair = replace(options, target=self.output, contrast=self.subtracted, token_predictions=False)
         (result,) = attribute_pass(model, runs[index], options_of_pair)
         prediction: Any = self._answer(names, values, int(values.argmax())).prediction
@@ -136,18 +136,28 @@ class Comparing(Task):
         return answers
 
 
-def _chosen(names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Choice | None) -> int:
-    """Return the index of the pair to explain: the one named, or the one with the highest logit."""
-    if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
+def _explained_pair(names: Sequence[str], pair_logits: Tensor, target: TargetSpec, contrast: Choice | None) -> int:
+    """Return the index of the pair to explain: the one that the caller names, or the one with the highest logit.
+
+    Args:
+        names: The names of the pairs, C of them.
+        pair_logits: The logit of each pair, (C,).
+        target: The pair that the caller asks for, by its name or index; None for the one that the model chooses.
+        contrast: What the caller asks to subtract, which must be None.
+
+    Raises:
+        TargetError: If there is no such pair, or several are asked for.
+    """
+    if contrast is not None or not (target is None or is_choice(target)):
         raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
-    if spec is None:
-        return int(values.argmax())
-    if isinstance(spec, str):
-        matches = matching_names(spec, names)
+    if target is None:
+        return int(pair_logits.argmax())
+    if isinstance(target, str):
+        matches = matching_names(target, names)
         if not matches:
-            raise TargetError(f"no choice {spec!r} among {', '.join(map(repr, names))}")
-        return matches[0]
-    index = operator.index(spec)
+            raise TargetError(f"no choice {target!r} among {', '.join(map(repr, names))}")
+        return matches[0]  # two choices may be spelled alike
+    index = operator.index(target)
     if not 0 <= index < len(names):
         raise TargetError(f"there is no choice {index}; they are counted from 0 to {len(names) - 1}")
     return index

@@ -185,10 +185,10 @@ def format_for(output: Path | None) -> OutputKind:
     return _SUFFIXES[suffix]
 
 
-def check_output(output: Path | None, *read: Path | None) -> None:
+def check_output(output: Path | None, *sources: Path | None) -> None:
     """Refuse an output file that is also an input."""
     if output is not None and output.exists():
-        for source in read:
+        for source in sources:
             if source is not None and source.exists() and output.samefile(source):
                 raise InputError(f"--output {output} is the file that is read; write to another")
 

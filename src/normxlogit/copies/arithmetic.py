@@ -85,11 +85,16 @@ def _reduced_settings(*, convolutions: bool = False) -> list[_Setting]:
     return [setting for setting in settings if setting.value in EPS]
 
 
-def is_finite(values: Tensor) -> bool:
-    """Return whether values hold neither NaN nor +inf, and not -inf alone, as heads exclude some outputs with -inf."""
-    if not values.numel() or bool(values.sum(dtype=torch.float32).isfinite()):
+def finite_or_excluded(values: Tensor) -> bool:
+    """Return whether values are finite, but for outputs that a head excludes with -inf, which may not be all.
+
+    Args:
+        values: Logits or hidden states of any shape.
+    """
+    if bool(values.sum(dtype=torch.float32).isfinite()):  # one pass over the values where nothing is wrong
         return True
-    return not bool((values.isnan() | values.isposinf()).any() or values.isneginf().all())
+    is_broken = bool((values.isnan() | values.isposinf()).any())
+    return not is_broken and not bool(values.isneginf().all())
 
 
 def l2_norms(vectors: Tensor) -> Tensor:
@@ -166,4 +171,4 @@ def _returns_non_finite(call: Call, inputs: Inputs) -> bool:
         return False
     if isinstance(mask, Tensor) and mask.shape == output.shape[:2]:
         output = output[mask.bool().to(output.device)]  # values at padding do not matter
-    return not is_finite(output)
+    return not finite_or_excluded(output)

@@ -191,13 +191,13 @@ def _job_and_settings(job: str, arguments: Mapping[str, Any]) -> tuple[type["Job
     from .jobs import JOBS, fields_of
 
     kind = next(each for each in JOBS if each.__name__.lower() == job)
-    given = {
+    job_arguments = {
         **arguments,
         "target": arguments["target"] or arguments["all_labels"] or None,
         "contrast": (arguments["contrast"] or "").strip() or None,
     }
     names = dict.fromkeys(chain.from_iterable(map(fields_of, JOBS)))
-    settings = {name: given[name] for name in names if given.get(name) is not None}
+    settings = {name: job_arguments[name] for name in names if job_arguments.get(name) is not None}
     settings |= _columns(arguments["column"] or ())
     _check_settings(kind, settings)
     return kind, settings

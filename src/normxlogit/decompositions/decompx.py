@@ -19,7 +19,7 @@ from ..tasks import Task
 from ..tasks.targets import BatchTargets
 from .encoder_layers import (
     ENCODERS,
-    ROUNDING,
+    EXACT_TOLERANCE,
     TINY,
     EncoderLayer,
     activation_function,
@@ -85,11 +85,12 @@ class DecompX(Method):
         )  # (B, K, L, T)
         takes_norm = self._takes_norm(model.task)
         reader = _NormsOfShares() if takes_norm else _HeadOnShares(model, target, run.hidden.dtype)
-        for read in _at_read_positions(model, run, target, layers):
-            contributions = reader.contributions(read)  # (b, K, T)
+        for at_positions in _at_read_positions(model, run, target, layers):
+            contributions = reader.contributions(at_positions)  # (b, K, T)
             for index, number in enumerate(layers):
-                if number == read.layer.number:
-                    scores[read.texts, :, index, : contributions.shape[-1]] = contributions.to(scores.device)
+                if number == at_positions.layer.number:
+                    width = contributions.shape[-1]
+                    scores[at_positions.texts, :, index, :width] = contributions.to(scores.device)
         if not takes_norm and model.layer_count() in layers:
             of_last_layer = scores[:, :, layers.index(model.layer_count())]
             contributions_sum_to_the_logits(of_last_layer, target.quantity(run.logits), reader.exact)
@@ -126,7 +127,7 @@ def _at_read_positions(
 
 @proof(
     compares="the sum of DecompX's contributions, and the explained logit",
-    tolerance=f"{ROUNDING:g} of the largest, 0.25 in half precision or quantised",
+    tolerance=f"{EXACT_TOLERANCE:g} of the largest, 0.25 in half precision or quantised",
     why="contributions of a model that is not what its family says do not sum to its logits",
     when="each call of decompx; a sum",
 )
@@ -143,7 +144,7 @@ def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool)
     """
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
     size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
-    tolerance = ROUNDING * size if exact else 0.25 * max(1.0, size)
+    tolerance = EXACT_TOLERANCE * size if exact else 0.25 * max(1.0, size)
     if not difference <= tolerance:
         raise HeadMismatchError(
             f"the contributions miss the model's logits by {difference:.2g}: its layers or its head are not those of "
@@ -294,9 +295,9 @@ class _NormsOfShares:
 
     exact = False  # norms do not sum to the logits
 
-    def contributions(self, read: _AtReadPositions) -> Tensor:
+    def contributions(self, at_positions: _AtReadPositions) -> Tensor:
         """Return the norm of each token's share, (b, 1, T)."""
-        norms: Tensor = torch.linalg.vector_norm(read.shares[:, 0], dim=-1)  # (b, T)
+        norms: Tensor = torch.linalg.vector_norm(at_positions.shares[:, 0], dim=-1)  # (b, T)
         return norms[:, None]
 
 
@@ -315,11 +316,12 @@ class _HeadOnShares:
         """Return the module of the model at a path."""
         return self._model.module.get_submodule(path)
 
-    def contributions(self, read: _AtReadPositions) -> Tensor:
+    def contributions(self, at_positions: _AtReadPositions) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), after comparing their sums with the logits."""
-        self.exact = self.exact and read.layer.exact
-        contributions = self._contributions(read.shares.contiguous(), read.states, read.texts)  # (b, K, T)
-        logits = self._model_logits(read.states.to(self._dtype), read.texts)  # (b, K)
+        self.exact = self.exact and at_positions.layer.exact
+        shares = at_positions.shares.contiguous()  # (b, P, T, H)
+        contributions = self._contributions(shares, at_positions.states, at_positions.texts)  # (b, K, T)
+        logits = self._model_logits(at_positions.states.to(self._dtype), at_positions.texts)  # (b, K)
         contributions_sum_to_the_logits(contributions, logits, self.exact)
         return contributions
 
@@ -353,12 +355,19 @@ class _HeadOnShares:
         return self._explained(answers, texts)
 
     def _explained(self, answers: Tensor, texts: slice) -> Tensor:
-        """Return what is explained of some texts, (b, K, T), of the answers at each place and token, (b, P, T, R)."""
+        """Return what is explained of some texts, (b, K, T).
+
+        Args:
+            answers: The R outputs that are explained, or parts of them, at P places and T tokens, (b, P, T, R).
+            texts: Which texts of the batch they are.
+        """
+        at_place = answers[:, 0]  # (b, T, R)
         if self._model.task.position.token_per_output:  # start is read at the first place, end at the second
-            answers = answers[:, self.rows.to(answers.device), :, torch.arange(len(self.rows), device=answers.device)]
-            answers = answers.permute(1, 2, 0)[:, None]  # (b, 1, T, R)
-        count, _, width, _ = answers.shape
+            places = self.rows.to(answers.device)  # (R,)
+            outputs = torch.arange(len(places), device=answers.device)  # (R,)
+            at_place = answers[:, places, :, outputs].permute(1, 2, 0)  # (b, T, R), of (R, b, T)
+        count, width, _ = at_place.shape
         text_indices = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
-        flat = answers[:, 0].flatten(0, 1).to(text_indices.device)  # (b * T, R)
+        flat = at_place.flatten(0, 1).to(text_indices.device)  # (b * T, R)
         selected = self.target.select(flat, text_indices.repeat_interleave(width))  # (b * T, K)
         return selected.view(count, width, -1).transpose(1, 2)

@@ -22,8 +22,11 @@ from .layer_calls import LayerCall, record_layers
 
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
 
-ROUNDING, COARSE = 1e-4, 0.1
-"""Relative tolerance of a layer's states in full precision, and in half precision or with quantised weights."""
+EXACT_TOLERANCE = 1e-4
+"""Relative tolerance of a layer's states in full precision."""
+
+COARSE_TOLERANCE = 0.1
+"""Relative tolerance of a layer's states in half precision or with quantised weights."""
 
 TINY = 1e-12
 
@@ -123,12 +126,20 @@ class EncoderLayer:
 
     @proof(
         compares="what each part of a layer returned, and what it would return if it were only that of its family",
-        tolerance=f"{ROUNDING:g} of the largest, {COARSE:g} in half precision or quantised",
+        tolerance=f"{EXACT_TOLERANCE:g} of the largest, {COARSE_TOLERANCE:g} in half precision or quantised",
         why="decompositions are formulas of the family's layers; a hook or an adapter is not in them",
         when="each call of alti, decompx, globenc and rollout; arithmetic on one layer",
     )
     def prove_layer_of_family(self, mask: Tensor, *, feed_forward: bool) -> None:
-        """Refuse a layer whose computation differs from its family's, `feed_forward`: also between its two norms."""
+        """Refuse a layer whose computation differs from its family's.
+
+        Args:
+            mask: The real tokens, (B, T).
+            feed_forward: Whether the part between the two norms is compared as well.
+
+        Raises:
+            UnsupportedModelError: If a part of it returns something else.
+        """
         maps = {name: linear_weights(self.parts[name]) for name in ("output", "up", "down")}
         carried = (self.attention @ self.value.transpose(1, 2)).transpose(1, 2).flatten(2)  # (B, T, heads * D)
         comparisons = [
@@ -139,7 +150,7 @@ class EncoderLayer:
         if feed_forward:
             inner = _apply_linear(maps["up"], self.normed1) * self.slope  # (B, T, F)
             comparisons.append(("feed-forward part", self.pre_norm2, _apply_linear(maps["down"], inner) + self.normed1))
-        tolerance = ROUNDING if self.exact else COARSE
+        tolerance = EXACT_TOLERANCE if self.exact else COARSE_TOLERANCE
         for quantity, actual, expected in comparisons:
             difference = (expected - actual)[mask].abs().max().item()
             if not difference <= tolerance * max(actual[mask].abs().max().item(), TINY):
@@ -222,7 +233,12 @@ def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def activation_function(model: nn.Module, name: str) -> Any:
-    """Return an activation function by its name in transformers, or by its path in the model."""
+    """Return an activation function.
+
+    Args:
+        model: The model.
+        name: Its name in transformers, or its path in the model.
+    """
     return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)
 
 

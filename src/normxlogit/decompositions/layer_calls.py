@@ -26,7 +26,7 @@ class LayerCall:
     layer: nn.Module  # the layer, of a clone
     args: tuple[Any, ...]  # its positional arguments, without the hidden states
     kwargs: Inputs  # its keyword arguments, without the hidden states
-    name: str | None  # the keyword of the hidden states; None if they were the first positional argument
+    keyword: str | None  # that of the hidden states; None if they were the first positional argument
     states: Tensor  # the hidden states passed to it, (B, T, H)
     returned: Tensor  # the hidden states that it returned, (B, T, H)
 
@@ -44,11 +44,10 @@ class LayerCall:
             "copies of a text"
         )
         with named_errors(cannot, UnsupportedModelError):  # a layer may be of any form, and made for so many texts
-            returned = (
-                self.layer(states, *args, **kwargs)
-                if self.name is None
-                else self.layer(*args, **kwargs, **{self.name: states})
-            )
+            if self.keyword is None:
+                returned = self.layer(states, *args, **kwargs)
+            else:
+                returned = self.layer(*args, **kwargs, **{self.keyword: states})
         hidden = hidden_of(without_probabilities(returned))
         if hidden is None:
             raise UnsupportedModelError(
@@ -71,18 +70,19 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
     calls: list[LayerCall] = []
 
     def record_call(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        other_kwargs, name = dict(kwargs), None  # of the argument by keyword that holds the states
-        if "hidden_states" in other_kwargs:
-            name = "hidden_states"
-        elif not args:
-            name = next(iter(other_kwargs))
-        states = args[0] if name is None else other_kwargs.pop(name)
+        keyword = _keyword_of_states(args, kwargs)
+        if keyword is None:
+            states, other_args = args[0], args[1:]
+        else:
+            states, other_args = kwargs[keyword], args
+        other_kwargs = {name: value for name, value in kwargs.items() if name != keyword}
         # Before the call, in which the layer writes into caches.
-        copied_args, copied_kwargs = _copy_caches((args if name else args[1:], other_kwargs))
+        copied_args, copied_kwargs = _copy_caches((other_args, other_kwargs))
         output = layer(*args, **kwargs)
-        hidden = hidden_of(without_probabilities(output))
-        if hidden is not None and not several_states(output):
-            calls.append(LayerCall(path, copy.get_submodule(path), copied_args, copied_kwargs, name, states, hidden))
+        returned = hidden_of(without_probabilities(output))
+        if returned is not None and not several_states(output):
+            called_layer = copy.get_submodule(path)
+            calls.append(LayerCall(path, called_layer, copied_args, copied_kwargs, keyword, states, returned))
         return output
 
     _ = model.parts.head  # raises the reason if there is no trunk
@@ -90,6 +90,13 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
         instead = {path: functools.partial(record_call, path) for path in layers}
         run(copy, batch.inputs, instead=instead, stop=Site(str(model.parts.trunk)))
     return calls
+
+
+def _keyword_of_states(args: Sequence[Any], kwargs: Inputs) -> str | None:
+    """Return the keyword by which a layer is given hidden states; None if they are the first positional argument."""
+    if "hidden_states" in kwargs:
+        return "hidden_states"
+    return None if args else next(iter(kwargs))
 
 
 def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:

@@ -65,16 +65,19 @@ def _shap_fields(result: Record) -> _ShapFields:
     """Return what SHAP shows of a result; refuse one that is not of the units of one text."""
     a = result.scored
     _check_shown(a, result)
-    if len(a.units) > a.text_units or a.units.kind[0] != "token":
-        features = [f"{name or text} " for name, text in zip(a.units.names, a.units.text, strict=True)]
-    else:
+    units = a.units
+    has_media = len(units) > a.text_units
+    if units.kind[0] == "token" and not has_media:
         features = _token_texts(a)
+    else:  # words, and patches or moments, are no pieces that together make up the text
+        features = [f"{name or text} " for name, text in zip(units.names, units.text, strict=True)]
     base = np.zeros(a.scores.shape[:-1])  # () or (C,)
     for constant in (a.bias, a.sink):
         if constant is not None and constant.shape == base.shape:
             base = base + constant
     label_names = [target.name for target in a.targets] if a.has_target_axis else None
-    return _ShapFields(a.scores.T.astype(np.float64), base, features, label_names)
+    scores = a.scores.T.astype(np.float64)  # (T,) or (T, C)
+    return _ShapFields(scores, base, features, label_names)
 
 
 def _check_shown(a: Attribution, result: Record) -> None:

@@ -181,13 +181,13 @@ def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace) -> _TokenVa
     of_tokens = dict(values)
     sink = ByPlace()
     for place, contributed in values.items():
-        held = run.readouts[place].held(place.side, exempt)
-        if held is not None:
-            held = held.expand_as(contributed)  # (K, B, T)
-            of_sinks = contributed * held
+        held_sinks = run.readouts[place].held(place.side, exempt)
+        if held_sinks is not None:
+            held_sinks = held_sinks.expand_as(contributed)  # (K, B, T)
+            of_sinks = contributed * held_sinks
             total = total + of_sinks.sum(-1).T
-            of_tokens[place] = contributed.masked_fill(held, 0.0)
-            is_sink[place.side] |= held.any(0).to(is_sink[place.side].device)
+            of_tokens[place] = contributed.masked_fill(held_sinks, 0.0)
+            is_sink[place.side] |= held_sinks.any(0).to(is_sink[place.side].device)
             if run.proof is not None and place not in entries:  # there they are among the inputs
                 run.proof.hold(of_sinks[-1])
         sink[place] = total

@@ -334,17 +334,30 @@ class ModelPlaces:
     # --- layers ------------------------------------------------------------------------------------------------------
 
     def outputs(self, batch: Batch) -> dict[Place, LayerOutput]:
-        """Return the modules that return the outputs of layers, of the text and of its source, as far as known."""
+        """Return which module, at which of its calls, returns the output of each layer, as far as known.
+
+        Args:
+            batch: B texts; with sources, the layers of the encoder are found once, by a pass over these.
+
+        Returns:
+            The modules by places: of the text, its embedding layer (0) included, and of its source.
+        """
         parts = self.model.parts
         outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
         if parts.embedding_output is not None:
             outputs[Place(Side.TEXT, 0)] = parts.embedding_output
         if batch.has_source:
-            if self._source_layers is None:
-                inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
-                self._source_layers = encoder_outputs(private_clone(self.model.copy.unmodified), inputs)
-            outputs |= {Place(Side.SOURCE, layer): output for layer, output in enumerate(self._source_layers, 1)}
+            source_outputs = enumerate(self._outputs_of_encoder(batch), 1)
+            outputs |= {Place(Side.SOURCE, layer): output for layer, output in source_outputs}
         return outputs
+
+    def _outputs_of_encoder(self, batch: Batch) -> LayerOutputs:
+        """Return the modules that return the outputs of an encoder's layers; () if they are not known."""
+        if self._source_layers is None:
+            inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
+            # The copy that is explained is given an encoder's output: the other one runs the encoder itself.
+            self._source_layers = encoder_outputs(private_clone(self.model.copy.unmodified), inputs)
+        return self._source_layers
 
     def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> Indices:
         """Return the layers of the encoder at which `read_at` reads contributions of a source, 0 for its entry."""

@@ -190,13 +190,24 @@ def noted_input(node: Any) -> Tensor | None:
 
 
 def _input_of(node: Any, name: str) -> Tensor:
-    """Return the input of an activation, computed from its output if torch saved only that."""
-    saved = node.saved_tensors[0] if hasattr(node, "saved_tensors") else getattr(node, "_saved_self", None)
-    x: Tensor | None = noted_input(node) if saved is None else saved.detach()
+    """Return the input x of an activation: what torch saved, what was noted beside it, or the inverse of its output.
+
+    Args:
+        node: The node of the activation.
+        name: The name of the operation, see `stem`.
+
+    Raises:
+        UnsupportedModelError: If only the output is known, and does not tell the input.
+    """
+    if hasattr(node, "saved_tensors"):  # a function in Python
+        return node.saved_tensors[0].detach()
+    saved = getattr(node, "_saved_self", None)  # torch's own
+    x = noted_input(node) if saved is None else saved.detach()
     if x is not None:
         return x
-    result = node._saved_result  # inside of a recurrent layer, which is one function
-    if result.dtype.itemsize < 4 or not INVERSE[name](result).isfinite().all():
+    result = node._saved_result  # in a recurrent layer, which is one function to torch, no input is noted
+    is_rounded = result.dtype.itemsize < 4  # float16 or bfloat16
+    if is_rounded or not INVERSE[name](result).isfinite().all():
         raise UnsupportedModelError(
             f"the model cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output "
             "that is rounded or at its limit"

@@ -100,10 +100,10 @@ def _split(value: Any) -> Any:
 def _split_column(columns: Columns) -> Any:
     """Return the words of the column that is called "tokens", or of the only one that holds words; otherwise None."""
     split_columns = {name: _split(column) for name, column in columns.items()}
-    found = {name: split for name, split in split_columns.items() if split is not None}
-    if found.get(WORDS):
-        return found[WORDS]
-    return next(iter(found.values())) if len(found) == 1 else None
+    word_columns = {name: split for name, split in split_columns.items() if split is not None}
+    if word_columns.get(WORDS):
+        return word_columns[WORDS]
+    return next(iter(word_columns.values())) if len(word_columns) == 1 else None
 
 
 def plain_cell(value: Any) -> Any:
@@ -131,7 +131,7 @@ def named_columns(values: Any) -> dict[Any, Any] | None:
     names = _column_names(values)
     if names is None:
         return None
-    if _creates_columns(values) and len(values):
+    if _has_transform(values) and len(values):  # its columns, asked for one by one, are those before the transform
         rows = list(values)
         return {name: [row[name] for row in rows] for name in rows[0]}
     columns = {name: values[name] for name in names}
@@ -147,7 +147,7 @@ def _column_names(values: Any) -> Any:
     return getattr(values, "column_names", None) or getattr(values, "columns", None)
 
 
-def _creates_columns(values: Any) -> bool:
+def _has_transform(values: Any) -> bool:
     """Return whether a data set has a transform, which makes its columns where a row is read."""
     row_format = getattr(values, "format", None)
     return isinstance(row_format, Mapping) and row_format.get("type") == "custom"
@@ -224,13 +224,13 @@ def _chosen_texts(texts: Columns) -> Any:
 
 def _no_text_column(type_name: str, columns: Columns, texts: Columns) -> InputError:
     """Return the error for a table whose texts are not one column: none, or several of which one is to be chosen."""
-    given = f"a {type_name} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
+    problem = f"a {type_name} with the columns {', '.join(map(repr, columns)) or 'none'} was given"
     if not texts:
-        return InputError(f"{given}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
+        return InputError(f"{problem}, and none of texts; pass a string, a pair (tuple of two), or a list of them")
     first, second = (f"data[{name!r}]" for name in list(texts)[:2])
     is_row = _is_text(next(iter(texts.values())))
     pairs = f"({first}, {second})" if is_row else f"list(zip({first}, {second}))"
-    return InputError(f"{given}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
+    return InputError(f"{problem}, several of texts; pass one of them, as {first}, or pairs, as {pairs}")
 
 
 def repeatable(inputs: Any) -> Any:

@@ -19,16 +19,28 @@ TEMPLATE = Path(__file__).with_name("arcs.html.j2")
 NAME = 24
 """Most characters of a unit's name."""
 
-WIDTH, STEP, LINE, HEAD = 8.2, 14.0, 20.0, 14.0
-"""Of a character, of the height of one more arc, of a line of text, and above the highest arc, in pixels."""
+CHARACTER_WIDTH = 8.2
+"""The width of a character, in pixels."""
+
+ARC_STEP = 14.0
+"""How much higher each arc is than the one below it, in pixels."""
+
+LINE_HEIGHT = 20.0
+"""The height of the line of names, in pixels."""
+
+MARGIN = 14.0
+"""The space above the highest arc, in pixels."""
+
+LABEL_GAP = 3
+"""The space between an arc and its label, in pixels."""
 
 
 class Arc(NamedTuple):
     """An arc between two units, the left one first.
 
     Attributes:
-        left: The place of the one.
-        right: The place of the other.
+        left: The index of the one.
+        right: The index of the other.
         effect: Their joint effect.
         label: What is written on it.
         sentence: What was measured, for a tooltip.
@@ -42,11 +54,11 @@ class Arc(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """An arc as SVG: its path, where its label stands, and the arc."""
+    """An arc as SVG."""
 
     path: str
-    x: float
-    y: float
+    x: float  # the middle of its label, in pixels from the left
+    y: float  # the line on which its label stands, in pixels from the top
     arc: Arc
 
 
@@ -76,28 +88,37 @@ class ArcsBlock(OwnBlock):
     @property
     def width(self) -> float:
         """The width in pixels."""
-        return WIDTH * (sum(cell_len(name) + 1 for name in self.names) + 1)
+        return CHARACTER_WIDTH * (sum(cell_len(name) + 1 for name in self.names) + 1)
 
     @property
     def height(self) -> float:
         """The height in pixels."""
-        return HEAD + STEP * (len(self.arcs) + 1) + LINE
+        return MARGIN + ARC_STEP * (len(self.arcs) + 1) + LINE_HEIGHT
 
     @property
-    def placed(self) -> list[tuple[float, str]]:
-        """The names with their middles in pixels."""
-        return [(WIDTH * (middle + 1), name) for middle, name in zip(self._middles(), self.names, strict=True)]
+    def placed_names(self) -> list[tuple[float, str]]:
+        """The names, each after its middle in pixels from the left."""
+        return [
+            (CHARACTER_WIDTH * (middle + 1), name) for middle, name in zip(self._middles(), self.names, strict=True)
+        ]
 
     @property
     def curves(self) -> list[Curve]:
-        """The arcs as SVG, the first one lowest."""
-        middles, bottom = [x for x, _ in self.placed], self.height - LINE
+        """The arcs as cubic Bézier curves in SVG, each from above its left unit to above its right one.
+
+        The first arc is lowest. The control points are right above the ends, so that a curve reaches three quarters of
+        their height.
+        """
+        middles = [x for x, _ in self.placed_names]
+        bottom = self.height - LINE_HEIGHT
         curves = []
-        for place, arc in enumerate(self.arcs, 1):
-            left, right, top = middles[arc.left], middles[arc.right], bottom - STEP * place
+        for rank, arc in enumerate(self.arcs, 1):
+            left, right = middles[arc.left], middles[arc.right]
+            control_height = ARC_STEP * rank
+            top = bottom - control_height
             path = f"M{left:.1f} {bottom:.1f}C{left:.1f} {top:.1f} {right:.1f} {top:.1f} {right:.1f} {bottom:.1f}"
-            highest = bottom - 0.75 * STEP * place  # of a cubic curve with its control points at `top`
-            curves.append(Curve(path, (left + right) / 2, highest - 3, arc))
+            highest = bottom - 0.75 * control_height
+            curves.append(Curve(path, x=(left + right) / 2, y=highest - LABEL_GAP, arc=arc))
         return curves
 
     def html(self) -> Markup:

@@ -22,8 +22,11 @@ LEAST_BUDGET, MOST_BUDGET = 20, 1024
 LEAST_UNITS = 4
 """Fewest units of a regression: of three there are six masks and as many effects."""
 
-MOST_TESTED, SHARE_OF_TESTS = 4, 4
-"""Most pairs that are tested, and the part of the budget, a quarter, that tests may take."""
+MOST_TESTED = 4
+"""Most pairs that are tested."""
+
+SHARE_OF_TESTS = 4
+"""Tests may take this part of the budget: a quarter."""
 
 PASSES_OF_TEST = 3
 """Without one, without the other, without both."""

@@ -57,10 +57,11 @@ class Columns:
     """
 
     def __init__(self, contributions: Floats, most_paired: int = MOST_PAIRED) -> None:
-        size = float(np.abs(contributions).sum())
-        self.contributions = contributions / (size or 1.0)  # (M,)
-        strengths = np.abs(contributions) / (size or 1.0) * len(contributions)  # (M,), of mean 1, or all 0
-        self.strengths: Floats = (strengths + LEAST_STRENGTH) / (strengths + LEAST_STRENGTH).mean()
+        total = float(np.abs(contributions).sum()) or 1.0
+        self.contributions = contributions / total  # (M,)
+        relative_sizes = np.abs(contributions) / total * len(contributions)  # (M,), of mean 1, or all 0
+        strengths = relative_sizes + LEAST_STRENGTH
+        self.strengths: Floats = strengths / strengths.mean()  # (M,), of mean 1
         paired = np.sort(np.argsort(-self.strengths, kind="stable")[:most_paired]).tolist()
         self.pairs: Indices = np.array(list(combinations(paired, 2)), int).reshape(-1, 2)  # (P, 2)
 
@@ -74,11 +75,17 @@ class Columns:
         return np.concatenate([*singles, signs[:, first] * signs[:, second]], 1)
 
     def variances(self, settings: Settings) -> Floats:
-        """Return the prior variance of each column's weight, (2 + M + P,)."""
+        """Return the prior variance of each column's weight, (2 + M + P,), in the order of `of`.
+
+        A unit's is larger the more it contributes, see `LEAST_STRENGTH`; a pair's the more both of its units do.
+        """
+        of_units = settings.single * self.strengths  # (M,)
+        # A unit has M - 1 pairs, and each pair counts for two units.
+        share_of_pair = 2 / max(1, len(self.strengths) - 1)
         products = self.strengths[self.pairs].prod(1) ** settings.focus  # (P,)
-        share_of_pair = 2 / max(1, len(self.strengths) - 1)  # of one unit's pairs, each of which has two units
-        of_pairs = settings.pair * share_of_pair * products / (products.mean() if len(products) else 1.0)
-        return np.concatenate([[WIDE, WIDE], settings.single * self.strengths, of_pairs])
+        mean_product = products.mean() if len(products) else 1.0
+        of_pairs = settings.pair * share_of_pair * products / mean_product  # (P,)
+        return np.concatenate([[WIDE, WIDE], of_units, of_pairs])
 
 
 class PairModel:

@@ -35,14 +35,20 @@ sentence of a completion's reasoning, or the units of a list; None for nothing."
 
 
 class Together(list[Any]):
-    """Units that a caller names, of which only the answer without all of them is wanted."""
+    """Units that a caller names, which are removed all at once: nothing is asked of each alone."""
 
     @classmethod
     def of(cls, units: Any) -> "Together":
-        """Return units that a caller names: a single word or span, several, or several by names of the caller's."""
+        """Return the units that a caller names.
+
+        Args:
+            units: A word, a span, a box or seconds; a list of them; or a mapping from the caller's names to them, of
+                which nothing is said, as no unit has an answer of its own.
+        """
         if isinstance(units, Mapping):
             return cls(units.values())
-        return cls([units] if isinstance(units, str) or _is_place(units) else units)
+        is_single = isinstance(units, str) or _is_place(units)
+        return cls([units] if is_single else units)
 
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
@@ -100,16 +106,23 @@ def _picked_by_score(removable: Removable, count: int) -> Removable:
 
 
 def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: int | None) -> Removable:
-    """Take all units of a kind as the parts, to be removed one at a time."""
-    is_finer = kind == "word" and a.units.kind[0] not in ("token", "word")
-    groups = groups_of(a, kind) if a.has_text and not is_finer else []
+    """Take all units of a kind as the parts, to be removed one at a time, but for the one with the fixed token."""
+    groups = groups_of(a, kind) if _may_have(a, kind) else []
     if not groups:
         raise InputError(f"there are no {kind}s to leave out: the units are {removable.unit}s")
     check_coarser(a, groups)
     part_of_tokens = {part.tokens: part for part in removable.parts}
-    units = [part_of_tokens.get(group.tokens) or _unit(a, group.name, group.tokens) for group in groups]
+    units = []
+    for group in groups:
+        part = part_of_tokens.get(group.tokens)  # a part has its own name and score
+        units.append(part or _unit(a, group.name, group.tokens))
     parts = _by_score(unit for unit in units if fixed not in unit.tokens)
     return removable._replace(parts=parts, singles=len(parts), unit=kind)
+
+
+def _may_have(a: Attribution, kind: Group) -> bool:
+    """Return whether units of a kind can be made of those that have scores: no words of sentences or sources."""
+    return a.has_text and (kind != "word" or a.units.kind[0] in ("token", "word"))
 
 
 def _picked_by_name(
@@ -178,10 +191,20 @@ def _groups_at_places(a: Attribution, places: Items) -> dict[str, NamedSpan]:
 
 
 def _tokens_of_place(name: str, group: NamedSpan) -> list[int]:
-    """Return the tokens of which enough is in a place."""
-    weights = group.weights or (1.0,) * len(group.tokens)
-    least = min(LEAST_WEIGHT, max(group.weights, default=0.0))
-    tokens = [token for token, weight in zip(group.tokens, weights, strict=True) if weight >= least]
+    """Return the tokens of which enough is in a place.
+
+    Args:
+        name: The name of the place, for errors.
+        group: The place, with the share of each token that is in it; without shares all of each is.
+
+    Raises:
+        InputError: If no token is in it.
+    """
+    tokens = list(group.tokens)
+    if group.weights:
+        # A place that is smaller than that is left out with the patch that it is in.
+        least = min(LEAST_WEIGHT, max(group.weights))
+        tokens = [token for token, weight in zip(tokens, group.weights, strict=True) if weight >= least]
     if not tokens:
         raise InputError(f"{name} cannot be left out: the model does not read that part")
     return tokens

@@ -70,7 +70,7 @@ class TextAnswers:
         by_window = [self._by_window(removal.text, set(removal.tokens)) for removal in removals]
         self._table(chain.from_iterable(by_window))  # all that are new in the same batches
         return [
-            self._mean(removal.text, self._table(removals_of_text))
+            self._mean_over_windows(removal.text, self._table(removals_of_text))
             for removal, removals_of_text in zip(removals, by_window, strict=True)
         ]
 
@@ -87,12 +87,18 @@ class TextAnswers:
             removals.append(TextRemoval(number, tuple(i for i, token in enumerate(tokens) if token in removed)))
         return removals
 
-    def _mean(self, text: int, answers: list[Answer]) -> Answer:
-        """Return the answer to a text from those of its windows."""
+    def _mean_over_windows(self, text: int, answers: list[Answer]) -> Answer:
+        """Return the answer to a text, that of the mean logits of its windows.
+
+        Args:
+            text: The place of the text.
+            answers: The answers to its W windows, which hold logits if there are several, see `_read`.
+        """
         if len(self._windows_of_text[text]) == 1:
             return answers[0]
         logits = torch.stack([answer.logits for answer in answers if answer.logits is not None])  # (W, C)
-        return self._answers(logits.mean(0, keepdim=True), [text])[0]
+        (answer,) = self._answers(logits.mean(0, keepdim=True), [text])
+        return answer
 
     def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
         """Run the model on texts or windows without some of their tokens."""

@@ -255,7 +255,8 @@ class _CsvFile:
         self.delimiter = "\t" if kind == "tsv" else self._delimiter()
         # A mark behind the last line: it is a row of its own, or in the last cell where a quote was never closed.
         self.reader = csv.reader(chain(self.lines, [END_MARK]), delimiter=self.delimiter)
-        self.names = next(iter(_next_rows(self.reader, 1))) or [""]
+        (names,) = _next_rows(self.reader, 1)  # at least the mark
+        self.names = names or [""]
         if self.names == [END_MARK]:
             raise ValueError("the file is empty")
         if "\0" in self.names[0]:
@@ -264,10 +265,15 @@ class _CsvFile:
             raise DataError(OPEN_QUOTE)
 
     def _delimiter(self) -> str:
-        """Return what stands most often in the line with the names."""
+        """Return the delimiter that divides the line with the names into most cells."""
         line = self.lines.readline(SAMPLE)
         self.lines.seek(0)
-        return max(DELIMITERS, key=lambda mark: sum(map(len, _next_rows(csv.reader([line], delimiter=mark), 1))))
+
+        def cell_count(delimiter: str) -> int:
+            (names,) = _next_rows(csv.reader([line], delimiter=delimiter), 1)
+            return len(names)
+
+        return max(DELIMITERS, key=cell_count)
 
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Yield some columns of all rows."""

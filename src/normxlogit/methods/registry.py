@@ -114,11 +114,21 @@ def _refusal(setting: Setting, value: Any) -> ValueError:
 
 
 def _parse_as(text: str, kind: Any) -> Any:
-    """Parse a text as a value of one type."""
+    """Parse a text as a value of one type.
+
+    Raises:
+        ValueError: If it is not a number, where one is expected.
+        KeyError: If it is not one of the values of a Literal, of bool, or None.
+    """
     if kind in (int, float, str):
         return schema.check(kind)(kind(text))
-    values = {bool: (True, False), type(None): (None,)}.get(kind, get_args(kind))  # or of a Literal
-    return {schema.setting_text(value): value for value in values}[text]
+    values: tuple[Any, ...] = get_args(kind)
+    if kind is bool:
+        values = (True, False)
+    elif kind is type(None):
+        values = (None,)
+    value_of_text = {schema.setting_text(value): value for value in values}
+    return value_of_text[text]
 
 
 @dataclass(frozen=True)

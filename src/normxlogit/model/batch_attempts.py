@@ -262,13 +262,20 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
 
 
 def _trial_lengths(run: ForwardPass, text_length: int, shortest: int) -> list[tuple[int, ...]]:
-    """Return the lengths of the prefixes that are tried together, of which the first that keep their states count."""
-    longest_prefix = max(min(text_length // 2, PREFIX_TOKENS), 1)
+    """Return lengths of prefixes, those that are tried together in one tuple; the first that keep their states count.
+
+    Args:
+        run: A pass over texts.
+        text_length: The number of tokens of the longest text.
+        shortest: The number of tokens from which on prefixes are compared.
+    """
     if run.batch.media:  # a picture is read whole
         return [(shortest,)]
+    longest_prefix = max(min(text_length // 2, PREFIX_TOKENS), 1)
     if shortest < longest_prefix:
         return [_doubling_lengths(shortest, longest_prefix)]
-    return sorted({(min(shortest, PREFIX_TOKENS),), (shortest,)})
+    # A shorter prefix costs less and proves more lengths, but differs where a rotary embedding stretches with length.
+    return [(length,) for length in sorted({min(shortest, PREFIX_TOKENS), shortest})]
 
 
 def _is_causal_up_to(model: TaskModel, text: Encoding, count: int) -> bool:

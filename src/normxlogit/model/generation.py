@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import GenerationConfig
 from transformers.utils.generic import ModelOutput
 
-from ..compat import generation_state, taken_as_it_is
+from ..compat import generation_state, without_model_defaults
 from ..copies.arithmetic import full_float32
 from ..copies.run import Site, TensorInputs, as_batch, private_clone, run
 from ..errors import InputError, UnsupportedModelError
@@ -123,7 +123,7 @@ class _Generator(NamedTuple):
         inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
         copy: Any = private_clone(model.copy.unmodified)
         with input_errors(copy, inputs, doing="continue"):
-            return copy.generate(**inputs, generation_config=self.config, **taken_as_it_is(), **self.options)
+            return copy.generate(**inputs, generation_config=self.config, **without_model_defaults(), **self.options)
 
 
 def generated_from(
@@ -152,7 +152,7 @@ def generated_from(
             copy,
             batch,
             record=[first_ids],
-            call=partial(copy.generate, generation_config=config, **taken_as_it_is(), **options),
+            call=partial(copy.generate, generation_config=config, **without_model_defaults(), **options),
         )
     ids: list[int] = getattr(recorded.output, "sequences", recorded.output)[0].tolist()
     prompt: list[int] = recorded.last(first_ids)[0].tolist()

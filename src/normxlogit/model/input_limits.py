@@ -4,7 +4,7 @@ import inspect
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -13,8 +13,20 @@ from ..copies.answer_form import ForwardSettings, forward_arguments
 from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
-"""Names of tables with a row for each position; tables of distances between tokens do not limit a text."""
-_RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
+"""Names of tables with a row for each position."""
+
+_NO_POSITION_TABLE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
+"""Names of what is none of them: tables of distances between tokens, which do not limit a text, and projections."""
+
+MOST_UNUSED_ROWS = 4
+"""Most rows of a position table before that of the first position, for padding or unused."""
+
+
+class _PositionTable(NamedTuple):
+    """A table that may have a row for each position."""
+
+    positions: int  # how many rows it has from the first position on
+    is_certain: bool  # by the name of its module; otherwise it counts only if the configuration declares so many
 
 
 def position_limit(model: nn.Module) -> int | None:
@@ -35,16 +47,26 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
         return
     text_config = config.get_text_config()
     declared_counts = _declared_positions(text_config)
-    for name, module in _text_modules(model, (type(config), type(text_config))):
+    for path, module in _text_modules(model, (type(config), type(text_config))):
         if isinstance(module, PreTrainedModel):
             yield from _distance_limit(module, text_config)
-        for rows, is_certain in _position_counts(name.split(".")[-2:], module):
-            # Up to four rows beyond the configuration's count precede the first position, for padding or unused.
-            declared_count = next((count for count in declared_counts if rows - 4 <= count <= rows), None)
-            if declared_count is not None:
-                yield declared_count
-            elif is_certain:
-                yield min([rows, *declared_counts[:1]])
+        for table in _position_tables(path, module):
+            limit = _limit_of_table(table, declared_counts)
+            if limit is not None:
+                yield limit
+
+
+def _limit_of_table(table: _PositionTable, declared_counts: list[int]) -> int | None:
+    """Return the number of positions of a table; None if it does not seem to be one of positions.
+
+    Args:
+        table: The table.
+        declared_counts: The numbers of positions in the configuration, the largest first.
+    """
+    for count in declared_counts:
+        if 0 <= table.positions - count <= MOST_UNUSED_ROWS:
+            return count
+    return min([table.positions, *declared_counts[:1]]) if table.is_certain else None
 
 
 def _text_modules(model: nn.Module, config_classes: tuple[type, ...]) -> Iterator[tuple[str, nn.Module]]:
@@ -69,21 +91,28 @@ def _declared_positions(config: PretrainedConfig) -> list[int]:
     return sorted({count for count in counts if isinstance(count, int) and count > 1}, reverse=True)
 
 
-def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
-    """Yield the row count of each possible position table of a module, and whether it certainly is one."""
-    if hasattr(module, "make_weights") or hasattr(module, "make_weight"):
-        return  # a table of sines that grows with the text
-    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):
-        yield _rows_of_axes(module), True
+def _position_tables(path: str, module: nn.Module) -> Iterator[_PositionTable]:
+    """Yield the tables of a module that may have a row for each position.
+
+    Args:
+        path: Where the module is in the model.
+        module: The module, without those in it.
+    """
+    grows_with_text = hasattr(module, "make_weights") or hasattr(module, "make_weight")
+    if grows_with_text:  # a table of sines, as in MusicGen and SpeechT5
+        return
+    *_, module_name = names = path.split(".")
+    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, names[-2:])):  # or the name around it
+        yield _PositionTable(_rows_of_axes(module), is_certain=True)
     for name, row_count in _row_counts(module):
-        if name == "weight" and _is_position_table(path[-1]):
-            yield row_count - _first_position_row(module), True
+        if name == "weight" and _is_position_table(module_name):
+            yield _PositionTable(row_count - _first_position_row(module), is_certain=True)
         elif _is_position_table(name) and row_count > 1:  # one row holds numbers of positions, one for each token
-            yield row_count, False
+            yield _PositionTable(row_count, is_certain=False)
 
 
 def _rows_of_axes(tables: nn.ParameterList) -> int:
-    """Return the number of positions of a table for each axis."""
+    """Return the number of positions that tables for several axes have together, as in axial position embeddings."""
     return math.prod(max(table.shape[:-1]) for table in tables)
 
 
@@ -96,13 +125,14 @@ def _row_counts(module: nn.Module) -> Iterator[tuple[str, int]]:
 
 def _is_position_table(name: str) -> bool:
     """Return whether a name is that of a position table."""
-    return _POSITION_TABLE.search(name) is not None and _RELATIVE.search(name) is None
+    return _POSITION_TABLE.search(name) is not None and _NO_POSITION_TABLE.search(name) is None
 
 
 def _first_position_row(module: Any) -> int:
     """Return the row of the first position; in models like RoBERTa it follows the row for padding."""
     code = getattr(type(module).forward, "__code__", None)
-    if code is not None and "padding_idx" not in code.co_names:  # the module does not count positions from the padding
+    counts_from_padding = code is None or "padding_idx" in code.co_names  # without code, as in C, it may
+    if not counts_from_padding:
         return int(getattr(module, "offset", 0))
     padding = getattr(module, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answer_form import IDS, AnswerForm
-from ..copies.arithmetic import is_finite
+from ..copies.arithmetic import finite_or_excluded
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import reraise_out_of_memory, result_or_none
 from ..copies.run import Pass, Pool, Replacements, Site, TensorInputs, private_clone, run
@@ -267,7 +267,7 @@ def copy_answers_as_the_model(copy: ModelCopy, inputs: TensorInputs, caller_inpu
     if expected is None:
         name = type(copy.wrapped).__name__
         return (f"{name} returns no logits that the copy that is explained could be compared with",)
-    if not (is_finite(actual) or is_finite(expected)):
+    if not (finite_or_excluded(actual) or finite_or_excluded(expected)):
         return ()  # both have NaN or infinity
     if (difference := beyond_rounding(actual, expected)) is not None:
         raise HeadMismatchError(

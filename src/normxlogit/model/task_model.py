@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answer_form import ForwardSettings
-from ..copies.arithmetic import full_float32, is_finite, non_finite_error
+from ..copies.arithmetic import finite_or_excluded, full_float32, non_finite_error
 from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
 from ..copies.run import Pass, Replacements, TensorInputs, embedded_of, states_of, without_autocast
@@ -209,11 +209,12 @@ class TaskModel:
         return copy
 
     def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
-        """Find the parts of the model with the first text of a batch."""
-        notes: Strings = ()
-        main_input = MainInput(copy.main_input, self.filler, tuple(batch.inputs[copy.main_input].shape[2:]))
+        """Find the parts of the model with the first text of a batch, and prove that the copy answers as the model."""
+        shape = batch.inputs[copy.main_input].shape  # (B, T), or (B, T, ...) of numbers that are not token ids
+        main_input = MainInput(copy.main_input, self.filler, token_shape=tuple(shape[2:]))
         find = partial(find_parts, copy.pool, main_input=main_input, further=tuple(self.extra_inputs))
         sample = sample_of(batch, self.task)
+        notes: Strings = ()
         with input_errors(copy.module, batch.inputs, copy.main_input), without_autocast(sample):
             if copy.is_adapted:
                 first_inputs = first_alone(batch)
@@ -221,7 +222,7 @@ class TaskModel:
                 notes = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
             try:
                 parts, copy.first_text = find(sample)
-            except (TypeError, ValueError):  # it reads no words without their pictures
+            except (TypeError, ValueError):  # a model that reads no words of a prompt without its pictures
                 parts, copy.first_text = find(dict(batch.inputs))
         copy.parts = self.task.finalise_parts(parts, copy.pool, self)
         copy.notes += copy.parts.unverified + notes
@@ -444,7 +445,7 @@ class TaskModel:
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
         """Refuse scores or logits of a batch that are NaN or infinite, checked on the host to avoid a transfer."""
-        if not is_finite(torch.from_numpy(values)):  # -inf may be an excluded answer
+        if not finite_or_excluded(torch.from_numpy(values)):  # -inf may be an excluded answer
             raise non_finite_error(self.module, batch.inputs)
 
     def head_logits(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:

@@ -55,8 +55,16 @@ Sides = tuple[Side, Side]
 
 
 def sides_of(before: Any, after: Explainer) -> Sides:
-    """Return two models to compare, from what `explainer.compare_models` takes."""
-    model = opened(before)
+    """Return two models to compare.
+
+    Args:
+        before: The model before, see `explainer_or_context`.
+        after: The explainer of the model after.
+
+    Raises:
+        InputError: If both are one model with one set of weights.
+    """
+    model = explainer_or_context(before)
     name = after.task_model.name
     if not isinstance(model, Explainer):
         context_name = getattr(model, "__name__", "in a context")
@@ -70,13 +78,19 @@ def sides_of(before: Any, after: Explainer) -> Sides:
     return Side(model, nullcontext, model.task_model.name), Side(after, nullcontext, name)
 
 
-def opened(model: Any) -> Any:
-    """Return a model as an explainer; a function that returns a context stays."""
-    if isinstance(model, Explainer) or inspect.isroutine(model) or isinstance(model, partial):
-        return model
-    if model is None or isinstance(model, str | Path):
-        return Explainer.from_pretrained(model)
-    return Explainer(*model) if isinstance(model, tuple) else Explainer(model)
+def explainer_or_context(before: Any) -> Any:
+    """Return the explainer of the model before, or the function that a caller gives instead.
+
+    Args:
+        before: A model's name or folder, a model, a model and its tokenizer, or an explainer; or a function that
+            returns a context in which the model after is the one before, such as `peft_model.disable_adapter`.
+    """
+    is_function = inspect.isroutine(before) or isinstance(before, partial)
+    if is_function or isinstance(before, Explainer):
+        return before
+    if before is None or isinstance(before, str | Path):
+        return Explainer.from_pretrained(before)
+    return Explainer(*before) if isinstance(before, tuple) else Explainer(before)
 
 
 class SharedOutputs:
@@ -164,7 +178,25 @@ def compare(
     method: str | Method | None = None,
     verify: Verify = None,
 ) -> Any:
-    """Compare two models on texts, as `explainer.compare_models` says, where the explainer is the model after."""
+    """Compare two models on texts.
+
+    Args:
+        before: The model before, see `explainer_or_context`.
+        after: The explainer of the model after.
+        texts: A text, or several; with a completion the prompts.
+        completion: The completion of each prompt; None to compare answers of classifiers.
+        target: The label that is compared; None for the answer after.
+        contrast: The label that is subtracted; None for the answer before.
+        method: The method; None for the default.
+        verify: What is left out, to measure what both models answer without it.
+
+    Returns:
+        A `ModelDifference`, or several of them.
+
+    Raises:
+        InputError: If the models, the texts and the completions do not fit each other.
+        UnsupportedModelError: If the models answer in different ways.
+    """
     sides, verify = sides_of(before, after), checked_verify(verify)
     outputs: SharedOutputs | None = None
     if completion is None:

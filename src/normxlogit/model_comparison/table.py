@@ -16,7 +16,7 @@ from ..render.html import page as drawn_page
 from ..results.collection import Attributions, words_by_key
 from ..results.storage.files import write_text
 from ..text.same import common_spelling
-from .compare import compare, opened
+from .compare import compare, explainer_or_context
 from .result import ModelDifference
 
 AT_ONCE = 1024
@@ -25,8 +25,11 @@ AT_ONCE = 1024
 FIRST = 3
 """How many of a text's words carry its change: those of the highest scores."""
 
-SHOWN, LISTED = 200, 20
-"""Most texts on a page, and most words in its table."""
+MOST_TEXTS = 200
+"""Most texts on a page."""
+
+MOST_WORDS = 20
+"""Most words in the table of a page."""
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Summary:
             words.append((word, answers, count, len(scores), sum(scores) / len(scores)))
         rows = [
             [cell(word), cell(answers), *(cell(f"{number:.4g}", number) for number in numbers)]
-            for word, answers, *numbers in sorted(words, key=lambda row: (-row[2], -row[4]))[:LISTED]
+            for word, answers, *numbers in sorted(words, key=lambda row: (-row[2], -row[4]))[:MOST_WORDS]
         ]
         names = ("carries it in", "changed texts with it", "mean score")
         columns = [Column("word"), Column("answers"), *(Column(name, numbers=True) for name in names)]
@@ -108,7 +111,7 @@ def compare_table(
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; give another")
-    first, texts = opened(before), _texts(table, columns)
+    first, texts = explainer_or_context(before), _texts(table, columns)
     output.mkdir(parents=True, exist_ok=True)
     summary, shown = Summary(), list[ModelDifference]()
     with progress_bar(len(texts), None, "comparing") as update:
@@ -122,7 +125,7 @@ def compare_table(
                     differences[place] = d
             Attributions(differences).save(output / f"rows-{start:08}.parquet")
             summary.add(differences)
-            shown = _by_change([*shown, *differences])[:SHOWN]
+            shown = _by_change([*shown, *differences])[:MOST_TEXTS]
             update(len(some))
     all_cards = [Card(summary.blocks(), "All texts", result=False), *cards(Attributions(shown))]
     write_text(drawn_page(all_cards, shown[0].title), output / "page.html")

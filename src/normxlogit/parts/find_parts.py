@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.arithmetic import is_finite, non_finite_error
+from ..copies.arithmetic import finite_or_excluded, non_finite_error
 from ..copies.run import Form, Inputs, ModelPool, Site, States, embedded_of, states_of
 from ..copies.trace import BATCH_FIRST, Axes, Call, Paths, axes_of, path_of
 from ..errors import HeadMismatchError
@@ -48,7 +48,7 @@ def find_parts(
         HeadMismatchError: If it returns no logits.
     """
     traced, unverified = trace_beside_another(pool.model, text, main_input)
-    if not is_finite(traced.logits):
+    if not finite_or_excluded(traced.logits):
         raise non_finite_error(pool.model, traced.inputs, traced.calls)
     finder = _PartsFinder(pool, main_input, traced)
     shown = finder.shown_states()

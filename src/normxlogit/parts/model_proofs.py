@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.arithmetic import is_finite
+from ..copies.arithmetic import finite_or_excluded
 from ..copies.memory import attempted, reraise_out_of_memory
 from ..copies.run import Inputs, ModelPool, Replacements, Site, private_clone, run, with_tensor
 from ..copies.trace import Calls, trace
@@ -150,7 +150,7 @@ def trace_beside_another(model: PreTrainedModel, text: Inputs, main_input: MainI
             reraise_out_of_memory(error)
             note += "it does not read this one's tokens in another order"
         else:
-            if is_finite(traced.logits):
+            if finite_or_excluded(traced.logits):
                 return traced, None
             note += "its logits for this one in another order are not finite"
     return _traced(model, text), note

@@ -34,10 +34,17 @@ def trunk_candidates(model: PreTrainedModel, calls: Calls, states: States | None
 
 
 def _end_of_last_layer(calls: Calls, states: States | None) -> int:
-    """Return when the module ended that read the last state but one; -1 if that is not known."""
+    """Return at which place among the ends of all calls the last layer ended; -1 if that is not known.
+
+    Args:
+        calls: The calls of all modules in one pass.
+        states: The embedding layer's output and each layer's, (B, T, H); None if the pass returned none.
+    """
     if not states or len(states) < 2:
         return -1
-    return max((call.end for call in calls if call.main_input is states[-2]), default=-1)
+    last_layer_input = states[-2]
+    # A norm in the layer may read the same state: of those that do, the layer itself ends last.
+    return max((call.end for call in calls if call.main_input is last_layer_input), default=-1)
 
 
 def plain_trunk_candidates(

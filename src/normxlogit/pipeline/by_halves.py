@@ -94,23 +94,23 @@ def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
     return texts
 
 
-def with_unexplained(inputs: list[Any], found: Iterable[Any], *, all_may_fail: bool = False) -> list[Any]:
+def with_unexplained(inputs: list[Any], outcomes_of_inputs: Iterable[Any], *, all_may_fail: bool = False) -> list[Any]:
     """Return the outcomes of inputs with an `Unexplained` for each error.
 
     Args:
         inputs: The inputs.
-        found: For each of them a result, or an error, see `outcomes`.
+        outcomes_of_inputs: For each of them a result, or an error, see `outcomes`.
         all_may_fail: Whether it is allowed that there is no result.
 
     Raises:
         NormXLogitError: The error of the first input, if there is no result.
     """
-    of_inputs = list(found)
+    of_inputs = list(outcomes_of_inputs)
     if inputs and not all_may_fail and all(isinstance(outcome, NormXLogitError) for outcome in of_inputs):
         raise of_inputs[0]
     return [
-        _unexplained(given, outcome) if isinstance(outcome, NormXLogitError) else outcome
-        for given, outcome in zip(inputs, of_inputs, strict=True)
+        _unexplained(model_input, outcome) if isinstance(outcome, NormXLogitError) else outcome
+        for model_input, outcome in zip(inputs, of_inputs, strict=True)
     ]
 
 

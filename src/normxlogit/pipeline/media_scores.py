@@ -16,10 +16,10 @@ from ..results.units.units import Units
 
 
 class Placed(NamedTuple):
-    """A picture or a sound of a prompt with its scores; `first` of the medium is set once its units are appended."""
+    """A picture or a sound of a prompt with its scores."""
 
-    medium: Medium
-    scores: FloatArray  # (G, L, parts)
+    medium: Medium  # whose `first` is 0 until `appended` knows how many units come before
+    scores: FloatArray  # (G, L, places)
 
 
 def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
@@ -45,7 +45,7 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
         return scores, []
     tokens_of_media = [token for medium in media for token in medium.tokens]
     all_parts = scores.values[..., tokens_of_media] if scores.parts is None else scores.parts  # (G, L, parts of all)
-    placed_media = [_placed(medium, scores) for medium in media]
+    placed_media = [_at_places(medium, scores) for medium in media]
     values, bias = scores.values.clone(), scores.bias
     values[..., tokens_of_media] = 0
     if bias is not None:
@@ -54,8 +54,16 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     return replace(scores, values=values, bias=bias, parts=None), placed_media
 
 
-def _placed(medium: EncodedMedium, scores: Scores) -> Placed:
-    """Map the scores of the parts of a picture or sound, or else of its tokens, (G, L, N), to its places."""
+def _at_places(medium: EncodedMedium, scores: Scores) -> Placed:
+    """Spread the scores of the parts of a picture or sound, or else of its tokens, over its places.
+
+    Args:
+        medium: A picture or a sound as the model reads it.
+        scores: The scores of a prompt, whose parts are the patches or frames of all its media.
+
+    Raises:
+        UnsupportedModelError: If it is not known where the parts, or what the tokens stand for, are in it.
+    """
     if scores.parts is not None:
         spread, values = medium.by_part, scores.parts
         hint = "" if medium.by_token is None else "; read_at=1 reads its tokens"
@@ -70,7 +78,7 @@ def _placed(medium: EncodedMedium, scores: Scores) -> Placed:
     at_places = spread(values.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
     details: dict[str, Any] = {"places": spread.where, "tokens": medium.tokens, **medium.details}
     result_medium = medium_class(medium.kind)(kind=medium.kind, name=medium.name, first=0, **details)
-    return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
+    return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))  # (G, L, places)
 
 
 def appended(

@@ -72,8 +72,8 @@ def kept_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -> Ite
     """
     is_later = False
     while chunk := list(islice(inputs, chunk_size)):
-        found = outcomes(lambda some: _of_several(explain(some)), chunk)
-        yield from with_unexplained(chunk, found, all_may_fail=is_later)
+        outcomes_of_chunk = outcomes(lambda some: _of_several(explain(some)), chunk)
+        yield from with_unexplained(chunk, outcomes_of_chunk, all_may_fail=is_later)
         is_later = True
 
 

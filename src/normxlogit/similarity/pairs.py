@@ -44,15 +44,30 @@ class Embeds(Protocol):
     """
 
     def items_compared(self, items: Any, prompt_name: str | None = None) -> tuple[list[Any], bool]:
-        """Return the items whose vectors are compared, behind a prompt, and whether a single one was given."""
+        """Return the items whose vectors are compared, and whether a single one was given.
+
+        Args:
+            items: A text or a picture, or several.
+            prompt_name: The name of the prompt that is put before each; None for the model's own.
+        """
         ...
 
     def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> Strings:
-        """Return notes about how the model itself compares two vectors of these lengths."""
+        """Return notes about how the model itself compares two vectors, where that is not their cosine.
+
+        Args:
+            lengths: The lengths of the two vectors.
+            prompted: Whether the caller has named prompts.
+        """
         ...
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
-        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model."""
+        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model.
+
+        Args:
+            model: The model.
+            item: A text or a picture.
+        """
         ...
 
 
@@ -216,20 +231,21 @@ def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:
 
 
 def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
-    """Compute the vectors and states of texts in one batch."""
+    """Compute the vectors of B texts in one batch, and those of each of their N tokens alone."""
     batch = model.batch(encodings)
     with torch.inference_mode():
         run = model.run(batch)
         vectors = _normalised(run.logits)  # (B, C)
         if isinstance(run.final, Tensor):
-            states = _normalised(model.head_logits(run.hidden, batch))  # (N, C)
+            token_vectors = _normalised(model.head_logits(run.hidden, batch))  # (N, C)
         else:  # no head reads a single token
-            states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
+            token_vectors = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
     # Cloned outside inference mode, as later code backpropagates through the model.
-    text_states = states.clone().split([len(e) for e in encodings])
+    states = token_vectors.clone().split([len(encoding) for encoding in encodings])  # (T, C) each
     model.check_finite(vectors.cpu().numpy(), batch)
     lengths = run.logits.float().norm(dim=-1).tolist()
-    return [Side(*side) for side in zip(encodings, vectors.clone(), lengths, text_states, strict=True)]
+    fields = zip(encodings, vectors.clone(), lengths, states, strict=True)
+    return [Side(encoding, vector, length, states_of) for encoding, vector, length, states_of in fields]
 
 
 def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
@@ -353,12 +369,22 @@ def embedding_task(model: TaskModel) -> Embeds:
 
 
 def tower_for(model: TaskModel, item: Any) -> TaskModel:
-    """Return the model that embeds an item: the model itself, or one of its two towers."""
+    """Return the model that embeds an item: the model itself, or one of its two towers.
+
+    Args:
+        model: A model that embeds.
+        item: A text or a picture.
+    """
     tower = embedding_task(model).part_for(unwrapped(model.caller_model), item)
     return model if tower is None else model.side(*tower)
 
 
 def encoded(model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
-    """Return the encodings of items that a model, or a tower, embeds."""
+    """Return the encodings of items.
+
+    Args:
+        model: The model, or the tower, that embeds them.
+        items: Texts or pictures.
+    """
     task: Any = model.task
     return task.encode_each(model, items)

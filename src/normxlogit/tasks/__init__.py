@@ -23,10 +23,15 @@ __all__ = ["Task", "TaskName"]
 
 @cache
 def all_tasks() -> dict[TaskName, AddedTask]:
-    """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
+    """Return all tasks by name, those of extensions first: the first one counts where a class of models has several.
+
+    Raises:
+        ExtensionError: If an extension takes the name of another task.
+    """
     classes = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, Seq2Seq)
     core = {task.name: AddedTask(task.name, f"{task.__module__}:{task.__name__}", task.models) for task in classes}
-    return {**references("tasks", frozenset(core)), **core}
+    added = references("tasks", core=frozenset(core))
+    return {**added, **core}
 
 
 def task_class(name: TaskName) -> type[Task]:
@@ -90,7 +95,17 @@ def task_of(
     problem: Problem | None = None,
     ignored_labels: Collection[int] | None = None,
 ) -> Task:
-    """Return the task of a model with the names of its outputs; see `PipelineSettings`."""
+    """Return the task of a model with the names of its outputs.
+
+    Args:
+        model: The caller's model, as a task model.
+        task: The task that the caller names; None for the one that the model's class declares.
+        labels: Names of the outputs instead of the configuration's.
+        tokenizer: What reads the inputs.
+        question: Makes the task that a pipeline of an extension asks, of the model's own; None for the model's own.
+        problem: Which problem a pipeline says that the model solves; None for what its configuration says.
+        ignored_labels: Indices of labels that a pipeline leaves out; None for what the task leaves out.
+    """
     chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
     if problem is not None:
         chosen.outputs = chosen.outputs.of_problem(problem)
@@ -100,7 +115,17 @@ def task_of(
 
 
 def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
-    """Return the caller's model as a task model: itself, unless the task wraps it; see `Wrapper.task_model`."""
+    """Return the caller's model as a task model: itself, unless the task wraps models without a head.
+
+    Args:
+        task: The class of the task.
+        model: The caller's model.
+        pooling: How an embedding model pools, if the caller says it.
+        previous: What was made of the model when it was read last.
+
+    Raises:
+        InputError: If `pooling` is given for a task that does not pool.
+    """
     if task.models.wrapper:
         return import_reference(task.models.wrapper).task_model(model, pooling, previous)
     if pooling is not None:
@@ -129,17 +154,33 @@ def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
 
 
 def task_name(class_name: str, config: Any = None) -> TaskName | None:
-    """Return the task of a model class by its name, None if it has none of the supported heads."""
+    """Return the task of a model class, None if it has none of the supported heads.
+
+    Args:
+        class_name: The name of the class.
+        config: The model's configuration; None if it is not known.
+    """
     return next(iter(_tasks_of(class_name, config)), None)
 
 
 def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
-    """Return the tasks of a model class by its name, in order of preference: BART's has two."""
-    has_encoder = None if config is None else bool(getattr(config, "is_encoder_decoder", True))
+    """Return the tasks of a model class by its name, in order of preference: BART's has two.
+
+    transformers' mappings say it; of a class that is in none, such as a user's, the ending of its name.
+
+    Args:
+        class_name: The name of the class.
+        config: The model's configuration; None if it is not known.
+    """
+    lacks_encoder = not getattr(config, "is_encoder_decoder", True)
     for by_ending in (False, True):
-        tasks = [t for t in all_tasks().values() if t.models.have(class_name, has_encoder, by_ending=by_ending)]
-        if tasks:
-            return tuple(task.name for task in tasks)
+        names = [
+            name
+            for name, task in all_tasks().items()
+            if task.models.have(class_name, lacks_encoder=lacks_encoder, by_ending=by_ending)
+        ]
+        if names:
+            return tuple(names)
     return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
 
 

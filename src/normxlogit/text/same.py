@@ -78,21 +78,21 @@ class Comparable:
         # Marks, which the compared form does not have, are found letter by letter.
         return _unfolded(self.original).find_compared(sought.original, at_words=at_words)
 
-    def find_compared(self, wanted: str, *, at_words: bool) -> list[Span]:
+    def find_compared(self, sought_text: str, *, at_words: bool) -> list[Span]:
         """Return where a string stands in the compared form, in characters of the original.
 
         Args:
-            wanted: The string, as it stands in compared forms.
+            sought_text: The string, as it stands in compared forms.
             at_words: As in `find`.
         """
         places: list[Span] = []
-        start = self.text.find(wanted) if wanted else -1
+        start = self.text.find(sought_text) if sought_text else -1
         while start >= 0:
-            end = start + len(wanted)
+            end = start + len(sought_text)
             is_place = self._is_edge(start, at_words, starts=True) and self._is_edge(end, at_words)
             if is_place:
                 places.append(self.original_span(start, end))
-            start = self.text.find(wanted, end if is_place and at_words else start + 1)
+            start = self.text.find(sought_text, end if is_place and at_words else start + 1)
         return places
 
     def _is_edge(self, index: int, at_words: bool, *, starts: bool = False) -> bool:

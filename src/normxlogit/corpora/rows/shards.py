@@ -113,8 +113,8 @@ def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator
         first_row, fraction_before, fraction = first_row + len(problems), fraction, block.fraction
         while len(rows) >= size:
             unread_share_of_block = min((len(rows) - size) / max(len(problems), 1), 1.0)
-            read = fraction - unread_share_of_block * (fraction - fraction_before)
-            yield _shard(index, rows[:size], kept.slice(0, size), read)
+            fraction_read = fraction - unread_share_of_block * (fraction - fraction_before)
+            yield _shard(index, rows[:size], kept.slice(0, size), fraction_read)
             rows, kept, index = rows[size:], kept.slice(size), index + 1
     if rows:
         yield _shard(index, rows, kept, fraction)

@@ -131,7 +131,7 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
         raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")
     if not run.manifest.identity.is_same(identity_of(model)):
         raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
-    if "text" not in run.kinds:
+    if "text" not in run.column_types:
         raise DataError(f"{run.folder.location} holds no texts to change: it was made with --no-keep-text")
     return model
 
@@ -153,7 +153,7 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
     distinct = list(dict.fromkeys(texts))
     if not distinct:
         return {}
-    are_split = "word_spans" in run.kinds  # the caller has split the words
+    are_split = "word_spans" in run.column_types  # the caller has split the words
     encodings = model.encoder([text_of(parts, split=are_split) for parts in distinct], long_text="truncate")
     encoding_of = dict(zip(distinct, encodings, strict=True))
 
@@ -173,7 +173,7 @@ def parts_of_rows(run: RunTables, rows: Iterable[int]) -> PartsOfRows:
         run: The tables of the run.
         rows: The numbers of the rows.
     """
-    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
+    pair, split = (name if name in run.column_types else "NULL" for name in ("text_pair", "word_spans"))
     texts = run.ask(
         f"""
         SELECT row, sequence_ids, spans, {split}, list_filter([text, {pair}], lambda part: part IS NOT NULL)

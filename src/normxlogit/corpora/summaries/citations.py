@@ -59,8 +59,8 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
     ((answers,),) = run.ask("SELECT count(*) FROM shards WHERE len(sentence_verdicts) > 0")
     supported, sentences = counts.get("supported", 0) + counts.get("quoted", 0), sum(counts.values())
-    text = "completion" if "completion" in run.kinds else "''"
-    missing = "array_to_string(flatten(sentence_missing), ', ')" if "sentence_missing" in run.kinds else "''"
+    text = "completion" if "completion" in run.column_types else "''"
+    missing = "array_to_string(flatten(sentence_missing), ', ')" if "sentence_missing" in run.column_types else "''"
     worst = run.ask(
         f"""
         SELECT id, len(sentence_verdicts),
@@ -73,8 +73,8 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
     )
     return CitationSummary(
         **run.described(),
-        of_conversations="message_spans" in run.kinds,
-        verify=run.manifest.settings["verify"] if "source_losses" in run.kinds else None,
+        of_conversations="message_spans" in run.column_types,
+        verify=run.manifest.settings["verify"] if "source_losses" in run.column_types else None,
         sentences=sentences,
         supported=supported,
         quoted=counts.get("quoted", 0),

@@ -118,19 +118,19 @@ def _gold_of_values(
     class_names = run.common.get("class_names", {}).get(gold, ())
     meaning = meaning_of(gold_labels, class_names)
     try:
-        read = read_gold([*values.values()], labels, meaning, [counts[key] for key in values])
+        gold_of_values = read_gold([*values.values()], labels, meaning, [counts[key] for key in values])
     except InputError as error:
         raise DataError(f"column {gold!r}: {error}") from None
-    return dict(zip(values, read, strict=True))
+    return dict(zip(values, gold_of_values, strict=True))
 
 
 def _check_column(run: RunTables, gold: str) -> None:
     """Refuse a column that cannot hold gold labels."""
-    if gold not in run.kinds:
+    if gold not in run.column_types:
         raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
     if gold in CORPUS["text"]:
         raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
-    kind = run.kinds[gold]
+    kind = run.column_types[gold]
     if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):
         raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
     if run.common["outputs"] == "value":
@@ -165,10 +165,11 @@ def _matrix(judged: _Pairs) -> list[LabelAnswers]:
         predicted[pair.prediction] += pair.rows
         by_label.setdefault(pair.gold[0], Counter())[pair.prediction] += pair.rows
     labels = [
-        LabelAnswers(label, predictions.total(), dict(predictions.most_common()), predicted[label])
+        LabelAnswers(label, predictions.total(), dict(predictions.most_common()), predicted=predicted[label])
         for label, predictions in by_label.items()
     ]
-    labels += [LabelAnswers(label, 0, {}, count) for label, count in predicted.items() if label not in by_label]
+    never_right = [label for label in predicted if label not in by_label]
+    labels += [LabelAnswers(label, 0, {}, predicted=predicted[label]) for label in never_right]
     return sorted(labels, key=lambda answers: (-answers.texts, answers.label))
 
 

@@ -61,7 +61,17 @@ def _why_empty(manifest: Manifest) -> str:
 
 
 class RunTables:
-    """The shards of a run, read by pyarrow with checksums verified, and queried by DuckDB."""
+    """The shards of a run, read by pyarrow with checksums verified, and queried by DuckDB.
+
+    Attributes:
+        manifest: What the run was asked for, and how far it came.
+        written: The shards that are there, by their numbers.
+        common: What all rows of a shard with results share, such as their kind.
+        kind: The kind of the results, see `CORPUS`.
+        of_answers: Whether the results are answers with their sources.
+        column_types: The Arrow types of the columns, by their names.
+        unit: What has a score: "words", "tokens", "patches" or "frames".
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._duckdb = optional_module("duckdb", "summaries need DuckDB: pip install 'normxlogit[scale]'")
@@ -74,34 +84,43 @@ class RunTables:
         self._files = self.folder.shard_files(self.written)
         if not self._files:
             raise DataError(f"{folder}: {_why_empty(manifest)}")
-        with_results = [index for index, shard in self.written.items() if shard.rows > shard.errors]
-        (first,) = self.folder.shard_files([min(with_results or self.written)])
-        self.common: Mapping[str, Any] = self.folder.common(first)
+        self.common = self._common()
         self.kind = self.common.get("kind", "text")
         if self.kind == "sources":
             raise DataError(f"{folder}: sources of completions, which have no words to summarise; query the shards")
         self.of_answers = "sentence_verdicts" in CORPUS[self.kind]
-        self._connection = self._duckdb.connect()
-        self._connection.execute("SET preserve_insertion_order = false")
-        with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
-            self._connection.execute("SET enable_progress_bar = false")
+        self._connection = self._connected()
         with self._naming_damage():
             schema = self._dataset().schema
-            self.kinds = dict(zip(schema.names, schema.types, strict=True))  # the Arrow types of the columns
+            self.column_types = dict(zip(schema.names, schema.types, strict=True))
             self._check_columns()
             self._register_shards()
-        self.unit = SIGNALS.get(self.kind, "words" if "words" in self.kinds else "tokens")
+        self.unit = SIGNALS.get(self.kind, "words" if "words" in self.column_types else "tokens")
+
+    def _common(self) -> Mapping[str, Any]:
+        """Return what all rows share, from the first shard with a result: one with errors alone does not say it."""
+        with_results = [index for index, shard in self.written.items() if shard.rows > shard.errors]
+        (path,) = self.folder.shard_files([min(with_results or self.written)])
+        return self.folder.common(path)
+
+    def _connected(self) -> Any:
+        """Return a connection to a database in memory whose queries keep no order of their own."""
+        connection = self._duckdb.connect()
+        connection.execute("SET preserve_insertion_order = false")
+        with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
+            connection.execute("SET enable_progress_bar = false")
+        return connection
 
     def _register_shards(self) -> None:
         """Make `shards`, without kept columns: their names may be those of queries, and DuckDB may not know a type."""
-        query_columns = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
-        self._connection.register("shards", self._dataset(arrow_module().schema(query_columns)))
+        own_types = {name: column for name, column in self.column_types.items() if name in CORPUS[self.kind]}
+        self._connection.register("shards", self._dataset(arrow_module().schema(own_types)))
 
     def _check_columns(self) -> None:
         """Refuse a run whose shards all lack a column that its summary asks for."""
         needed = [*OF_ALL, *(OF_ANSWERS if self.of_answers else OF_PREDICTIONS)]
         for name in needed:
-            if name not in self.kinds:
+            if name not in self.column_types:
                 raise DataError(f"{self._files[0]}: no column {name!r}, which a run of predictions or answers has")
 
     def described(self) -> dict[str, Any]:
@@ -173,7 +192,7 @@ class RunTables:
         """Make `kept`, a table with the numbers of rows and the `kept_value` of a kept column."""
         field, arrow = optional_module("pyarrow.dataset", "").field, arrow_module()
         value = field(name)
-        if arrow.types.is_floating(self.kinds[name]):
+        if arrow.types.is_floating(self.column_types[name]):
             value = value.cast(arrow.float64())  # DuckDB does not read half precision
         with self._naming_damage():
             values = self._dataset().to_table({"row": field("row"), "kept_value": value})
@@ -182,7 +201,7 @@ class RunTables:
 
     def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
         """Return the ids of some rows, those of one id with their numbers, and their texts if the run kept them."""
-        text = "text" if "text" in self.kinds else "NULL"
+        text = "text" if "text" in self.column_types else "NULL"
         rows_found = self.ask(
             f"""
             WITH listed AS (SELECT row, id, {text} AS text FROM shards WHERE row IN (SELECT unnest(?::BIGINT[]))),

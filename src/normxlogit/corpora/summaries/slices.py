@@ -20,8 +20,11 @@ RANGES = 4
 ISO_DATE = r"\d{4}-\d\d-\d\d([T ].*)?"
 """Dates as CSV and JSON write them: texts, whose order is that of the dates."""
 
-OTHER, MISSING = "(other)", "(missing)"
-"""The names of rarer values together, and of rows without a value."""
+OTHER = "(other)"
+"""The name of rarer values together."""
+
+MISSING = "(missing)"
+"""The name of rows without a value."""
 
 
 def slices_by(run: RunTables, columns: Sequence[str], *, compared: bool) -> list[Slice]:
@@ -52,7 +55,7 @@ def _slices_of(run: RunTables, column: str, *, compared: bool) -> list[Slice]:
         """  # noqa: S608  # constants
     )
     names = {place: name for place, name, *_ in rows}
-    unit = "" if column in run.kinds else run.unit
+    unit = "" if column in run.column_types else run.unit
     return [_slice(column, name, unit, [row[2:] for row in rows if row[0] == place]) for place, name in names.items()]
 
 
@@ -65,8 +68,8 @@ def _slice(column: str, name: str, unit: str, predictions: Sequence[tuple[Any, .
 
 def _register_values(run: RunTables, column: str) -> None:
     """Make `kept`, the rows with their values of a column, or with their lengths."""
-    if column in run.kinds:
-        kind = run.kinds[column]
+    if column in run.column_types:
+        kind = run.column_types[column]
         if arrow_module().types.is_nested(kind):
             raise InputError(f"by={column!r}: the column holds {kind}; rows are counted by texts, numbers or dates")
         run.register_kept(column)

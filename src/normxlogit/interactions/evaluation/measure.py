@@ -19,8 +19,14 @@ from ..answers import UnitAnswers
 from ..call import answers_to_prompts, answers_to_texts
 from .surrogates import PAIRS, pairs, surrogates
 
-LEAST_MASKS, MASKS, DRAWN, SEED = 32, 128, 2048, 1
-"""How many masks are predicted, at least and at most, of how many that are drawn; no surrogate has asked for them."""
+LEAST_MASKS, MOST_MASKS = 32, 128
+"""How many masks are predicted, at least and at most; no surrogate has asked for them."""
+
+DRAWN_MASKS = 2048
+"""How many masks are drawn, from which these are taken."""
+
+SEED = 1
+"""The seed of what is drawn."""
 
 LEAST_UNITS = 8
 """Fewest units of an input, which have 256 masks: of fewer, surrogates would ask for most of them."""
@@ -113,19 +119,19 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
     unit_answers = _answers(explainer, case)
     if not LEAST_UNITS <= len(unit_answers.contributions) <= most_units:
         return ()
-    models = {budget: pairs(unit_answers, budget) for budget in budgets}
+    # All surrogates are fitted first: masks that one of them asks for are none to predict.
+    pair_models = {budget: pairs(unit_answers, budget) for budget in budgets}
     peers = surrogates(may_be_empty=unit_answers.may_be_empty)
-    fitted = {(name, budget): fit(unit_answers, budget) for name, fit in peers.items() for budget in budgets}
-    masks = _other_masks(unit_answers)
+    peer_models = {(name, budget): fit(unit_answers, budget) for name, fit in peers.items() for budget in budgets}
+    masks = _masks_not_asked(unit_answers)
     values = unit_answers.values(masks)  # (N,)
     if len(values) < LEAST_MASKS or values.std() == 0:
         return ()
-    results = [
-        Explained(PAIRS, budget, _explained_share(values, model.predict(masks)), model.r2)
-        for budget, model in models.items()
-    ]
-    for (name, budget), predict in fitted.items():
-        results.append(Explained(name, budget, _explained_share(values, predict(masks))))
+    results = []
+    for budget, model in pair_models.items():
+        results.append(Explained(PAIRS, budget, _r2(values, model.predict(masks)), kept_aside=model.r2))
+    for (name, budget), predict in peer_models.items():
+        results.append(Explained(name, budget, _r2(values, predict(masks))))
     return tuple(results)
 
 
@@ -138,18 +144,18 @@ def _answers(explainer: Explainer, case: Input) -> UnitAnswers:
     return answers_of_inputs[0]
 
 
-def _other_masks(unit_answers: UnitAnswers) -> Booleans:
+def _masks_not_asked(unit_answers: UnitAnswers) -> Booleans:
     """Return masks that no surrogate has asked for, (N, M)."""
-    masks = np.unique(random_subsets(len(unit_answers.contributions), DRAWN, SEED), axis=0)
+    masks = np.unique(random_subsets(len(unit_answers.contributions), DRAWN_MASKS, SEED), axis=0)
     absent = [np.flatnonzero(~mask).tolist() for mask in masks]
     sets = [tokens_of(unit_answers.removable.parts, units) for units in absent]
     is_new = np.array([tokens not in unit_answers.removed_sets for tokens in sets], bool)
-    may_be_asked = masks.any(1) | np.full(len(masks), unit_answers.may_be_empty)
+    may_be_asked = masks.any(1) | unit_answers.may_be_empty
     rows = np.random.default_rng(SEED).permutation(np.flatnonzero(is_new & may_be_asked))
-    return masks[rows[:MASKS]]
+    return masks[rows[:MOST_MASKS]]
 
 
-def _explained_share(values: Floats, predicted: Floats) -> float:
+def _r2(values: Floats, predicted: Floats) -> float:
     """Return R² of predicted values, (N,)."""
     return float(1 - np.square(values - predicted).sum() / np.square(values - values.mean()).sum())
 

@@ -48,8 +48,8 @@ def read_gold(
         meaning = order_of_marks(max(map(len, rows)), labels, meaning)
         rows = list(map(places_of_ones, rows))
     reader = LabelReader(labels, meaning)
-    read = lru_cache(None, typed=True)(reader.read)
-    gold_of_rows = [list(map(read, row)) for row in rows]
+    read_label = lru_cache(None, typed=True)(reader.read)
+    gold_of_rows = [list(map(read_label, row)) for row in rows]
     unread = Counter[str]()
     for row, gold_of_row, count in zip(rows, gold_of_rows, counts, strict=False):
         unread.update({reader.name_of(value): count for value in compress(row, map(_is_unread, gold_of_row))})

@@ -78,32 +78,58 @@ class PictureBoxes:
 
     def __init__(self, process: Callable[[Any], Any]) -> None:
         self._process = process
-        self.measured = lru_cache(KEPT_SIZES)(self._measured)
+        self.boxes_and_grid = lru_cache(KEPT_SIZES)(self._boxes_and_grid)
 
     def pixels(self, image: Any) -> Float64Array:
         """Return the pixel values of one picture from the processor; empty if it returns them in another form."""
         processed = self._process(image)
         return np.asarray(processed.get(PIXELS, []) if isinstance(processed, Mapping) else [], np.float64)
 
-    def _measured(self, entry: SignalEntry, size: Size, pixel_share: float) -> tuple[Float64Array, GridShape | None]:
-        """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
+    def _boxes_and_grid(
+        self, entry: SignalEntry, size: Size, pixel_share: float
+    ) -> tuple[Float64Array, GridShape | None]:
+        """Return the box of each of N patches of a picture, and the grid of the patches of each of its tiles.
 
-        A picture of the size has a share of the numbers of all pictures.
+        Args:
+            entry: The patch embedding, at which all pictures of an input enter the model.
+            size: Width and height of the picture, in pixels.
+            pixel_share: The picture's share of the pixel values that enter there.
+
+        Returns:
+            Left, top, right and bottom of each patch in pixels, (N, 4), NaN for padding; and the rows and columns of
+            a tile, None where the entry does not keep them apart.
         """
-        shape = (round(entry.input_shape[0] * pixel_share), *entry.input_shape[1:])
-        x, y, inside = sources_of(self.pixels, size)
-        moments = [inside, inside * x, inside * y, inside * x**2, inside * y**2]
-        means = [entry.patch_means(torch.from_numpy(values.reshape(shape))).numpy() for values in moments]
-        coverage, x, y, xx, yy = means
-        with np.errstate(invalid="ignore", divide="ignore"):
-            x, y = x / coverage, y / coverage
-            widths, heights = (
-                np.sqrt(12 * np.clip(mean_of_squares / coverage - mean**2, 0, None))
-                for mean_of_squares, mean in ((xx, x), (yy, y))
+        tiles = round(entry.input_shape[0] * pixel_share)
+        shape = (tiles, *entry.input_shape[1:])
+        columns, rows, inside = sources_of(self.pixels, size)
+
+        def patch_means(values: Float64Array) -> Float64Array:
+            return entry.patch_means(torch.from_numpy(values.reshape(shape))).numpy()
+
+        coverage = patch_means(inside)
+        with np.errstate(invalid="ignore", divide="ignore"):  # nothing of a patch of padding is inside
+            (left, right), (top, bottom) = (
+                _even_spread(patch_means(inside * places) / coverage, patch_means(inside * places**2) / coverage)
+                for places in (columns, rows)
             )
-        boxes = np.stack([x - widths / 2, y - heights / 2, x + widths / 2, y + heights / 2], -1)
-        grid = entry.output_shape[2:] if len(entry.output_shape) == 4 else None
-        return boxes, None if grid is None else (grid[0], grid[1])
+        boxes = np.stack([left, top, right, bottom], -1)
+        if len(entry.output_shape) != 4:  # (tiles, H, h, w) of a convolution over pictures
+            return boxes, None
+        return boxes, (entry.output_shape[2], entry.output_shape[3])
+
+
+def _even_spread(mean: Float64Array, mean_of_squares: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return the start and the end of intervals over which places are spread evenly, (N,) each.
+
+    The variance of a uniform distribution is a twelfth of its squared width.
+
+    Args:
+        mean: The mean of the places in each interval, (N,).
+        mean_of_squares: The mean of their squares, (N,).
+    """
+    variance = np.clip(mean_of_squares - mean**2, 0, None)
+    half_width = np.sqrt(12 * variance) / 2
+    return mean - half_width, mean + half_width
 
 
 def cell_boxes(sources: SourcePixels, grid: GridShape, size: Size) -> FloatArray:

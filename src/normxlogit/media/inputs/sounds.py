@@ -153,13 +153,17 @@ def _rate_beside(item: Part) -> int:
 
 
 def _pair_with_rate(item: Any) -> tuple[Any, int] | None:
-    """Return the samples and the rate of a tuple, as soundfile, scipy and torchaudio read files; None for others."""
-    if not isinstance(item, tuple) or len(item) != 2 or not any(isinstance(part, Integral) for part in item):
+    """Return the samples, (N,) or (N, C), and the rate of a tuple; None if it is not one of them.
+
+    soundfile and torchaudio return the samples first, scipy the rate.
+    """
+    if not isinstance(item, tuple) or len(item) != 2:
         return None
-    samples, rate = item if isinstance(item[1], Integral) else item[::-1]
-    if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
-        return None
-    return _channels_last(samples), positive_integer(rate, "sampling_rate")
+    samples, rate = item
+    if not isinstance(rate, Integral):
+        rate, samples = item
+    is_pair = isinstance(rate, Integral) and getattr(samples, "ndim", 0) in (1, 2)
+    return (_channels_last(samples), positive_integer(rate, "sampling_rate")) if is_pair else None
 
 
 def _channels_last(samples: Any) -> Any:

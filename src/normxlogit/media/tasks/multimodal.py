@@ -197,9 +197,9 @@ class MultimodalLM(CausalLM):
         return self.appended(model, before, ids), len(before)
 
     def appended(self, model: TaskModel, before: Encoding, ids: list[int]) -> Encoding:
-        """Return a prompt with tokens appended, and what the model's `generate` tells it of each.
+        """Return a prompt with tokens appended, each with the inputs that the model's `generate` gives it.
 
-        PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
+        PaliGemma's types of tokens are an example: the prompt is read as a whole, generated tokens from left to right.
 
         Raises:
             UnsupportedModelError: If the model reads the prompt otherwise once tokens follow it.
@@ -207,11 +207,11 @@ class MultimodalLM(CausalLM):
         appended = super().appended(model, before, ids)
         if not before.media:
             return appended
-        of_tokens = self._inputs_of_generated(model, before, appended)
-        told_by_generate = replace(appended, inputs={**appended.inputs, **of_tokens})
-        if not self._keeps_prompt(model, before, told_by_generate):
-            return self._told_otherwise(model, before, told_by_generate, of_tokens)
-        return told_by_generate
+        token_inputs = self._inputs_of_generated(model, before, appended)
+        as_generated = replace(appended, inputs={**appended.inputs, **token_inputs})
+        if self._keeps_prompt(model, before, as_generated):
+            return as_generated
+        return self._with_other_type(model, before, as_generated, token_inputs)
 
     def _inputs_of_generated(self, model: TaskModel, before: Encoding, appended: Encoding) -> dict[str, list[int]]:
         """Return the inputs along the tokens, as `generate` continues those of the prompt."""
@@ -221,28 +221,44 @@ class MultimodalLM(CausalLM):
     def _keeps_prompt(self, model: TaskModel, before: Encoding, followed: Encoding) -> bool:
         """Return whether a prompt has the same states alone, which `generate` keeps, as with tokens that follow it.
 
-        What `generate` tells of generated tokens holds for its passes over one token each. PaliGemma's
-        may tell that they are of the prompt: in a pass over both, the prompt would read the answer.
+        The inputs that `generate` gives to generated tokens are made for its passes over one token each. PaliGemma's
+        may say that they are of the prompt: in a pass over both, the prompt would read the answer.
+
+        Args:
+            model: The model.
+            before: The prompt.
+            followed: The prompt and the tokens that follow it. The proof counts for all prompts with the same inputs,
+                but ids, at the last token of the prompt and the first one behind it.
         """
         around = slice(len(before) - 1, len(before) + 1)
-        told = tuple((name, *values[around]) for name, values in followed.inputs.items() if name != "input_ids")
-        if told not in self._keeping:
-            self._keeping[told] = reads_prompt_as_alone(model, before, followed)
-        return self._keeping[told]
+        key = tuple((name, *values[around]) for name, values in followed.inputs.items() if name != "input_ids")
+        if key not in self._keeping:
+            self._keeping[key] = reads_prompt_as_alone(model, before, followed)
+        return self._keeping[key]
 
-    def _told_otherwise(
-        self, model: TaskModel, before: Encoding, followed: Encoding, of_tokens: Mapping[str, list[int]]
+    def _with_other_type(
+        self, model: TaskModel, before: Encoding, followed: Encoding, token_inputs: Mapping[str, list[int]]
     ) -> Encoding:
-        """Return a prompt and the tokens that follow it, told as the other of two types, if the prompt is kept so."""
-        for name, values in of_tokens.items():
-            generated = values[len(before) :]
-            others = [*values[: len(before)], *(int(value == 0) for value in generated)]
+        """Return a prompt with tokens of the other of two types (0 and 1) after it, if it has the same states then.
+
+        Args:
+            model: The model.
+            before: The prompt.
+            followed: The prompt and the tokens that follow it, of the type that `generate` gives them.
+            token_inputs: The inputs along the tokens of both, by name, such as their types.
+
+        Raises:
+            UnsupportedModelError: If it has other states with either type.
+        """
+        for name, values in token_inputs.items():
+            other_types = [int(value == 0) for value in values[len(before) :]]
+            others = [*values[: len(before)], *other_types]
             encoding = replace(followed, inputs={**followed.inputs, name: others})
             if self._keeps_prompt(model, before, encoding):
                 return encoding
         raise UnsupportedModelError(
             f"{model.name} reads a prompt otherwise once an answer follows it, and `generate` does not: what it was "
-            f"told of generated tokens ({', '.join(of_tokens) or 'nothing'}) does not say that they come after the "
+            f"told of generated tokens ({', '.join(token_inputs) or 'nothing'}) does not say that they come after the "
             "prompt; a newer version may tell it more: pip install -U transformers"
         )
 
@@ -281,10 +297,10 @@ class MultimodalLM(CausalLM):
 
         Templates may write a token that the processor replaces.
         """
-        asked = {"type": "text", "text": "?"}
+        question = {"type": "text", "text": "?"}
         with_medium, without = (
             str(self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False))
-            for content in ([{"type": modality}, asked], [asked])
+            for content in ([{"type": modality}, question], [question])
         )
         pairs = enumerate(zip(with_medium, without, strict=False))
         start = next((place for place, (a, b) in pairs if a != b), len(without))
@@ -352,7 +368,7 @@ class MultimodalLM(CausalLM):
             by_part = by_token = None
             entry = self._entry(model, encoding, PIXELS) if pixels_match else None
             if entry is not None and int(np.prod(entry.input_shape)) == all_pixels.size:
-                boxes, grid = self._boxes.measured(entry, size, pixels_by_picture[index].size / all_pixels.size)
+                boxes, grid = self._boxes.boxes_and_grid(entry, size, pixels_by_picture[index].size / all_pixels.size)
                 by_part = grid_layout(boxes, size)
                 by_part = by_part and by_part._replace(parts=by_part.parts + patches_before)
                 by_token = _layout_of_tokens(boxes, grid, len(tokens), size)

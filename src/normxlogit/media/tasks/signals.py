@@ -136,9 +136,9 @@ class SignalTask(ReadsSignals, Classification):
     def tokenizer_of(cls, reader: Any) -> Any:
         """Return the processor; refuse to go without one, or with a tokenizer."""
         if hasattr(loaded(reader), "pad_token_id"):
-            given = type(reader).__name__
+            class_name = type(reader).__name__
             raise InputError(
-                f"{cls.name} reads {cls.result_kind}s, and was given a {given}; pass the {cls.reader_name}"
+                f"{cls.name} reads {cls.result_kind}s, and was given a {class_name}; pass the {cls.reader_name}"
             )
         return reader
 

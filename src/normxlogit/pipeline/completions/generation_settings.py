@@ -122,10 +122,10 @@ def _merged_config(of_call: Any, of_model: Any) -> GenerationConfig:
 
 def decoder_ids(options: GenerateSettings) -> list[int]:
     """Return the token ids with which a call lets a decoder beside an encoder begin."""
-    given = options.get(DECODER_IDS)
-    if given is None:
+    ids = options.get(DECODER_IDS)
+    if ids is None:
         return []
-    return row_of_ids(given, f"{DECODER_IDS}= is a row of token ids for all prompts")
+    return row_of_ids(ids, f"{DECODER_IDS}= is a row of token ids for all prompts")
 
 
 def row_of_ids(values: Any, expected: str) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -292,17 +292,16 @@ def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[
     sequence = completed.sequenced()
     parts: list[UnitScore] = []
     pieces: dict[Tokens, NamedSpan] = {}
-    for piece in _answer_pieces(whole, sequence):
-        tokens = _reasoning_tokens(sequence, whole.reasoning, piece)
+    for part in _parts_of_completion(whole, sequence):
+        tokens = _reasoning_tokens(sequence, whole.reasoning, part)
         if tokens:
-            units = piece.tokens or tokens
+            units = tokens if part.unit is None else (part.unit,)
             text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
             parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
-            pieces[units] = NamedSpan(text, piece.start, piece.end, tokens)
-    sentences = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
-    end = sequence.prompt_characters + max((end for _, end in whole.marked_reasoning), default=0)
+            pieces[units] = NamedSpan(text, part.start, part.end, tokens)
     first_token = completed.joined().prompt_tokens
-    answer = next((i for i in range(first_token, len(sequence.offsets)) if sequence.offsets[i][0] >= end), None)
+    answer = _first_token_of_answer(whole, sequence, first_token)
+    sentences = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
     if answer is None or not parts:
         return sentences._replace(parts=[]), {}, completed
     start = completed.prompt_tokens + answer - first_token
@@ -310,24 +309,54 @@ def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[
     return sentences, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
 
 
-def _answer_pieces(whole: Attribution, sequence: Sequenced) -> list[NamedSpan]:
-    """Return the sentences of an answer whose tokens are scored, or its scored parts with their places as `tokens`."""
+def _first_token_of_answer(whole: Attribution, sequence: Sequenced, first_token: int) -> int | None:
+    """Return the first token of a completion behind its reasoning and the marks around it; None if nothing follows.
+
+    Args:
+        whole: The result, which knows where the completion reasons.
+        sequence: The prompt with its completion.
+        first_token: The first token of the completion.
+    """
+    end = sequence.prompt_characters + max((end for _, end in whole.marked_reasoning), default=0)
+    for token, (start, _) in enumerate(sequence.offsets[first_token:], first_token):
+        if start >= end:
+            return token
+    return None
+
+
+class _CompletionPart(NamedTuple):
+    """A sentence of a completion, or a part of it that has a score."""
+
+    start: int  # its characters, in the prompt with its completion
+    end: int
+    unit: int | None = None  # the unit that has its score; None where its tokens have scores
+
+
+def _parts_of_completion(whole: Attribution, sequence: Sequenced) -> list[_CompletionPart]:
+    """Return the sentences of a completion whose tokens have scores, otherwise its parts that have scores."""
     units = whole.units
     if units.kind[0] == "token":
-        return [piece._replace(tokens=()) for piece in answer_parts(sequence, "sentence")]
-    spans = units.spans or ()
-    places = [i for i, kind in enumerate(units.kind) if kind == "answer" and spans[i][1]]
-    return [NamedSpan(units.text[i], *spans[i], (i,)) for i in places]
+        return [_CompletionPart(sentence.start, sentence.end) for sentence in answer_parts(sequence, "sentence")]
+    parts = []
+    for index, (kind, (start, end)) in enumerate(zip(units.kind, units.spans or (), strict=False)):
+        if kind == "answer" and end:  # 0 where it is not known which characters it is
+            parts.append(_CompletionPart(start, end, index))
+    return parts
 
 
-def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], piece: NamedSpan) -> Tokens:
-    """Return the tokens of a piece of an answer that are inside its reasoning, spans in the answer's characters."""
+def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], part: _CompletionPart) -> Tokens:
+    """Return the tokens of a part of a completion that are inside its reasoning.
+
+    Args:
+        sequence: The prompt with its completion.
+        reasoning: The spans of the reasoning, in the completion's characters.
+        part: The part.
+    """
     shift = sequence.prompt_characters
-    inside = [
-        sequence.tokens_in(max(piece.start, shift + start), min(piece.end, shift + end), of_answer=True)
-        for start, end in reasoning
-    ]
-    return tuple(token for tokens in inside for token in tokens)
+    tokens: list[int] = []
+    for start, end in reasoning:
+        tokens += sequence.tokens_in(max(part.start, shift + start), min(part.end, shift + end), of_answer=True)
+    return tuple(tokens)
 
 
 def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:

@@ -79,9 +79,9 @@ def explain_given(
     texts = [completions] if single else _one_each("completion", completions, len(prompt_list))
     completed = []
     for prompt, text, chosen in zip(prompt_list, texts, each, strict=True):
-        read = partial(read_completion, model, prompt, settings=settings)
-        other = None if chosen.other_answer is None else read(chosen.other_answer)
-        completed.append(replace(read(text, reasoning=chosen.reasoning), other=other))
+        complete = partial(read_completion, model, prompt, settings=settings)
+        other = None if chosen.other_answer is None else complete(chosen.other_answer)
+        completed.append(replace(complete(text, reasoning=chosen.reasoning), other=other))
     results = _explained(model, completed, each)
     return results[0] if single else Attributions(results)
 

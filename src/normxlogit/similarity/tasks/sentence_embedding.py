@@ -129,18 +129,35 @@ class SentenceEmbedding(PreTrainedModel):
 
 
 def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
-    """Pool the hidden states of tokens to one vector for each text, (B, H)."""
-    mask = attention_mask.to(hidden.dtype)  # (B, T)
+    """Pool the hidden states of tokens to one vector for each text, as sentence-transformers does.
+
+    Args:
+        hidden: The hidden states, (B, T, H).
+        attention_mask: 1 at real tokens, 0 at padding, on either side, (B, T).
+        mode: One of `MODES` but "max".
+
+    Returns:
+        The vectors, (B, H).
+    """
     if mode in ("cls", "lasttoken"):
-        places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
-        token_places = (
-            attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)
-        )  # (B,)
-        return hidden[torch.arange(len(hidden), device=hidden.device), token_places]  # (B, H)
-    weights = mask * mask.cumsum(-1) if mode == "weightedmean" else mask  # (B, T)
+        return _state_at_end(hidden, attention_mask, last=mode == "lasttoken")
+    weights = attention_mask.to(hidden.dtype)  # (B, T)
+    if mode == "weightedmean":  # the first real token counts once, the second twice, and so on
+        weights = weights * weights.cumsum(-1)
     total = weights.sum(-1, keepdim=True)  # (B, 1)
-    total = total.sqrt() if mode == "mean_sqrt_len_tokens" else total
-    return (hidden * (weights / total.clamp(min=1e-9))[..., None]).sum(1)  # (B, H)
+    if mode == "mean_sqrt_len_tokens":
+        total = total.sqrt()
+    shares = weights / total.clamp(min=1e-9)  # (B, T)
+    return (hidden * shares[..., None]).sum(1)  # (B, H)
+
+
+def _state_at_end(hidden: Tensor, attention_mask: Tensor, *, last: bool) -> Tensor:
+    """Return the hidden state of the first or the last real token of each text, (B, H)."""
+    rank = attention_mask.int()  # (B, T)
+    if last:
+        rank = rank * torch.arange(rank.shape[1], device=rank.device)
+    token_positions = rank.argmax(-1)  # (B,); of equal ones the first
+    return hidden[torch.arange(len(hidden), device=hidden.device), token_positions]
 
 
 def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
@@ -305,17 +322,21 @@ def _check_order(kinds: Sequence[str]) -> None:
         )
 
 
-def _pooling_modes(config: Settings) -> tuple[str, ...]:
-    """Return the pooling modes of a configuration, of any version."""
-    mode = config.get("pooling_mode")
-    modes = (
-        (mode,) if isinstance(mode, str) else tuple(mode or (name for key, name in MODES.items() if config.get(key)))
-    )
-    modes = modes or ("mean",)
-    unknown = [mode for mode in modes if mode not in MODES.values() or mode == "max"]
+def _pooling_modes(settings: Settings) -> tuple[str, ...]:
+    """Return the modes of a pooling module, of which several are concatenated.
+
+    Newer versions of sentence-transformers name one or several as `pooling_mode`, older ones have a switch for each.
+
+    Raises:
+        UnsupportedModelError: If one of them does not divide the vector among the tokens.
+    """
+    modes = settings.get("pooling_mode") or [mode for switch, mode in MODES.items() if settings.get(switch)]
+    if isinstance(modes, str):
+        modes = [modes]
+    unknown = [mode for mode in modes if mode == "max" or mode not in MODES.values()]
     if unknown:
         raise UnsupportedModelError(f"the model pools by {', '.join(map(str, unknown))}, which no token has a share in")
-    return modes
+    return tuple(modes) or ("mean",)
 
 
 def _dense_layer(config: Settings, source: str, path: str) -> nn.Module:
