@@ -47,6 +47,18 @@ def test_a_row_of_texts_is_neither_a_pair_nor_several_texts(explainer):
     assert explainer(next(questions.itertuples(index=False))).text_pair == "good"
 
 
+def test_targets_in_a_column_of_a_data_set_are_its_classes_and_not_indices_of_the_model():
+    datasets = pytest.importorskip("datasets")
+    explainer = Explainer(tiny.model("bert", id2label={0: "no", 1: "yes"}), tiny.tokenizer_for("bert"))
+    feature = datasets.ClassLabel(names=["yes", "no"])
+    data = datasets.Dataset.from_dict({"text": TEXTS, "label": [0, 1]}).cast_column("label", feature)
+    results = explainer(data["text"], targets=data["label"])
+    assert [result.target.name for result in results] == ["yes", "no"]
+    assert [result.target.name for result in explainer(TEXTS, targets=[0, 1])] == ["no", "yes"]
+    foreign = data.cast_column("label", datasets.ClassLabel(names=["good", "no"]))
+    refused(TargetError, "no label 'good'", partial(explainer, TEXTS, targets=foreign["label"]))
+
+
 def test_what_could_mean_several_things_is_refused_with_the_line_to_write(explainer):
     datasets = pytest.importorskip("datasets")
     part = datasets.Dataset.from_dict({"text": TEXTS})

@@ -179,6 +179,17 @@ def test_a_configuration_that_says_greedily_needs_no_note() -> None:
     assert written.notes == ()
 
 
+def test_what_the_tokenizer_puts_behind_a_prompt_is_left_out_with_a_note(gpt2) -> None:
+    ending = Explainer(gpt2.model, tiny.tokenizer())  # [CLS] ... [SEP]
+    written = ending.generate("bad", max_new_tokens=2)
+    expected = ending.model.generate(torch.tensor([written.token_ids[:2]]), max_new_tokens=2, do_sample=False)
+    assert written.tokens[:2] == ("[CLS]", "bad")
+    assert list(written.token_ids) == expected[0].tolist()
+    given = ending.explain_completion("bad", " movie")
+    assert all("[SEP]" in result.notes[0] for result in (written, given))
+    assert gpt2.generate("bad", max_new_tokens=2).notes == ()
+
+
 class Excluding(torch.nn.Linear):
     """A head that gives some entries of the vocabulary no chance."""
 

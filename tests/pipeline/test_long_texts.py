@@ -170,7 +170,8 @@ def test_a_span_has_no_chance_without_the_token_at_which_it_starts_whatever_its_
     for shift in range(12):
         text = " ".join(WORDS[shift:50] + WORDS[:shift])
         a = explainer(("is it ?", text), long_text="window", target="start", verify=50)
-        in_later_window += a.target.position < LIMIT and "tokens 1 to" not in a.notes[0]
+        begins_later = a.scores[a.units.sequence.index(1)] == 0  # the first token of the text is in another window
+        in_later_window += a.target.position < LIMIT and begins_later
         for removal in a.verified.single:
             assert (removal.value == 0) == (a.target.position in removal.tokens)
     assert in_later_window
@@ -188,3 +189,10 @@ def test_a_window_that_loses_all_its_text_has_no_say(explainer):
             logits.append(model(row).logits[0])
     expected = torch.stack(logits).mean(0).softmax(-1)[a.target.id]
     assert a.verified.single[0].value == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_one_note_says_for_all_positions_that_their_answers_come_from_windows():
+    tagger = tiny.explainer("bert", "TokenClassification")
+    every = tagger(" ".join(WORDS[:50]), position=ALL, long_text="window")
+    assert len(every.targets) == 50
+    assert len(every.notes) == 1

@@ -114,7 +114,10 @@ class Encoder:
         return [self._with_unknown_note(encoding) for encoding in encodings]
 
     def opening(self, text: str, *, special: bool) -> Encoding:
-        """Encode a prompt, which may be empty, without the special tokens at its end; see `__call__`."""
+        """Encode a prompt, which may be empty, without the special tokens at its end, with a note of them.
+
+        See `__call__`.
+        """
         if not isinstance(text, str):
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
@@ -125,8 +128,14 @@ class Encoder:
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
             count -= 1
-        encoding = encoding.take(range(count if not all(encoding.special) else 1)).with_written_special_tokens()
-        return self._with_unknown_note(encoding)
+        if all(encoding.special):
+            return encoding.take([0])
+        opening = encoding.take(range(count)).with_written_special_tokens()
+        if count < len(encoding):
+            ends = ", ".join(encoding.tokens[count:])
+            note = f"the tokenizer puts {ends} at the end of a text: left out, because a prompt goes on"
+            opening = replace(opening, notes=(*opening.notes, note))
+        return self._with_unknown_note(opening)
 
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""

@@ -1,6 +1,7 @@
 """Names of labels as a caller gives them."""
 
-from collections.abc import Iterable, Mapping, Set
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from ..errors import InputError
@@ -32,3 +33,33 @@ def _in_order(labels: Mapping[Any, Any]) -> list[Any]:
     if not is_id2label:
         by_index = {str(index): name for name, index in labels.items()}
     return [by_index.get(str(index)) for index in range(max(len(labels), 1))]
+
+
+def with_class_names(values: Iterable[Any], class_names: Sequence[str]) -> list[Any]:
+    """Return values with the names of classes for their numbers; all of them unchanged if there are no names."""
+    numbers = range(len(class_names))
+    return [class_names[value] if isinstance(value, int) and value in numbers else value for value in values]
+
+
+def class_names_of(feature: Any) -> tuple[str, ...]:
+    """Return the names of the classes of a column, or of the entries of its lists, none if it has no names.
+
+    Args:
+        feature: A feature of `datasets`, or the same as JSON, as the schema of a file holds it.
+    """
+    if dataclasses.is_dataclass(feature):
+        feature = {"_type": type(feature).__name__, **vars(feature)}
+    while isinstance(feature, list) and len(feature) == 1:  # how older versions write lists
+        feature = feature[0]
+    if not isinstance(feature, Mapping):
+        return ()
+    if "feature" in feature:  # of a list
+        return class_names_of(feature["feature"])
+    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+    return _usable_names(names) if isinstance(names, list | tuple) else ()
+
+
+def _usable_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """Return names of classes; none where they are their numbers, which say nothing."""
+    are_numbers = all(str(name).strip() == str(number) for number, name in enumerate(names))
+    return () if are_numbers else tuple(map(str, names))

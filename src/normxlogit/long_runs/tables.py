@@ -19,6 +19,7 @@ from itertools import chain, islice
 from typing import Any, Literal
 
 from ..errors import DataError, optional_module, reason_of
+from ..inputs.label_names import class_names_of
 from ..inputs.texts import UTF16, collected, encoding_of, is_column
 
 BLOCK = 4096
@@ -221,8 +222,6 @@ def class_names_of_dataset(dataset: Any) -> ClassNames:
 
 
 def _class_names(features: Mapping[str, Any]) -> ClassNames:
-    from .gold.meaning import class_names_of  # numpy, which the list of commands does not wait for
-
     names = {column: class_names_of(feature) for column, feature in features.items()}
     return {column: of_column for column, of_column in names.items() if of_column}
 

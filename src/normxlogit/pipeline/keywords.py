@@ -108,7 +108,11 @@ class OfForwardPass(TypedDict, total=False):
         "of a causal language model (of several tokens the sum is explained), `ALL` labels, "
         '"start" or "end" (of an answer), or a list of these; None for the prediction.',
     ]
-    targets: Annotated[Sequence[Choice] | None, "One target for each input, instead of `target`."]
+    targets: Annotated[
+        Sequence[Choice] | None,
+        "One target for each input, instead of `target`. A column of a data set names its classes; its plain list is "
+        "of the model's indices.",
+    ]
     contrast: Contrast
     layers: OfLayers
     method: ByMethod

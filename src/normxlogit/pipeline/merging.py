@@ -19,8 +19,8 @@ def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., indices] = result.scores
     text_tokens = set(text_to_cut(encoding, limit)[0])  # of a pair, those of the text that is cut
-    content = [i for i in indices if i in text_tokens]
-    note = f"the answer comes from the window of tokens {content[0]} to {content[-1]}; the others have no score"
+    count = len(text_tokens.intersection(indices))
+    note = f"an answer comes from a window of {count} tokens around it; the others have no score"
     targets = tuple(t if t.position is None else t._replace(position=indices[t.position]) for t in result.targets)
     sinks = tuple(indices[i] for i in result.sinks)
     return _whole(encoding, result, scores, limit, note, targets=targets, token_predictions=None, sinks=sinks)

@@ -13,6 +13,7 @@ from ..copies.answer_form import ForwardSettings, Outputs
 from ..errors import InputError, MethodError, TargetError, check_choice
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium, Encoding
+from ..inputs.label_names import class_names_of, with_class_names
 from ..inputs.texts import is_column, plain_cell, positive_integer, whole_number
 from ..leave_out.picking import Group, Together, Verify
 from ..methods import Method
@@ -91,8 +92,8 @@ class Options:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
         if not is_column(targets) or isinstance(targets, set | frozenset):
             raise TargetError("targets= takes a list with one target for each input; target= takes one for all")
-        if not isinstance(targets, Sequence):  # such as a data frame's column
-            object.__setattr__(self, "targets", list(targets))
+        class_names = class_names_of(getattr(targets, "features", None))  # of a column of a data set
+        object.__setattr__(self, "targets", with_class_names(targets, class_names))
 
     def check_target(self, model: TaskModel) -> None:
         """Refuse targets that are invalid on a model for every text, before any forward pass."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
+from ...inputs.label_names import with_class_names
 from ...long_runs.tables import ClassNames, RowBlock, RowSource, arrow_module, check_columns
 from ...results.storage.schema import Index
 
@@ -183,11 +184,7 @@ def _row_name(columns: InputColumns, row: Mapping[str, Any], id_cell: Any, numbe
 
 def _cells(block: RowBlock, name: str, class_names: Sequence[str]) -> list[Any]:
     """Return the cells of a column, classes of a data set by their names."""
-    cells = list(map(_without_nulls, block.cells(name)))
-    if not class_names:
-        return cells
-    numbers = range(len(class_names))
-    return [class_names[cell] if isinstance(cell, int) and cell in numbers else cell for cell in cells]
+    return with_class_names(map(_without_nulls, block.cells(name)), class_names)
 
 
 def _path_of(cell: Any) -> str | None:

@@ -1,6 +1,5 @@
 """What the values of a column of gold labels mean, as far as the caller or the data set says it."""
 
-import dataclasses
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,30 +69,6 @@ def meaning_of(gold_labels: Any, class_names: Sequence[str] = ()) -> GoldLabels:
     if isinstance(gold_labels, Mapping):
         return replace(of_data_set, mapping=_mapping_of(gold_labels.items()))
     return GoldLabels(names=label_names(gold_labels))
-
-
-def class_names_of(feature: Any) -> tuple[str, ...]:
-    """Return the names of the classes of a column, or of the entries of its lists, none if it has no names.
-
-    Args:
-        feature: A feature of `datasets`, or the same as JSON, as the schema of a file holds it.
-    """
-    if dataclasses.is_dataclass(feature):
-        feature = {"_type": type(feature).__name__, **vars(feature)}
-    while isinstance(feature, list) and len(feature) == 1:  # how older versions write lists
-        feature = feature[0]
-    if not isinstance(feature, Mapping):
-        return ()
-    if "feature" in feature:  # of a list
-        return class_names_of(feature["feature"])
-    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
-    return _usable_names(names) if isinstance(names, list | tuple) else ()
-
-
-def _usable_names(names: Sequence[Any]) -> tuple[str, ...]:
-    """Return names of classes; none where they are their numbers, which say nothing."""
-    are_numbers = all(str(name).strip() == str(number) for number, name in enumerate(names))
-    return () if are_numbers else tuple(map(str, names))
 
 
 def _mapping_of(pairs: Iterable[tuple[Any, Any]]) -> dict[str, str | int | None]:

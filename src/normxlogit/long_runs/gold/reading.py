@@ -13,11 +13,12 @@ from shlex import quote
 from typing import Any
 
 from ...errors import InputError
+from ...inputs.label_names import class_names_of
 from ...results.base import Record
 from ...results.targets import prediction_of
 from ...results.units.characters import one_line
 from .marks import are_marks, order_of_marks, places_of_ones
-from .meaning import ID2LABEL, GoldLabels, class_names_of, meaning_of
+from .meaning import ID2LABEL, GoldLabels, meaning_of
 from .model_labels import LISTED, ModelLabels
 from .reader import Gold, LabelReader
 from .values import entries_of, whole_number_of
