@@ -8,6 +8,7 @@ from normxlogit.grounding.verdicts import deciding_source, judgement_of
 
 RETURNS = ("Refunds are possible within 30 days.", "Shipping is possible within 5 days.", "Anna Berg runs the shop.")
 POOLS = ("Anna Berg built the pool.", "Jonas Holm built the library.", "No pool was built by Jonas Holm.")
+BOOKING = ("The booking 4431 is for two persons at the hotel.", '"status": "confirmed"')
 ORDER = ("Memory: order 538 ships on 2 May.", '"ships": "9 May"', '"order": 538')
 LIKELIER = Reading((WordReading(0, 1, "", -1.0, -10.0),))
 
@@ -27,6 +28,9 @@ LIKELIER = Reading((WordReading(0, 1, "", -1.0, -10.0),))
         (POOLS, "So Jonas Holm built the library in 1974.", 1, False),
         (POOLS, "So Jonas Holm built the library.", 1, True),
         (ORDER, "So order 538 ships, on 2 May.", 0, True),
+        (BOOKING, "The booking 4431 for two persons at the hotel is confirmed.", 0, False),  # by another source
+        (BOOKING[:1], "The booking 4431 for two persons at the hotel is noted.", 0, True),
+        (BOOKING[:1], "The booking 4431 for three persons at the hotel is noted.", 0, False),
     ],
 )
 def test_the_nearest_source_has_what_a_sentence_states(sources, sentence, nearest, is_supported):

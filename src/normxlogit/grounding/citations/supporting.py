@@ -23,6 +23,9 @@ from .reading import AnswerSentence
 LEAST = 0.2
 """A further source is cited from this part of the strongest one's share or loss on."""
 
+HALF = 0.5
+"""The share of a sentence's numbers, names and long words that a source has beside which it is shown."""
+
 MOST = 3
 """Most sources that a sentence cites by its shares and losses."""
 
@@ -98,17 +101,23 @@ def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: In
         best_alone=_best_alone(cited, k),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
-        compared=_compared(cited, span, judgement, sources, facts.nearest),
+        compared=_compared(cited, span, judgement, sources, facts),
         check=check,
     )
 
 
 def _compared(
-    cited: Citations, span: Span, judgement: Judgement, sources: Sequence[int], nearest: int | None
+    cited: Citations, span: Span, judgement: Judgement, sources: Sequence[int], facts: Facts
 ) -> Comparison | None:
-    """Return a sentence beside a source, with the words in which they differ; None of a quotation, or without one."""
-    beside = sources[0] if judgement in ("supported", "contradicts") and sources else nearest
-    if judgement in ("quoted", "rests on") or beside is None:
+    """Return a sentence beside a source, with the words in which they differ; None of a quotation, or without one.
+
+    It is the source that decides, or else the nearest one if that has half of what the sentence states.
+    """
+    is_decided = judgement in ("supported", "contradicts") and bool(sources)
+    beside = sources[0] if is_decided else facts.nearest
+    standing = sum(beside in word.sources for word in facts.stated)
+    is_near = is_decided or standing >= HALF * len(facts.stated)
+    if judgement in ("quoted", "rests on") or beside is None or not is_near:
         return None
     places = span, cited.spans[beside]
     return Comparison(beside, words_not_in(cited.text, *places), words_not_in(cited.text, *reversed(places)))
