@@ -26,6 +26,7 @@ def missing(source, sentence):
         ("For 3,5 Millionen Euro.", "For 3.500.000 Euro."),
         ("From 17:30 to 12h45.", "It is 5:30 p.m., or 12:45, till 17:30."),
         ("At 5 p.m.", "It is 17:00."),
+        ("They won 3:1, 5’4 and 2-0-1.", "It was 3:1, 5’4, 2-0-1."),
         ("From 2019–21.", "It was 2021."),
         ("May 9, 2026.", "On 9/5/26, 05/09/2026 and 2026-05-09."),
         ("Музей открыт с 12 июля 1998 года.", "Музей 12.07.1998."),
