@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit.grounding.facts import ComparedText, facts_of
+from normxlogit.grounding.facts import ComparedText, facts_of, words_not_in
 from normxlogit.grounding.measured import Reading, WordReading
 from normxlogit.grounding.verdicts import deciding_source, judgement_of
 
@@ -48,3 +48,11 @@ def test_a_source_that_was_measured_first_may_have_the_number_that_the_nearest_o
     facts = facts_of(sentence, (0, len(sentence)), [ComparedText(text) for text in ORDER], asked)
     assert facts.nearest == 0
     assert (judgement_of(facts, LIKELIER, deciding_source(facts, first)) == "supported") == is_supported
+
+
+def test_escapes_of_json_are_what_they_stand_for():
+    source, sentence = r'"to": "M\u00fcnchen Hbf\nGleis 7"', "Nach München Hbf, Gleis 9."
+    text = source + sentence
+    spans = (0, len(source)), (len(source), len(text))
+    assert [text[slice(*span)] for span in words_not_in(text, *reversed(spans))] == ["Nach", "9"]
+    assert [text[slice(*span)] for span in words_not_in(text, *spans)] == ["to", "7"]

@@ -1,6 +1,5 @@
 """What is said of the sentences of an answer: facts and measurements, and the verdicts that follow."""
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -43,14 +42,7 @@ def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[Compa
     for start, end in placed:
         rest[start:end] = "\n" * (end - start)
     all_else = _NUMBERED.sub("", f"{''.join(rest)}\n{answered.unread}")
-    sources = [ComparedText(_with_unescaped(sequence.text[start:end])) for start, end in placed]
-    return sources, ComparedText(_with_unescaped(all_else))
-
-
-def _with_unescaped(text: str) -> str:
-    """Return a text, and again with the escapes of JSON in it as what they stand for, if it has any."""
-    unescaped = _ESCAPES.sub(lambda match: str(json.loads(f'"{match.group()}"')), text)
-    return text if unescaped == text else f"{text}\n{unescaped}"
+    return [ComparedText(sequence.text[start:end]) for start, end in placed], ComparedText(all_else)
 
 
 def with_support(
@@ -264,6 +256,5 @@ def _best_alone(cited: Citations, k: int) -> Effect | None:
     return None if best.nats is None else Effect(best.name, best.nats)
 
 
-_ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
 _NUMBERED = re.compile(r"^document \d+:?$", re.MULTILINE)
 """The name of a document that has none, which says nothing."""
