@@ -674,6 +674,7 @@ def labels_of_others(
                 real_grounding.measure(explainer, cases, readings, real_grounding.read_case, step)
         if data is not None:
             real_grounding.judge_again(readings, cases)
+            real_grounding.compare_again(measured, cases)
         report = real_grounding.report(measured, data)
     write(report)
 

@@ -28,12 +28,12 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
 from normxlogit.grounding.citations.cited_answer import citation_marks, read_answered
-from normxlogit.grounding.citations.ranked import rank_sentences
+from normxlogit.grounding.citations.passages import passage_gains
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
 from normxlogit.grounding.facts import ComparedText, all_words, facts_of, is_stated
 from normxlogit.grounding.measured import Reading, WordReading
-from normxlogit.grounding.ranking import missing_names, share_of_words, support
+from normxlogit.grounding.ranking import missing_names, share_in_one, share_of_words, support
 from normxlogit.grounding.verdicts import GOOD, Judgement, deciding_source, judgement_of
 from normxlogit.long_runs.model_identity import identity_of
 from normxlogit.model.task_model import TaskModel
@@ -260,6 +260,32 @@ def judged_case(case: Case, read: ReadCase) -> JudgedCase:
     return JudgedCase(case.dataset, case.group, case.number, case.is_supported, judgements)
 
 
+def compare_again(file: Path, cases: Sequence[Case]) -> None:
+    """Compare the words of measured sentences by the present rules; what the model made of them stays.
+
+    Args:
+        file: The file of what was measured.
+        cases: The sentences with their labels and documents.
+    """
+    by_number = {(case.dataset, case.number, case.is_supported): case for case in cases}
+    measured = load_measured(file, MeasuredCase)
+    keys = [(each.dataset, each.number, each.is_supported) for each in measured]
+    compared = [each._replace(**_words_of(by_number[key])) for each, key in zip(measured, keys, strict=True)]
+    if compared:
+        write_text("".join(map(_line, compared)), file)
+
+
+def _words_of(case: Case) -> dict[str, Any]:
+    """Return what a claim or an answer has in common with its documents, without a model."""
+    documents = [shortened(document, case.sentence) for document in case.documents]
+    sentences = [ComparedText(text[start:end]) for text in documents for start, end in sentence_spans(text)]
+    return {
+        "shared": share_of_words(case.sentence, ComparedText("\n".join(documents))),
+        "shared_in_one": share_in_one(case.sentence, sentences),
+        "missing": missing_names(case.sentence, ComparedText("\n".join([*documents, case.question]))),
+    }
+
+
 def _without_marks(answer: str) -> str:
     """Return an answer without the marks of its citations, as `cite` reads it."""
     for start, end in reversed(citation_marks(answer)):
@@ -273,20 +299,17 @@ def measure_case(explainer: Explainer, case: Case) -> MeasuredCase:
     model = explainer.language_model
     answered = read_answered(model, case.question, documents, answer=case.sentence)
     reading = AnswerReading(model, answered.completed)
-    missing = missing_names(case.sentence, ComparedText("\n".join([*documents, case.question])))
-    (ranked,) = rank_sentences(model, [case.sentence], documents, [missing])
+    (passage_gain,) = passage_gains(model, [case.sentence], documents)
     return MeasuredCase(
         dataset=case.dataset,
         group=case.group,
         number=case.number,
         is_supported=case.is_supported,
-        shared=share_of_words(case.sentence, ComparedText("\n".join(documents))),
-        shared_in_one=ranked.shared,
         nats=float(reading.nats.sum()),
         nats_without=float(reading.nats_without.sum()),
         tokens=len(reading.nats),
-        passage_gain=ranked.passage_gain,
-        missing=missing,
+        passage_gain=passage_gain,
+        **_words_of(case),
     )
 
 

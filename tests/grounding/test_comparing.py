@@ -2,12 +2,13 @@
 
 import pytest
 
-from normxlogit.grounding.facts import ComparedText, facts_of
+from normxlogit.grounding.facts import ComparedText, facts_of, words_not_in
 from normxlogit.grounding.measured import Reading, WordReading
 from normxlogit.grounding.verdicts import deciding_source, judgement_of
 
 RETURNS = ("Refunds are possible within 30 days.", "Shipping is possible within 5 days.", "Anna Berg runs the shop.")
 POOLS = ("Anna Berg built the pool.", "Jonas Holm built the library.", "No pool was built by Jonas Holm.")
+BOOKING = ("The booking 4431 is for two persons at the hotel.", '"status": "confirmed"')
 ORDER = ("Memory: order 538 ships on 2 May.", '"ships": "9 May"', '"order": 538')
 LIKELIER = Reading((WordReading(0, 1, "", -1.0, -10.0),))
 
@@ -27,6 +28,9 @@ LIKELIER = Reading((WordReading(0, 1, "", -1.0, -10.0),))
         (POOLS, "So Jonas Holm built the library in 1974.", 1, False),
         (POOLS, "So Jonas Holm built the library.", 1, True),
         (ORDER, "So order 538 ships, on 2 May.", 0, True),
+        (BOOKING, "The booking 4431 for two persons at the hotel is confirmed.", 0, False),  # by another source
+        (BOOKING[:1], "The booking 4431 for two persons at the hotel is noted.", 0, True),
+        (BOOKING[:1], "The booking 4431 for three persons at the hotel is noted.", 0, False),
     ],
 )
 def test_the_nearest_source_has_what_a_sentence_states(sources, sentence, nearest, is_supported):
@@ -44,3 +48,11 @@ def test_a_source_that_was_measured_first_may_have_the_number_that_the_nearest_o
     facts = facts_of(sentence, (0, len(sentence)), [ComparedText(text) for text in ORDER], asked)
     assert facts.nearest == 0
     assert (judgement_of(facts, LIKELIER, deciding_source(facts, first)) == "supported") == is_supported
+
+
+def test_escapes_of_json_are_what_they_stand_for():
+    source, sentence = r'"to": "M\u00fcnchen Hbf\nGleis 7"', "Nach München Hbf, Gleis 9."
+    text = source + sentence
+    spans = (0, len(source)), (len(source), len(text))
+    assert [text[slice(*span)] for span in words_not_in(text, *reversed(spans))] == ["Nach", "9"]
+    assert [text[slice(*span)] for span in words_not_in(text, *spans)] == ["to", "7"]

@@ -50,8 +50,7 @@ def citation_blocks(cited: Citations, *, words: bool | None = None, verbose: boo
         *_comparison_table(cited),
         *_ranking_table(cited),
         *_removals_of_several(cited),
-        *_source_tables(cited),
-        *_measurements(cited, shown=verbose),
+        *_source_tables(cited, verbose=verbose),
         Legend(SHARE.format("a"), styles=[underlined] if is_underlined else []),
         prompt if cited.messages else prompt_fold(cited.evidence),
     ]
@@ -129,37 +128,26 @@ def _marked_words(text: str, span: Span, marked: Iterable[Span]) -> tuple[Piece,
     return tuple(piece._replace(text=f"*{piece.text}*") if piece.kind else piece for piece in lines)
 
 
-def _source_tables(cited: Citations) -> list[Block]:
-    """Return the cited sources, and those that were left out and are not cited."""
-    rows = _source_rows(cited)
-    if not rows:
-        return [Paragraph("no source is cited")]
-    is_cited = all(source.number is not None for source, _ in rows)
-    caption = "Sources" if is_cited else "Sources; without a number: left out as a test, and not cited"
-    return [source_table([row._replace(nats=None) for _, row in rows], caption)]
-
-
-def _source_rows(cited: Citations) -> list[tuple[Source, SourceRow]]:
-    """Return the cited sources, and those that were left out and are not cited, each with its row of a table."""
+def _source_tables(cited: Citations, *, verbose: bool) -> list[Block]:
+    """Return the cited sources and those that were left out, and the measurements behind the verdicts."""
     tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
     sources = [*cited.citations(), *tested]
     names = [source.name if source.number is None else f"[{source.number}] {source.name}" for source in sources]
-    return [(s, SourceRow(name, s.text, s.share, s.nats)) for name, s in zip(names, sources, strict=True)]
+    rows = [SourceRow(name, s.text, s.share, s.nats) for name, s in zip(names, sources, strict=True)]
+    if not rows:
+        return [Paragraph("no source is cited"), *_measurements(cited, verbose=verbose)]
+    caption = "Sources; without a number: left out as a test, and not cited" if tested else "Sources"
+    losses = source_table(rows, "What the answer loses without each")
+    without_losses = source_table([row._replace(nats=None) for row in rows], caption)
+    return [without_losses, *_measurements(cited, losses, verbose=verbose)]
 
 
-def _measurements(cited: Citations, *, shown: bool) -> list[Fold]:
-    """Return what the model makes of sentences, documents and sources; nothing if nothing was measured.
-
-    Args:
-        cited: The answer with its citations.
-        shown: Whether a terminal shows it.
-    """
+def _measurements(cited: Citations, *losses: Block, verbose: bool) -> list[Fold]:
+    """Return what the model makes of sentences and documents, with other tables; nothing if nothing was measured."""
     figures = [(sentence.text, sentence.reason) for sentence in cited.support if sentence.reason]
     tables = _stacked(["sentence", "the model finds it"], figures, "How likely does the model find each sentence?")
-    rows = [row for _, row in _source_rows(cited)]
-    losses = [source_table(rows, "What the answer loses without each")] if rows else []
     blocks = [*tables, *_document_table(cited), *losses]
-    return [Fold("Measurements behind the verdicts", blocks, essential=shown)] if figures else []
+    return [Fold("Measurements behind the verdicts", blocks, essential=verbose)] if figures else []
 
 
 def _document_table(cited: Citations) -> list[Table]:

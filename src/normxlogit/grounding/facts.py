@@ -5,6 +5,7 @@ A word stands in a source if the source has it in any form that a reader takes f
 source has no form there.
 """
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -80,6 +81,7 @@ class ComparedText:
     """
 
     def __init__(self, text: str) -> None:
+        text = _with_unescaped(text)
         self.form = comparable(text)
         self.negations = negations_in(self.form.text)
         self._words = set(map(folded, [*_LETTERS.findall(text), *_LETTERS.findall(self.form.text)]))
@@ -113,8 +115,16 @@ class ComparedText:
         return any(form.startswith(word) or word.startswith(form) for form in longer)
 
 
+def _with_unescaped(text: str) -> str:
+    """Return a text, and again with the escapes of JSON in it as what they stand for, if it has any."""
+    unescaped = _ESCAPES.sub(lambda match: str(json.loads(f'"{match.group()}"')), text)
+    return text if unescaped == text else f"{text}\n{unescaped}"
+
+
 def words_not_in(text: str, span: Span, other: Span) -> tuple[Span, ...]:
     """Return where the words of a part of a text stand that another part does not have; neighbours are one place.
+
+    Words with an escape of JSON in them are none: they are read as what it stands for.
 
     Args:
         text: The prompt with the answer.
@@ -123,7 +133,13 @@ def words_not_in(text: str, span: Span, other: Span) -> tuple[Span, ...]:
     """
     first, end = span
     other_text, own = ComparedText(text[slice(*other)]), text[first:end]
-    runs = groupby(all_words(own), key=lambda word: other_text.has(own[word[0] : word[1]], word[2]))
+    escaped = [match.span() for match in _ESCAPED_WORD.finditer(own)]
+
+    def is_in_other(word: tuple[int, int, WordKind]) -> bool:
+        start, stop, kind = word
+        return any(overlap((start, stop), span) for span in escaped) or other_text.has(own[start:stop], kind)
+
+    runs = groupby(all_words(own), key=is_in_other)
     differing = [list(words) for is_there, words in runs if not is_there]
     return tuple((first + words[0][0], first + words[-1][1]) for words in differing)
 
@@ -225,6 +241,9 @@ def _is_edge(character: str) -> bool:
 _INSIDE = ",-'’"
 """Signs after which a sentence goes on; a capital after another one may begin a sentence, a title or an entry."""
 
+_ESCAPE_PATTERN = r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]'
+_ESCAPES = regex.compile(_ESCAPE_PATTERN)
+_ESCAPED_WORD = regex.compile(rf'[^\s"]*(?:{_ESCAPE_PATTERN})[^\s"]*')
 _ENDING = ".!?…。！？:;,"
 _LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
 _LETTERS = regex.compile(_LETTERS_PATTERN)

@@ -150,11 +150,6 @@ class Citations(Record):
         pairs = zip(self.names, self._source_units.kind, strict=True)
         return tuple(name if kind == "medium" else divided(name, ":")[0] or name for name, kind in pairs)
 
-    @property
-    def document_names(self) -> Strings:
-        """The names of the documents or messages that the sources are of, in the order of the prompt."""
-        return tuple(dict.fromkeys(self.documents))
-
     @cached_property
     def message_indices(self) -> list[int]:
         """The index of each source's message in the conversation; -1 of one that is not there."""

@@ -111,8 +111,8 @@ def deciding_source(facts: Facts, first: int | None) -> int | None:
 def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
     """Return whether the sources make a sentence much likelier, and one of them has what it states.
 
-    That one has all its numbers and names, most of its words, all that surprise the model, and something that the rest
-    of the prompt does not have.
+    That one has all its numbers and names, most of its words and all that another source has, all that surprise the
+    model, and something that the rest of the prompt does not have.
 
     Args:
         facts: The facts of the sentence.
@@ -124,9 +124,9 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
     if any(reading.nats_of(word) < SURPRISE for word in _lacking(facts.words, source)):
         return False
     stated = [word for word in facts.stated if not word.elsewhere]
-    lacking = [word.kind for word in _lacking(stated, source)]
-    has_names = set(lacking) <= {"word"}
-    return has_names and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.stated)
+    lacking = _lacking(stated, source)
+    is_complete = all(word.kind == "word" and not word.sources for word in lacking)
+    return is_complete and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.stated)
 
 
 def _lacking(words: Iterable[StatedWord], source: int | None) -> list[StatedWord]:

@@ -35,13 +35,13 @@ THOUSANDS = 3
 """Digits of the last group of a number whose signs stand for thousands."""
 
 MINUTES = 2
-"""Digits of minutes, and of a year without its century."""
+"""Digits of hours, of minutes, and of a year without its century."""
 
 MOST_GROUPS = 2
 """Groups of digits of a number with decimals; more are a date or thousands."""
 
-LAST_MONTH = 12
-"""The number of the last month."""
+MONTH_NUMBERS = {*map(str, range(1, 13)), *map("{:02}".format, range(1, 10))}
+"""The numbers of the months, "1" and "01" to "12"."""
 
 NOON = 12
 """The hour at which clocks with twelve hours begin again."""
@@ -126,7 +126,7 @@ def _in_digits(text: str) -> Iterator[Number]:
         values, end = number_values(match.group()), match.end()
         scale = _SCALE.match(text, end)
         if scale is not None and (zeros := _zeros(scale[1])):
-            values |= {f"{Decimal(value).scaleb(zeros).normalize():f}" for value in values if ":" not in value}
+            values |= {f"{Decimal(value).scaleb(zeros).normalize():f}" for value in values if _DECIMAL.fullmatch(value)}
             end = scale.end()
         yield Number(match.start(), end, frozenset(values), in_words=False)
 
@@ -202,8 +202,8 @@ def has_number(forms: set[str], written: str) -> bool:
         return True
     groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]
     is_date = len(groups) > MOST_GROUPS and any(len(group) != THOUSANDS for group in groups[1:])
-    missing = [int(group) for group in groups if not _values_in_date(group) & forms]
-    return is_date and (not missing or (len(missing) == 1 and missing[0] <= LAST_MONTH))
+    missing = [group for group in groups if not _values_in_date(group) & forms]
+    return is_date and (not missing or (len(missing) == 1 and missing[0] in MONTH_NUMBERS))
 
 
 def _values_in_date(digits: str) -> set[str]:
@@ -215,7 +215,8 @@ def _values_in_date(digits: str) -> set[str]:
 def number_values(written: str) -> set[str]:
     """Return the values that a number may have as it is written.
 
-    "1,200" is 1200 or 1.2, "1,000" is 1000, "4.90" is 4.9 or the time 4:90, "9:00" is 9, 9:00, 21 or 21:00.
+    "1,200" is 1200 or 1.2, "1,000" is 1000, "4.90" is 4.9 or the time 4:90, "9:00" is 9, 9:00, 21 or 21:00. Any number
+    is what is written, such as the score "3:1".
 
     Args:
         written: One or more groups of digits with a sign between each two; other signs before and behind.
@@ -225,7 +226,7 @@ def number_values(written: str) -> set[str]:
     if not others:
         return {_without_zeros(last)}
     sign = _LAST_SIGN.findall(written)[-1]
-    values = _values_of_time(groups, sign)
+    values = {_plain_digits(written), *_values_of_time(groups, sign)}
     is_grouped = all(len(group) in (2, THOUSANDS) for group in others[1:])
     if is_grouped and len(last) == THOUSANDS:
         values.add(_without_zeros("".join(groups)))
@@ -237,7 +238,7 @@ def number_values(written: str) -> set[str]:
 def _values_of_time(groups: Sequence[str], sign: str) -> set[str]:
     """Return the values of a time by groups of digits; with ":" or "h" also those of a clock of twelve hours."""
     is_clock, minutes = sign in ":h", groups[1]
-    if len(minutes) != MINUTES or not (is_clock or len(groups) == 2):
+    if len(minutes) != MINUTES or len(groups[0]) > MINUTES or not (is_clock or len(groups) == 2):
         return set()
     hours = {int(groups[0]), (int(groups[0]) + NOON) % (2 * NOON)} if is_clock else {int(groups[0])}
     times = {f"{hour}:{minutes}" for hour in hours}
@@ -259,9 +260,9 @@ def _months_in(text: str) -> Iterator[str]:
         yield from (name for month, names in enumerate(lines, start=1) if month in numbers for name in names.split())
 
 
-def _plain_digits(digits: str) -> str:
-    """Return digits of any script as those of ASCII."""
-    return "".join(str(unicodedata.decimal(digit)) for digit in digits)
+def _plain_digits(written: str) -> str:
+    """Return a number with digits of ASCII."""
+    return "".join(str(unicodedata.decimal(character, character)) for character in written)
 
 
 def _without_zeros(digits: str) -> str:
@@ -276,6 +277,7 @@ _YEARS = regex.compile(r"(?<!\d)(\d\d)\d\d[-–/](\d\d)(?!\d)")
 _WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 _INSIDE_NUMBER = regex.compile(r"[\s\-‐‑]*")
 _SCALE = regex.compile(r"[\s-]?(\p{L}+)")
+_DECIMAL = regex.compile(r"\d+(\.\d+)?")
 _POWER = regex.compile(r"100+")
 _DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
 _SIGNS = regex.compile(r"[%€$£¥]")

@@ -89,8 +89,8 @@ DOCUMENTS = {"cat.txt": "the cat was here and never there .", "mat.txt": "a movi
 ANSWER = "Mat mat maybe awful. The cat was here."
 
 
-def cited(folder, **options):
-    return Explainer.from_pretrained(str(folder / "model")).cite("who ?", DOCUMENTS, answer=ANSWER, verify=0, **options)
+def cited(folder, answer=ANSWER, **options):
+    return Explainer.from_pretrained(str(folder / "model")).cite("who ?", DOCUMENTS, answer=answer, verify=0, **options)
 
 
 def test_the_most_doubtful_sentence_comes_first_without_a_probability_that_nobody_measured(folder, tmp_path):
@@ -105,6 +105,7 @@ def test_the_most_doubtful_sentence_comes_first_without_a_probability_that_nobod
     for drawn in (str(ranked), ranked.to_html()):
         assert "most doubtful" in drawn
     assert "most doubtful" not in str(plain)
+    assert "most doubtful" not in str(cited(folder, "The cat was here.", rank=True))  # one has no order
     assert len(ranked.to_dict()["ranking"]) == 2
     comes_back(Attributions([ranked, ranked]), tmp_path)
     refused(DataError, "ranking", lambda: Citations.from_dict({**ranked.to_dict(), "ranking": [{}]}))

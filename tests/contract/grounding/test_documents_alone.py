@@ -139,7 +139,7 @@ def test_messages_are_read_alone():
     said = chat(("user", "It ships on 5 May."), ("assistant", "Good."), ("user", "When?"), ("assistant", "On 5 May."))
     cited = explainer.cite(messages=said)
     names = [gain.name for gain in cited.alone]
-    assert names == list(cited.document_names)
+    assert names == list(dict.fromkeys(cited.documents))
     start, end = cited.sentence_spans[0]
     for gain in cited.alone:
         others = tuple(n for n, d in zip(cited.names, cited.documents, strict=True) if d != gain.name)

@@ -1,6 +1,5 @@
 """What is said of the sentences of an answer: facts and measurements, and the verdicts that follow."""
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -23,6 +22,9 @@ from .reading import AnswerSentence
 LEAST = 0.2
 """A further source is cited from this part of the strongest one's share or loss on."""
 
+HALF = 0.5
+"""The share of a sentence's numbers, names and long words that a source has beside which it is shown."""
+
 MOST = 3
 """Most sources that a sentence cites by its shares and losses."""
 
@@ -40,14 +42,7 @@ def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[Compa
     for start, end in placed:
         rest[start:end] = "\n" * (end - start)
     all_else = _NUMBERED.sub("", f"{''.join(rest)}\n{answered.unread}")
-    sources = [ComparedText(_with_unescaped(sequence.text[start:end])) for start, end in placed]
-    return sources, ComparedText(_with_unescaped(all_else))
-
-
-def _with_unescaped(text: str) -> str:
-    """Return a text, and again with the escapes of JSON in it as what they stand for, if it has any."""
-    unescaped = _ESCAPES.sub(lambda match: str(json.loads(f'"{match.group()}"')), text)
-    return text if unescaped == text else f"{text}\n{unescaped}"
+    return [ComparedText(sequence.text[start:end]) for start, end in placed], ComparedText(all_else)
 
 
 def with_support(
@@ -98,17 +93,23 @@ def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: In
         best_alone=_best_alone(cited, k),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
-        compared=_compared(cited, span, judgement, sources, facts.nearest),
+        compared=_compared(cited, span, judgement, sources, facts),
         check=check,
     )
 
 
 def _compared(
-    cited: Citations, span: Span, judgement: Judgement, sources: Sequence[int], nearest: int | None
+    cited: Citations, span: Span, judgement: Judgement, sources: Sequence[int], facts: Facts
 ) -> Comparison | None:
-    """Return a sentence beside a source, with the words in which they differ; None of a quotation, or without one."""
-    beside = sources[0] if judgement in ("supported", "contradicts") and sources else nearest
-    if judgement in ("quoted", "rests on") or beside is None:
+    """Return a sentence beside a source, with the words in which they differ; None of a quotation, or without one.
+
+    It is the source that decides, or else the nearest one if that has half of what the sentence states.
+    """
+    is_decided = judgement in ("supported", "contradicts") and bool(sources)
+    beside = sources[0] if is_decided else facts.nearest
+    standing = sum(beside in word.sources for word in facts.stated)
+    is_near = is_decided or standing >= HALF * len(facts.stated)
+    if judgement in ("quoted", "rests on") or beside is None or not is_near:
         return None
     places = span, cited.spans[beside]
     return Comparison(beside, words_not_in(cited.text, *places), words_not_in(cited.text, *reversed(places)))
@@ -255,6 +256,5 @@ def _best_alone(cited: Citations, k: int) -> Effect | None:
     return None if best.nats is None else Effect(best.name, best.nats)
 
 
-_ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
 _NUMBERED = re.compile(r"^document \d+:?$", re.MULTILINE)
 """The name of a document that has none, which says nothing."""
