@@ -119,6 +119,8 @@ def _contrasted(
     text = render_as(model, answered, rendering.form, answer_follows=False).prompt.text
     if not text.startswith(prompt):
         raise InputError("the chat template writes the messages in another way before contrast= than before the call")
+    if (steps[-1].name or steps[-1].text) not in text[len(prompt) :]:
+        raise InputError("the chat template does not write contrast= in the place of the call")
     return parts._replace(other=OtherAnswer(text[len(prompt) :], _described(steps[-1], call)))
 
 
@@ -187,7 +189,8 @@ def _with_call(conversation: Conversation, call: Mapping[str, Any]) -> Conversat
 def _check_call(action: Mapping[str, Any]) -> None:
     """Refuse what is not a call as messages hold it."""
     function = action.get("function", action)
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or "arguments" not in function:
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(name, str) or not name.strip() or "arguments" not in function:
         keys = ", ".join(map(str, action))
         raise InputError(f'a call is {{"name": ..., "arguments": {{...}}}}, not a mapping with {keys}')
 
