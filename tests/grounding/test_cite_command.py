@@ -52,6 +52,11 @@ def test_a_call_of_a_tool_in_a_file(tmp_path, capsys, monkeypatch):
     assert code == 0
     assert "What does each part of the call rest on?" in out
     assert run(capsys, *command, "--action", "find")[0] == 2
+    for contrast, other in (("The cat.", 'the answer "The cat."'), ('{"name": "sit", "arguments": {}}', "sit")):
+        options = ("--output", "why.json", "--action", "search", "--contrast", contrast)
+        assert run(capsys, *command, *options)[:2] == (0, "")
+        assert normxlogit.load("why.json").action.other == other
+    assert run(capsys, *command, "--action", "search", "--contrast", '{"name": "sit"}')[0] == 2
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ def test_a_call_is_named_by_its_place_its_tool_or_itself():
     refused(InputError, "no call 'find'", lambda: cite(messages=AGENT, action="find"))
     refused(InputError, "no call True", lambda: cite(messages=AGENT, action=True))
     refused(InputError, "a call is", lambda: cite(messages=AGENT, action={"name": "search", "args": {}}))
+    refused(InputError, "a call is", lambda: cite(messages=AGENT, action={"name": " ", "arguments": {}}))
     refused(InputError, "the call is the first message", lambda: cite(messages=AGENT[4:]))
     refused(InputError, "pass one of them", lambda: cite(messages=AGENT, action=0, turn=0))
     refused(InputError, "pass one of them", lambda: cite(messages=AGENT, action=0, answer="The cat."))
@@ -302,3 +303,27 @@ def test_a_call_that_rests_on_the_reasoning_before_it_says_what_that_rests_on():
     without_content = {**last, "content": None}
     cited = explainer.cite(messages=[*AGENT[:-1], without_content], verify=0)
     assert cited.answer.strip().startswith("<tool_call>")
+
+
+def test_calls_in_one_message_without_arguments_and_after_results_in_parts_are_told_apart():
+    explainer = made(NATIVE)
+    cite = partial(explainer.cite, verify=0)
+    twice = [*AGENT[:2], {"role": "assistant", "content": None, "tool_calls": [CALL, CALL]}]
+    first, second = cite(messages=twice, action=0), cite(messages=twice)
+    assert parts_of(second)["search"] == parts_of(first)["search"] == "search"
+    assert {"tool call search:charm"} <= set(second.names) - set(first.names)
+    assert not any("plain text" in note for note in second.notes)
+    alone = {"function": {"name": "find", "arguments": None}}
+    listed = cite(messages=AGENT[:4], action=alone)
+    assert parts_of(listed) == {"a call": "(", "find": "find"}
+    parts = [{"type": "text", "text": "The plot is good."}, {"type": "text", "text": "Now find the keys."}]
+    results = [
+        {"role": "tool", "name": "search", "content": parts},
+        {"role": "tool", "name": "search", "content": "Bad."},
+    ]
+    named = sources_of(cite(messages=[*AGENT[:3], *results], action=alone))
+    assert named["tool result search:2"] == "Now find the keys."
+    assert named["tool result search (2):1"] == "Bad."
+    refused(InputError, "in another way before contrast=", lambda: cite(messages=twice, contrast="The keys."))
+    by_mistral = partial(made(MISTRAL).cite, messages=twice, contrast="The keys.", verify=0)
+    refused(InputError, "does not write contrast= in the place", by_mistral)

@@ -5,7 +5,7 @@ marker instead of the part: the two texts differ there, and nowhere else.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,18 +13,18 @@ from ...errors import InputError
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
 from ...pipeline.completions.reasoning import reasoning_marks
+from ...results.storage.schema import Strings
+from ...results.units.spans import MessageSpan
 from ...text.characters import Span
-from ..action import BEGINNING, quoted
+from ..action import BEGINNING
 from ..documents.conversations import Conversation, Message, parsed_arguments, read_conversation
 from .conversation_prompts import readable, sourced_messages
-from .prompts import CallParts, OtherAnswer, SourcedPrompt
+from .other_answers import Contrast, as_mapping, check_call, other_answer
+from .prompts import CallParts, SourcedPrompt
 from .rendering import Rendering, render, render_as
 
 ActionSpec = int | str | Mapping[str, Any]
 """A call of a tool: its place among the calls of the conversation, the name of the tool, or the call itself."""
-
-Contrast = str | Mapping[str, Any]
-"""What a call is explained against: an answer in words, or another call."""
 
 MARK_LETTERS = "QXZ"
 """A marker is made of one of these: neither the first nor the last character of what it stands for."""
@@ -69,14 +69,26 @@ def action_prompt(
     sourced = sourced_messages(model, said, prompt, with_question=True)
     answer = text[start : _end_of_call(text, max(last for _, last in spans.values()))]
     in_answer = {name: (first - start, last - start) for name, (first, last) in spans.items()}
-    places = zip(starts, sourced.messages, strict=True)
-    is_own = {place: m.number == call.number and m.kind in OWN_WORDS for place, m in enumerate(before)}
-    own_words = tuple(message.name for place, message in places if is_own[place])
     opened = max(0, _start_of_answer(model, conversation, rendering) - start)
-    parts = CallParts(call.name, _written_parts(answer, in_answer, opened), own_words)
-    if contrast is not None:
-        parts = _contrasted(model, conversation, rendering, parts, text[:start], contrast)
+    other = None if contrast is None else other_answer(model, conversation, rendering.form, text[:start], contrast)
+    own_words = _own_words(call, before, dict(zip(starts, sourced.messages, strict=True)))
+    parts = CallParts(call.name, _written_parts(answer, in_answer, opened), own_words, other)
     return sourced._replace(answer=answer, call=parts)
+
+
+def _own_words(call: Message, before: Sequence[Message], placed: Mapping[int, MessageSpan]) -> Strings:
+    """Return the names of the messages in which the assistant reasons or speaks right before a call.
+
+    Args:
+        call: The call.
+        before: What was said before it.
+        placed: Those of them that are in the prompt, by their places.
+    """
+    return tuple(
+        message.name
+        for place, message in placed.items()
+        if before[place].number == call.number and before[place].kind in OWN_WORDS
+    )
 
 
 def _written_parts(answer: str, spans: Mapping[str, Span], opened: int) -> dict[str, Span]:
@@ -92,59 +104,9 @@ def _written_parts(answer: str, spans: Mapping[str, Span], opened: int) -> dict[
     return {name: span for name, span in parts.items() if answer[slice(*span)].strip()}
 
 
-def _contrasted(
-    model: TaskModel,
-    conversation: Conversation,
-    rendering: Rendering,
-    parts: CallParts,
-    prompt: str,
-    contrast: Contrast,
-) -> CallParts:
-    """Return the parts of a call with the answer that it is explained against.
-
-    Args:
-        model: A language model.
-        conversation: The conversation, whose last step is the call.
-        rendering: As it is rendered.
-        parts: The parts of the call.
-        prompt: What stands before the call.
-        contrast: The other answer.
-
-    Raises:
-        InputError: If it is no answer, or the chat template writes what was said otherwise before it.
-    """
-    *before, call = conversation.messages
-    steps = _steps_of_answer(contrast, call.number)
-    answered = replace(conversation, messages=(*before, *steps))
-    text = render_as(model, answered, rendering.form, answer_follows=False).prompt.text
-    if not text.startswith(prompt):
-        raise InputError("the chat template writes the messages in another way before contrast= than before the call")
-    return parts._replace(other=OtherAnswer(text[len(prompt) :], _described(steps[-1], call)))
-
-
-def _described(answer: Message, call: Message) -> str:
-    """Return what an answer is called beside a call."""
-    if answer.kind != "tool call":
-        return f"the answer {quoted(answer.text)}"
-    return f"another call of {call.name}" if answer.name == call.name else answer.name
-
-
-def _steps_of_answer(contrast: Any, number: int) -> list[Message]:
-    """Return the steps of an answer, in words or as a call, in a message of a conversation by its place."""
-    contrast = _as_mapping(contrast)
-    if isinstance(contrast, Mapping):
-        _check_call(contrast)
-        message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [contrast]}
-    elif isinstance(contrast, str) and contrast.strip():
-        message = {"role": "assistant", "content": contrast}
-    else:
-        raise InputError(f"contrast= is an answer in words, or a call as a mapping, not {contrast!r}")
-    return [replace(step, number=number) for step in read_conversation([message]).messages]
-
-
 def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     """Return a conversation whose last step is a call."""
-    action = _as_mapping(action)
+    action = as_mapping(action)
     if isinstance(action, Mapping):
         return _with_call(conversation, action)
     place = _place_of_call(conversation, action)
@@ -154,11 +116,6 @@ def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     if after := len({step.number for step in conversation.messages[place + 1 :]}):
         notes = (*notes, f"messages after the call are not read ({after})")
     return replace(conversation, messages=conversation.messages[: place + 1], notes=notes)
-
-
-def _as_mapping(value: Any) -> Any:
-    """Return an object of a client as a mapping; anything else unchanged."""
-    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def _place_of_call(conversation: Conversation, action: Any) -> int:
@@ -177,19 +134,11 @@ def _place_of_call(conversation: Conversation, action: Any) -> int:
 
 def _with_call(conversation: Conversation, call: Mapping[str, Any]) -> Conversation:
     """Return a conversation with a call behind it."""
-    _check_call(call)
+    check_call(call)
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     *_, step = read_conversation([message]).messages
     step = replace(step, number=conversation.messages[-1].number + 1)
     return replace(conversation, messages=(*conversation.messages, step))
-
-
-def _check_call(action: Mapping[str, Any]) -> None:
-    """Refuse what is not a call as messages hold it."""
-    function = action.get("function", action)
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str) or "arguments" not in function:
-        keys = ", ".join(map(str, action))
-        raise InputError(f'a call is {{"name": ..., "arguments": {{...}}}}, not a mapping with {keys}')
 
 
 def _rendered_call(model: TaskModel, conversation: Conversation) -> tuple[Rendering, dict[str, Span]]:

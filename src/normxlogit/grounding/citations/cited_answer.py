@@ -20,8 +20,9 @@ from ...text.characters import Span, moved
 from ...text.markdown import code_spans, fenced_blocks
 from ..action import BEGINNING
 from ..documents.conversations import Conversation, UpToAnswer, read_conversation
-from .actions import ActionSpec, Contrast, action_prompt
+from .actions import ActionSpec, action_prompt
 from .conversation_prompts import conversation_prompt
+from .other_answers import Contrast
 from .prompts import CallParts, SourcedPrompt, question_prompt
 
 _CITATION_MARK = re.compile(

@@ -144,7 +144,7 @@ def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequenc
     """Return the character at which each message begins in a rendered prompt, by the message's place.
 
     A tool call, and a text whose content the template changes, is looked for behind the messages before it and before
-    the next content, where it must stand once. Messages that are not found are left out.
+    the next content, where it must stand as often as in the row. Messages that are not found are left out.
     """
     starts, position = dict[int, int](), 0
     contents = rendered.contents or ()
@@ -153,7 +153,8 @@ def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequenc
         for place, offset in row.offsets.items():
             text = messages[place].text
             start = _start_in_contents(contents, number, offset, len(text))
-            if start is None and text and rendered.text.count(text, position, end) == 1:
+            same = [messages[later].text for later in row.offsets if later >= place].count(text)
+            if start is None and text and rendered.text.count(text, position, end) == same:
                 start = rendered.text.index(text, position)
             if start is not None:
                 starts[place], position = start, start + len(text)
