@@ -166,8 +166,10 @@ def first_layer_input(calls: Calls, states: States) -> Tensor | None:
             continue
         family = by_family[call.family]
         # The modules of this class are the layers if there is one for each state but the last, and it is their first.
-        are_layers = len(family) == len(states) - 1 > 1 and family[0] is call and calls_returning(family, states[:-1])
-        if are_layers and call.main_input is not None and call.main_input.shape == states[0].shape:
+        may_be_layers = len(family) > 1 and len(family) == len(states) - 1 and family[0] is call
+        if not may_be_layers or calls_returning(family, states[:-1]) is None:
+            continue
+        if call.main_input is not None and call.main_input.shape == states[0].shape:
             return call.main_input
     return None
 

@@ -16,7 +16,7 @@ try:
 except ImportError:
     raise DataError("plots need matplotlib: pip install 'normxlogit[eval]'") from None
 
-SIGNS = {True: "#b2182b", False: "#2166ac"}
+POSITIVE, NEGATIVE = "#b2182b", "#2166ac"
 """Colours of positive and negative scores: the ends of the colour map `RdBu`, safe for colour-blind readers."""
 
 PAGE_WIDTH = 6.5
@@ -50,6 +50,15 @@ SCRIPTS = (
     *("Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS"),
 )
 """Fonts for scripts that the default font lacks, if they are installed."""
+
+
+def color_of_sign(score: float) -> str:
+    """Return the colour of a score: `POSITIVE` from 0 on, otherwise `NEGATIVE`.
+
+    Args:
+        score: The score.
+    """
+    return POSITIVE if score >= 0 else NEGATIVE
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from .figure import (
     LINE_HEIGHT,
     PAGE_WIDTH,
     ROW_HEIGHT,
-    SIGNS,
     PlotFigure,
+    color_of_sign,
     plain_text,
     plot_style,
     say_more,
@@ -142,7 +142,9 @@ def plot_attributions(results: Attributions[Any], k: int | None = None, *, min_t
 def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
     """Draw a row of scores as horizontal bars, each with its number.
 
-    With `starts` each begins there, where the one before ends; the last, in grey, is the sum.
+    Args:
+        grid: The scores, in one row.
+        starts: Where each bar of a waterfall begins; its last one, in grey, is the sum. Other bars begin at 0.
     """
     if not grid.columns:
         raise DataError("no word or token to draw")
@@ -152,18 +154,25 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
         figure = PlotFigure(PAGE_WIDTH, 0.9 + ROW_HEIGHT * count + LINE_HEIGHT * bool(grid.more))
         axes = figure.subplots()
         axes.use_sticky_edges = False  # room for the numbers on both sides
-        colors = [SIGNS[bool(score >= 0)] for score in scores]
-        colors[-1] = "0.35" if starts else colors[-1]
+        colors = [color_of_sign(score) for score in scores]
+        if starts:
+            colors[-1] = "0.35"
         bars = axes.barh(range(count), scores, left=starts or 0.0, color=colors, height=0.75)
         axes.bar_label(bars, [grid.number(0, i) for i in range(count)], padding=3, size=8)
-        for step, end in enumerate([*starts[1:-1], scores[-1]] if starts else ()):
-            axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
+        if starts:
+            _connect_bars(axes, ends=[*starts[1:-1], scores[-1]])
         axes.set_yticks(range(count), [shortened(name, NAME_CHARACTERS) for name in grid.columns])
         axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))
         axes.margins(x=0.15)
         axes.axvline(0, color="black", linewidth=0.8)
         say_more(axes, count, grid.more)
         return plain_text(figure)
+
+
+def _connect_bars(axes: Any, ends: Sequence[float]) -> None:
+    """Draw a line from the end of each bar of a waterfall to the next one, which begins there; the sum ends there."""
+    for row, end in enumerate(ends):
+        axes.plot([end, end], [row - 0.375, row + 1.375], color="0.5", linewidth=0.6, zorder=0)
 
 
 def _waterfall(a: Attribution, grid: Grid, most: int) -> PlotFigure:

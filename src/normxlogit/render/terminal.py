@@ -58,7 +58,7 @@ SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76,
 COLOR_KEYS = {1: " red ", -1: " blue "}
 MARK_KEYS = {1: "(+++)", -1: "(---)"}
 """What a legend shows for positive and negative scores."""
-INK = {True: (214, 60, 60), False: (62, 112, 220)}
+RED, BLUE = (214, 60, 60), (62, 112, 220)
 """Colours of text and bars, with a contrast of 4.5 on black and white terminals."""
 
 
@@ -154,6 +154,7 @@ def _named(rows: Iterable[tuple[str, Style, Text]], width: int | None = None) ->
 
 
 def _header(block: Header, color: bool) -> RenderableType:
+    """Return the lines of a header: what was predicted, tested and is known, with the name of each."""
     rows: list[tuple[str, str, Style | None]] = [("prediction", block.prediction, BOLD), ("tested", block.tested, BOLD)]
     rows += [(name, text, None) for name, text in (*block.facts, *(("note", note) for note in block.notes))]
     return _named((name, DIM, _text(text, style)) for name, text, style in rows if text)
@@ -187,12 +188,20 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 
 def _bar(bar: Bar, color: bool) -> Text:
-    """Return a bar on its axis, to the right or to the left of zero."""
+    """Return a bar on its axis: to the right of the zero of the scale if it is positive, otherwise to the left."""
     length = max(1, round(abs(bar.end - bar.start) * BAR_AXIS))
-    positive = bar.end >= bar.start
     zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0
-    line = Text(" " * (zero if positive else max(0, zero - length)))
-    return line.append("█" * length, _rgb(INK[positive])) if color else line.append("-+"[positive] * length)
+    is_positive = bar.end >= bar.start
+    margin = zero if is_positive else max(0, zero - length)
+    line = Text(" " * margin)
+    if color:
+        return line.append("█" * length, _rgb(_ink(is_positive)))
+    return line.append(("+" if is_positive else "-") * length)
+
+
+def _ink(is_positive: bool) -> Sequence[int]:
+    """Return the colour of positive scores, or that of negative ones."""
+    return RED if is_positive else BLUE
 
 
 def _cell(cell: Cell, color: bool) -> Text:
@@ -296,13 +305,13 @@ def _shade(strength: float) -> Style | None:
     if amount < FAINT:
         return None
     if amount < 2 * FAINT:
-        return Style(color=_rgb(INK[positive]))
+        return Style(color=_rgb(_ink(positive)))
     return Style(color=_rgb((255,) * 3), bgcolor=_rgb(*SHADES[positive], amount), bold=amount >= STEPS[2])
 
 
 def tone(strength: float) -> str:
     """Return the colour of a patch, between grey and that of its sign."""
-    return _rgb((128,) * 3, INK[strength > 0], min(abs(strength), 1.0))
+    return _rgb((128,) * 3, _ink(strength > 0), min(abs(strength), 1.0))
 
 
 def _rgb(weak: Sequence[int], strong: Sequence[int] = (), amount: float = 0.0) -> str:
@@ -312,5 +321,6 @@ def _rgb(weak: Sequence[int], strong: Sequence[int] = (), amount: float = 0.0) -
 
 
 def _mark(strength: float) -> str:
+    """Return the mark of a score without colours: its sign, more often the stronger it is; empty if it is faint."""
     signs = ("+" if strength > 0 else "-") * sum(abs(strength) >= step for step in STEPS)
     return f"({signs})" if signs else ""

@@ -177,6 +177,7 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
 
 
 def _caption_of_bars(grid: Grid, listed: int, unit: str) -> str:
+    """Return how many of the units with a score have a bar, and what they are."""
     count = len(grid.strongest(0))
     units = unit if count == 1 else f"{unit}{'es' if unit.endswith('ch') else 's'}"
     return f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()

@@ -7,7 +7,7 @@ import pytest
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
 
-from normxlogit.plots.figure import SIGNS
+from normxlogit.plots.figure import NEGATIVE, POSITIVE
 from normxlogit.results.collection import Attributions
 from tests.factories import all_layers, make_attribution, make_generation
 
@@ -43,7 +43,7 @@ def test_bars_stand_in_the_order_of_the_text_in_the_colour_of_their_sign():
     assert labels(figure.axes[0].yaxis) == ["good", "bad", "dull"]
     assert widths(figure) == [3, -2, 1]
     colors = [matplotlib.colors.to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches]
-    assert colors == [SIGNS[True], SIGNS[False], SIGNS[True]]
+    assert colors == [POSITIVE, NEGATIVE, POSITIVE]
     bottom, top = figure.axes[0].get_ylim()
     assert bottom > top, "the first word is on top"
     assert labels(ADDING.plot(k=2).axes[0].yaxis) == ["good", "bad"], "the strongest, in the order of the text"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import Attribution
-from ...plots.figure import PAGE_WIDTH, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from ...plots.figure import PAGE_WIDTH, PlotFigure, color_of_sign, plain_text, plot_style, say_more
 from ...render.charts import number
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line, shortened
@@ -85,7 +85,7 @@ def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
     left, top, right, bottom = image.boxes.reshape(-1, 4).T  # (patches,) each
     corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]]).transpose(2, 0, 1)
     strengths = (scores / (np.abs(scores).max() or 1.0)).ravel().tolist()
-    colors = [to_rgba(SIGNS[strength >= 0], DENSEST * abs(strength)) for strength in strengths]
+    colors = [to_rgba(color_of_sign(strength), DENSEST * abs(strength)) for strength in strengths]
     axes.add_collection(PolyCollection(corners, facecolors=colors, linewidths=0))
     axes.set(xlim=(0, image.width), ylim=(image.height, 0), aspect="equal", xticks=[], yticks=[])
     axes.spines[["left", "bottom"]].set_visible(False)
