@@ -96,7 +96,7 @@ class Explainer(Calls):
     ) -> None:
         settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
         forward = {"forward": forward_settings(outputs, output_field, input_names, extra_inputs)}
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)  # as from a pickle
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"

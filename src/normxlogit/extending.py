@@ -211,7 +211,9 @@ def named_in(some_extensions: Mapping[str, Extension], field: str, core: Iterabl
 
 @cache
 def references(field: str, core: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return what extensions name in a field, by its keys; of a list by names, or the references themselves.
+    """Return what extensions name in a field, by name.
+
+    The names are the keys of a mapping; in a list those of its entries, or entries without a name themselves.
 
     Args:
         field: A field of `Extension`.

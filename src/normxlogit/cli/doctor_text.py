@@ -71,6 +71,7 @@ def _measured(test: "SelfTest") -> str:
 
 
 def _table(*headings: str) -> "Table":
+    """Return an empty table whose first column may be wrapped; the others have what is copied, such as commands."""
     from rich import box
     from rich.table import Table
 

@@ -78,6 +78,7 @@ def _applies(requirement: Requirement, extra: str = "") -> bool:
 
 
 def _package(requirement: Requirement) -> Package:
+    """Return a required package with its installed version, None if it is missing, and whether that fits."""
     specifier = str(requirement.specifier)
     try:
         installed = version(requirement.name)

@@ -151,6 +151,7 @@ class AnswerForm:
         return logits if self.normaliser is None else self.normaliser.apply(logits)
 
     def _logits(self, answer: Tensor, recorded: _RecordedLogits | None) -> Tensor:
+        """Return the logits of an answer: those that were recorded when they were normalised, or computed from it."""
         if self.normaliser is None:
             return answer
         entry = None if recorded is None else recorded.of(answer)

@@ -219,6 +219,7 @@ class Folder:
         """Return what the files of the shards say of themselves, in the order of the shards."""
 
         def described(path: str) -> _ShardFile | None:
+            """Return what a file says of itself; None if it is broken, and broken ones are not refused."""
             try:
                 return self._shard_file(path, manifest.digest)
             except DataError:

@@ -131,10 +131,11 @@ def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -
     width = run.batch.mask.shape[1]
     count = target.ids.shape[1]
     if run.positions is not None:
-        places = (
-            run.positions[:, None].expand(-1, count) if run.positions.ndim == 1 else run.positions.gather(1, target.ids)
-        )  # (B, K)
-        return one_hot(places, width).float()
+        if run.positions.ndim == 1:
+            positions = run.positions[:, None].expand(-1, count)  # (B, K)
+        else:  # of a span, whose outputs are its start, 0, and its end, 1
+            positions = run.positions.gather(1, target.ids)  # (B, K)
+        return one_hot(positions, width).float()
     head = model.head
     inputs = run.batch.inputs
     with torch.inference_mode(False), torch.enable_grad():
@@ -170,6 +171,7 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
         for rows in parts:
             attention = layer.attention[texts, :, rows]  # (b, heads, i, T)
             mixed = torch.einsum("bnij,bjnh->bijh", attention, carried)  # (b, i, T, H)
+            # The residual stream: where i = j, a diagonal that begins at the first of these positions.
             mixed.diagonal(rows.start, 1, 2).add_(layer.states[texts, rows].transpose(1, 2))  # (b, H, i)
             yield texts, rows, mixed
 

@@ -255,13 +255,14 @@ def _example(
 
 
 def _gold_label(cell: Any, column: str) -> GoldLabel:
-    """Return the label in a cell as a plain value; a list as it is."""
+    """Return the label in a cell as a plain value; a list, where several labels may be true, as it is."""
     if isinstance(cell, list):
         return cell
-    entries = entries_of(cell)
-    if not entries:
+    labels = entries_of(cell)
+    if not labels:
         raise InputError(f"no label: column {column!r} is empty")
-    return _number(entries[0]) if isinstance(entries[0], str) else entries[0]
+    label = labels[0]
+    return _number(label) if isinstance(label, str) else label
 
 
 def _number(text: str) -> int | float | str:

@@ -151,6 +151,7 @@ def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Jud
 def _measured(
     explainer: Explainer, judged: Sequence[Judged], method: Method, on_progress: OnProgress | None
 ) -> EvidenceResult | Refused:
+    """Return how high a method ranks the evidence of inputs; its refusal if it does not work on the model."""
     scores = []
     try:
         for _, item in with_progress(method.spec, judged, on_progress):
@@ -233,6 +234,7 @@ def _scores(a: Attribution, kind: SourceKind) -> dict[Place, float]:
 
 
 def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> EvidenceResult:
+    """Return how high scores, (U,) for each input, rank the evidence of the inputs."""
     pairs = list(zip(scores, (item.is_evidence for item in judged), strict=True))
     first, first_two = (tuple(found_among(count, *pair) for pair in pairs) for count in (1, 2))
     return EvidenceResult(name, first, first_two, tuple(auroc(*pair) for pair in pairs))

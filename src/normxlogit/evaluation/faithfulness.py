@@ -166,6 +166,7 @@ def run_methods(
     answers = lru_cache(lambda: Answers.of(explainer, encode(explainer, [e.text for e in examples], protocol)))
 
     def measure_method(method: Method) -> Faithfulness | Refused:
+        """Explain the texts by a method, and measure it; return its refusal if it does not work on the model."""
         attributions: list[Attribution] = []
         encodings = answers().masked.encodings
         try:

@@ -196,13 +196,21 @@ class _Located(NamedTuple):
 
 
 def _located(backend: Any, is_real: Sequence[bool], ids: Sequence[int]) -> _Located | None:
-    """Return what a fast tokenizer knows of the real tokens of a row; None if the row is not as it returned it."""
-    if len(backend.ids) != len(is_real) or list(compress(backend.ids, is_real)) != ids:  # cut or joined since
+    """Return what a fast tokenizer knows of the real tokens of a row; None if the row was cut or joined since.
+
+    Args:
+        backend: What the tokenizer returned for the row, padding included.
+        is_real: Which tokens of the row are not padding.
+        ids: The ids of the real tokens.
+    """
+    if len(backend.ids) != len(is_real) or list(compress(backend.ids, is_real)) != ids:
         return None
-    offsets, words, sequences = (
-        tuple(compress(values, is_real)) for values in (backend.offsets, backend.word_ids, backend.sequence_ids)
-    )
-    return _Located(None if _begin_anew(offsets, words, sequences) else offsets, sequences)
+    offsets = tuple(compress(backend.offsets, is_real))
+    words = tuple(compress(backend.word_ids, is_real))
+    sequences = tuple(compress(backend.sequence_ids, is_real))
+    if _begin_anew(offsets, words, sequences):
+        return _Located(None, sequences)
+    return _Located(offsets, sequences)
 
 
 def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: bool) -> tuple[str, ...]:

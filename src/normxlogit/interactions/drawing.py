@@ -50,6 +50,7 @@ def explained_text(result: Pairs) -> str:
 
 
 def _arc(pair: Pair) -> Arc:
+    """Return the arc between the units of a pair, with its joint effect."""
     left, right = sorted(pair.units)
     return Arc(left, right, pair.joint, f"{pair.joint:+.1f}", str(pair))
 
@@ -65,6 +66,7 @@ def _table(result: Pairs) -> Table:
 
 
 def _row(result: Pairs, pair: Pair) -> list[Cell]:
+    """Return the row of a pair: units, what they do, the effect, the measured one, and the answers without units."""
     names = _names(result)
     removals = (*pair.verified.single, pair.verified.together)
     return [

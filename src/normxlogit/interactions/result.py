@@ -189,10 +189,12 @@ class Pairs(Record):
         return {name: [row[name] for row in rows] for name in self._names()}
 
     def _names(self) -> Sequence[str]:
+        """Return the names of the columns of `_table_row`."""
         measured = ("original", "without_first", "without_second", "without_both")
         return ("text", "first", "second", "kind", "joint", "tested", *measured)
 
     def _table_row(self, pair: Pair) -> dict[str, Any]:
+        """Return a tested pair as a row of a table: its units, their joint effect, and the measured answers."""
         first, second = (self.names[unit] for unit in pair.units)
         removals = (pair.verified.original, *pair.verified.single, pair.verified.together)
         described = (self.attribution.prompt, first, second, pair.kind, pair.joint, pair.tested)

@@ -229,9 +229,12 @@ def _check_settings(pipeline: Any, settings: Settings, reader: Any) -> None:
 
 
 def _is_default(pipeline: Any, name: str, value: Any) -> bool:
-    """Return whether a setting has the value that it has where nobody gives it."""
-    names = "_sanitize_parameters", "preprocess", "postprocess"
-    functions = *(getattr(pipeline, name) for name in names), PreTrainedTokenizerBase.__call__
+    """Return whether a setting has the value that it has where nobody gives it.
+
+    A pipeline hands its settings to its own methods and to the tokenizer, whose signatures have the defaults.
+    """
+    methods = [pipeline._sanitize_parameters, pipeline.preprocess, pipeline.postprocess]
+    functions = [*methods, PreTrainedTokenizerBase.__call__]
     signatures = [inspect.signature(function).parameters for function in functions]
     defaults = [parameters[name].default for parameters in signatures if name in parameters]
     return value is None or any(type(value) is type(default) and value == default for default in defaults)

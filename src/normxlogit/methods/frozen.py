@@ -90,7 +90,7 @@ class FrozenGradient(Method):
                 f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
                 "layers= is for normxlogit"
             )
-        if self._at_text:
+        if self._at_text:  # otherwise `score` runs the frozen network, at another point of the path
             model.prepare(batch, alone=False)
             reading = self._reading(model, batch, model.layer_numbers(layers))
             return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)

@@ -60,6 +60,7 @@ class ModelDifference(Attribution):
         return self._of_side(1)
 
     def _of_side(self, side: int) -> Attribution:
+        """Return the attribution of one of the models, 0 for the one before and 1 for the one after."""
         if self.scores_of_each is None:
             raise DataError("of coarser units take before.group(...) and after.group(...)")
         state = {field.name: getattr(self, field.name) for field in fields(Attribution)}

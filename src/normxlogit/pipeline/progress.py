@@ -136,6 +136,7 @@ class Watch:
                 self._displays.remove(display)
 
     def _run(self) -> None:
+        """Show the newest display whenever it is due, until there has been none for `PATIENCE` seconds."""
         with self._changed:
             while True:
                 now = monotonic()
@@ -149,6 +150,7 @@ class Watch:
                     return
 
     def _show_newest(self, now: float) -> float:
+        """Show the newest display in the place of all others; return after how many seconds it is due again."""
         *others, newest = self._displays
         for display in others:
             display.clear()
@@ -212,5 +214,6 @@ def _duration(seconds: float) -> str:
 
 
 def _write(text: str) -> None:
+    """Write to standard error at once."""
     sys.stderr.write(text)
     sys.stderr.flush()

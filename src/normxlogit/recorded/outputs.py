@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -88,7 +88,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
         states = (embedded, *states[:-1])
     elif (theirs := embedded_of(outputs)) is not None:
         check_same_states(batch, theirs, embedded)
-    run = model.finish(batch, hidden, embedded, states if layers else None, None)
+    run = model.finish(batch, hidden, embedded, states if layers else None, logits=None)
     logits_read = logits if run.positions is None else logits_at(logits, run.positions)
     if logits_read.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
@@ -202,21 +202,21 @@ def explain_generation(
     """
     model.refresh()
     _check_generation(model, options)
-    prompts, states, logits, generated = _checked_outputs(model, inputs, outputs)
+    generation = _checked_generation(model, inputs, outputs)
     requests = []
     tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
-    for encoding, ids in zip(model.encoder.from_batch(tokens, continued=True), generated, strict=True):
+    for encoding, ids in zip(model.encoder.from_batch(tokens, continued=True), generation.tokens, strict=True):
         encoding = with_decoded_text(model.tokenizer, encoding)
         sequence = append_tokens(model.tokenizer, encoding, ids)
         completed = Completed(sequence, len(encoding), len(encoding.text or "")).with_reasoning(model)
         requests.append(completion_request(model, completed, options))
-    batch = _as_read(model, inputs, prompts, requests)
+    batch = _as_read(model, inputs, generation.prompts, requests)
     with torch.inference_mode():
-        run = _run(model, batch, states, layers=options.layers is not None)
-        start = prompts.shape[1]
-        hidden = run.hidden[:, start - 1 :]  # (B, G, H)
-        for row, ids in enumerate(generated):
-            _check_logits(model, hidden[row, : len(ids)], logits[row])
+        run = _run(model, batch, generation.states, layers=options.layers is not None)
+        prompt_length = generation.prompts.shape[1]
+        hidden = run.hidden[:, prompt_length - 1 :]  # (B, G, H)
+        for row, ids in enumerate(generation.tokens):
+            _check_logits(model, hidden[row, : len(ids)], generation.logits[row])
     return Attributions(explain_run(model, run, requests))
 
 
@@ -245,10 +245,17 @@ def _check_logits(model: TaskModel, hidden: Tensor, logits: Tensor) -> None:
         )
 
 
-def _checked_outputs(
-    model: TaskModel, inputs: Inputs, outputs: Inputs
-) -> tuple[Tensor, list[Tensor], Tensor, list[list[int]]]:
-    """Return prompts (B, P), every layer's states (B, P + G - 1, H), logits (B, G, V) and generated tokens."""
+class _Generation(NamedTuple):
+    """What a call of `generate` has read and returned, of B prompts with at most G generated tokens."""
+
+    prompts: Tensor  # (B, P)
+    states: list[Tensor]  # every layer's, (B, P + G - 1, H)
+    logits: Tensor  # of the generated tokens, (B, G, V)
+    tokens: list[list[int]]  # the generated tokens of each prompt, up to its end
+
+
+def _checked_generation(model: TaskModel, inputs: Inputs, outputs: Inputs) -> _Generation:
+    """Return what `generate` has read and returned, after checking that these outputs are of these inputs."""
     sequences, steps, logits = map(outputs.get, ("sequences", "hidden_states", "logits"))
     if not isinstance(sequences, Tensor) or not steps or not logits:
         raise InputError(f"the outputs need sequences, hidden states and logits: call generate with {WANTED}")
@@ -270,7 +277,7 @@ def _checked_outputs(
         )
     ends = end_ids(model.copy.unmodified.generation_config)
     generated = [until_end(row, ends) for row in generated_tokens.tolist()]
-    return prompts, states, torch.stack(list(logits), 1), generated
+    return _Generation(prompts, states, torch.stack(list(logits), 1), generated)
 
 
 def _as_read(model: TaskModel, inputs: Inputs, prompts: Tensor, requests: Sequence[CompletionRequest]) -> Batch:
@@ -302,4 +309,5 @@ def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) 
     if model.parts.states_lack_embeddings:
         raise InputError(f"{type(model.module).__name__} leaves no states of its embeddings; use explain_completion")
     check_same_states(batch, states[0], embedded)
-    return model.finish(batch, states[-1], embedded, tuple(states) if layers else None, None, False)
+    kept_states = tuple(states) if layers else None
+    return model.finish(batch, states[-1], embedded, kept_states, logits=None, predict=False)

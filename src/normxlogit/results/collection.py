@@ -292,6 +292,7 @@ class Attributions(Sequence[R], Exports):
         return groups
 
     def _columns(self) -> Columns:
+        """Return a table with a row for each unit, with the number of its text and its method if there are several."""
         text_indices = [index for index, group in enumerate(self.by_text()) for _ in group]
         first = [{"text_index": index, **method} for index, method in zip(text_indices, self._methods(), strict=True)]
         return concat_tables([result._columns() for result in self], first)

@@ -77,6 +77,7 @@ class StepRun:
             self._call(rows[start : start + at_once], values, problems)
 
     def _call(self, rows: list[int], values: Values, problems: Problems) -> None:
+        """Call the step with some rows: replace their values, or move those that fail to the problems."""
         inputs = [values[row] for row in rows]
         for row, outcome in zip(rows, outcomes(self.step.call, inputs), strict=True):
             if not isinstance(outcome, NormXLogitError):

@@ -49,6 +49,7 @@ class ModelLabels:
 
     @cached_property
     def _names_by_number(self) -> Mapping[int, str]:
+        """The names that hold one number, by that number, such as 3 for "3 stars"."""
         names_by_number = {}
         for name in self.names.values():
             numbers = re.findall(r"\d+", name)

@@ -40,6 +40,7 @@ def is_number(value: Any) -> bool:
 
 
 def _number_of(value: Any) -> float | None:
+    """Return a value as a number, also one that is written as text; None for booleans and for anything else."""
     if isinstance(value, bool):
         return None
     try:

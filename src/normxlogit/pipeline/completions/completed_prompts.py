@@ -59,11 +59,11 @@ def generate_each(
             generated = generated_ids(model, [prompted[index].encoding for index in indices], config, generate_options)
             sequences.update(zip(indices, generated, strict=True))
     of_sampling = sampling_note(model, options)
-    begun = decoder_ids(options)
+    decoder_start = decoder_ids(options)
     completions = []
     for index, (prompt, room) in enumerate(zip(prompted, rooms, strict=True)):
         for ids in sequences[index]:
-            completed = _completed(model, prompt, ids, (*of_sampling, *room.notes), begun)
+            completed = _completed(model, prompt, ids, (*of_sampling, *room.notes), decoder_start)
             completions.append(completed.with_reasoning(model, reasoning))
     return completions
 
@@ -85,12 +85,23 @@ def _room(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _Ro
     return _Room(count, (f"the model reads {limit} tokens, so it could write only {count}",))
 
 
-def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: Strings, begun: Sequence[int]) -> Completed:
-    """Return a prompt with the tokens that `generate` returned, of which a decoder was given the first, `begun`."""
+def _completed(
+    model: TaskModel, prompt: Completed, ids: list[int], notes: Strings, decoder_start: list[int]
+) -> Completed:
+    """Return a prompt with the tokens that `generate` returned.
+
+    Args:
+        model: A model that generates.
+        prompt: The prompt.
+        ids: What `generate` returned; of a decoder beside an encoder with the tokens that it began with.
+        notes: Further notes.
+        decoder_start: The tokens with which the caller let a decoder begin; none for that of the model.
+    """
     encoding = prompt.encoding
-    if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
-        has_own_start = ids[: len(begun)] != list(begun)  # it may put its own before those
-        count = len(begun) + has_own_start if begun else 1
+    if encoding.source is not None:
+        count = len(decoder_start) or 1
+        if decoder_start and ids[:count] != decoder_start:  # generate has put its own first token before these
+            count += 1
         encoding, ids = with_first_tokens(model.tokenizer, encoding, ids[:count]), ids[count:]
         prompt = replace(prompt, prompt_tokens=len(encoding))
     sequence = generating_task(model).appended(model, encoding, ids)
@@ -146,6 +157,7 @@ def read_completion(
 
 
 def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:
+    """Return a prompt of any kind as the model reads it, and as it was read from the caller."""
     task = generating_task(model)
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)

@@ -275,6 +275,7 @@ def field_names(record: Any) -> Sequence[str]:
 
 
 def _record(record: Any, checks: dict[str, Check], state: Any) -> Any:
+    """Return a record of a state, each field of which has passed its check."""
     if not isinstance(state, Mapping):
         raise _refusal("fields with values", state)
     values = {}
