@@ -44,7 +44,8 @@ class Call:
     @property
     def keeps_shape(self) -> bool:
         """Whether it reads states of (B, T, H) and returns others of the same shape, as a layer does."""
-        state, output = self.main_input, self.output
+        state = self.main_input
+        output = self.output
         if state is None or output is None:
             return False
         return state.ndim == 3 and state.is_floating_point() and state.shape == output.shape

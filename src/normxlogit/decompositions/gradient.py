@@ -35,7 +35,9 @@ class _AnswerToEmbeddings:
             request: A forward pass over B texts, and what is explained of each.
             protocol: Which embeddings these are, see the class.
         """
-        model, run, target = request.model, request.forward, request.target
+        model = request.model
+        run = request.forward
+        target = request.target
         model.task.check_input(model, "words")
         self.request = request
         self.model = model

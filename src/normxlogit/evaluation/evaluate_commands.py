@@ -85,7 +85,8 @@ def frontier(
 
         chosen_methods = [] if methods is None else measures.methods_of(methods)
         folder = None if output is None else output / "runs"
-        panels, metadata = {}, {}
+        panels = {}
+        metadata = {}
         for name, dataset, source in checkpoints:
             examples = data.examples(dataset)
             of_source = loading if source == model else loading._replace(gguf_file=None)

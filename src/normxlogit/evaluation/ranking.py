@@ -67,7 +67,8 @@ def summarise_ranking(
         weights: How many texts each group has; None for one.
     """
     counts = np.ones(len(texts)) if weights is None else np.array(weights, np.float64)  # (N,)
-    means, shares = {}, {}
+    means = {}
+    shares = {}
     for name in dict.fromkeys(chain.from_iterable(texts)):
         values = [figures[name] for figures in texts if name in figures]
         means[name] = mean_interval(values, seed, None if weights is None else counts)

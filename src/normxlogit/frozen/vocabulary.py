@@ -55,7 +55,8 @@ def _quantities(head: HeadCall, states: Tensor, target: BatchTargets) -> Tensor:
     The frozen head, and each quantity of its logits, is affine in the state. So its gradients are taken here, for few
     states at a time, and the result is a function of the states by these gradients alone.
     """
-    values, gradients = [], []
+    values = []
+    gradients = []
     for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
         leaf = states[rows].detach().requires_grad_()
         with torch.enable_grad(), Recording():

@@ -210,7 +210,8 @@ def _folded(text: str) -> _Folded:
 
     Tokenizers drop more than what makes two texts the same to a reader (accents), and are compared by this form alone.
     """
-    characters, indices = [], []
+    characters = []
+    indices = []
     for index, character in enumerate(text):
         decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         for part in decomposed:

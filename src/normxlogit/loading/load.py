@@ -91,9 +91,11 @@ def load(
     source, options = _source_and_options(name, options)
     converted = _folder_of_gguf(source, options, task)
     if converted is not None and converted.is_dir():
-        source, options = str(converted), {}
+        source = str(converted)
+        options = {}
     adapter = _find_adapter(source, options, allow_pickle=allow_pickle)
-    base, base_options = source, options
+    base = source
+    base_options = options
     if adapter is not None:
         base, base_options = _source(adapter.base), dict(adapter.base_options(options))
     location = download_options(base_options, "gguf_file")
@@ -113,7 +115,8 @@ def load(
         with _one_line_error(source, "the adapter"):
             model = adapter.add_to(model, options)
         if adapter.has_tokenizer:
-            base, location = source, download_options(options)
+            base = source
+            location = download_options(options)
     tokenizer = _load_tokenizer(base, head_task, {**location, "trust_remote_code": trust_remote_code})
     save_converted(model, tokenizer, converted)
     if target_device is not None:
@@ -206,7 +209,8 @@ def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> A
 def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[str, Options]:
     """Return the folder or hub name to load from, and the options, with the GGUF file of a folder with one alone."""
     if name is None and options.get("gguf_file") is not None:
-        name, options = str(options["gguf_file"]), {key: options[key] for key in options if key != "gguf_file"}
+        name = str(options["gguf_file"])
+        options = {key: options[key] for key in options if key != "gguf_file"}
     if name is None or not str(name).casefold().endswith(GGUF):
         source = str(default_model_folder()) if name is None else _source(name)
         return source, {**_only_gguf_file(Path(source)), **options}

@@ -37,7 +37,9 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
 
 def target_logits(request: Request) -> Tensor:
     """Return the targets' logits at each of N real tokens as a sequence of its own, HoT(x_i)[p]: (N, max(L, 1), K)."""
-    model, forward, target = request.model, request.forward, request.target
+    model = request.model
+    forward = request.forward
+    target = request.target
     texts = forward.batch.texts  # (N,)
     rows, target = target.vocabulary_rows() if target.task.outputs.vocabulary else (None, target)
     logits_by_layer = []

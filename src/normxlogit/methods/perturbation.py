@@ -35,7 +35,8 @@ class TokenSubsets:
         self.run = request.forward
         self._log_odds = log_odds
         self.target = replace(request.target, explained="log-probability") if log_odds else request.target
-        encodings, position = self.run.batch.encodings, self.model.task.position
+        encodings = self.run.batch.encodings
+        position = self.model.task.position
         # The indices of the tokens of each text that may be left out.
         self.players = [
             position.removable(encoding, self._positions(row), masked=masks(self.model))

@@ -79,7 +79,9 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -
     Raises:
         HeadMismatchError: If its logits differ from the model's.
     """
-    model, inputs, hidden = pool.model, traced.inputs, trunk.hidden
+    model = pool.model
+    inputs = traced.inputs
+    hidden = trunk.hidden
     if hidden is None:
         raise HeadMismatchError("no hidden states")
     head = Head(pool, _with_trunk(piece, model, trunk, hidden, inputs.get("input_ids")))

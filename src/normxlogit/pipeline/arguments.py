@@ -176,7 +176,8 @@ def _with_short_types(signature: inspect.Signature) -> inspect.Signature:
 
 def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
     """Return a signature and a docstring with the keys of `Unpack[Keys]`, or of `Annotated[Any, Keys]` and others."""
-    signature, text = inspect.signature(function), inspect.getdoc(function)
+    signature = inspect.signature(function)
+    text = inspect.getdoc(function)
     *parameters, last = signature.parameters.values()
     if text is None or last.kind is not last.VAR_KEYWORD or not get_args(last.annotation):
         return signature, text

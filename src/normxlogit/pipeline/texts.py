@@ -254,7 +254,8 @@ def _on_host(
     is_span: bool,
 ) -> _OnHost:
     """Return the numbers of a pass's results, brought from the device in one transfer; a span is told elsewhere."""
-    batch, task = run.batch, model.task
+    batch = run.batch
+    task = model.task
     predicted = task.outputs.predicted(target.ids)
     on_device = {
         "scores": batch.real(scores.values.detach().permute(0, 3, 1, 2)),
@@ -291,7 +292,9 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
         MethodError: If the method gives scores that are not finite.
         UnsupportedModelError: If it does not work on the model.
     """
-    method, batch, task = options.method, run.batch, model.task
+    method = options.method
+    batch = run.batch
+    task = model.task
     request, scores = _scored(model, run, options)
     target = request.target
     spans = task.position.spans(run)

@@ -15,7 +15,8 @@ def check_scores(a: "Attribution") -> None:
     Raises:
         ValueError: If they do not fit the targets, the layers and the units.
     """
-    unit_count, target_count = len(a.units), len(a.targets)
+    unit_count = len(a.units)
+    target_count = len(a.targets)
     require(target_count > 0 and unit_count > 0, "targets, units: none")
     require({*a.units.sequence} <= {None, 0, 1}, "sequence: neither 0 nor 1")
     target_axes = a.scores.ndim - 1 - (a.layers is not None)

@@ -109,7 +109,8 @@ def pictures_and_sounds(media: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 def _with_typed_parts(message: Message) -> Message:
     """Return a message with a picture as its content, or pictures beside it, as parts, and its media with types."""
-    content, images = message.get("content"), message.get("images")
+    content = message.get("content")
+    images = message.get("images")
     images = images if isinstance(images, list | tuple) else ()
     parts: Any = content
     if not isinstance(content, list | tuple):

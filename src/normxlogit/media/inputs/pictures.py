@@ -199,7 +199,8 @@ def _import_pillow() -> Any:
 
 def _preview(image: "Image") -> str:
     """Return a picture for drawings, as a data URI of at most 448 pixels on its longer side."""
-    preview, file = image.copy(), io.BytesIO()
+    preview = image.copy()
+    file = io.BytesIO()
     preview.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
     file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"
     preview.save(file, file_format, quality=85)  # which a PNG has no use for

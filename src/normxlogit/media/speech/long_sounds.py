@@ -74,7 +74,8 @@ class _WholeSound:
 
     def append(self, window: Window) -> None:
         """Append the transcript of a window."""
-        g, count = window.transcript, window.kept
+        g = window.transcript
+        count = window.kept
         prompt = g.prompt_tokens or 0
         self._append_scores(g, count, prompt)
         self.times.append(g.audio[0].times + np.float32(window.start))

@@ -68,7 +68,8 @@ class TextTower(Task):
         encodings = model.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
             return encodings
-        length, padding = int(model.config.max_position_embeddings), int(self.tokenizer.pad_token_id)
+        length = int(model.config.max_position_embeddings)
+        padding = int(self.tokenizer.pad_token_id)
         return [
             _padded(encoding, length - len(encoding), padding, str(self.tokenizer.pad_token)) for encoding in encodings
         ]

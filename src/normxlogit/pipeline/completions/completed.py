@@ -73,34 +73,49 @@ class Completed:
 
     def joined(self) -> "Completed":
         """Return a copy whose prompt begins with the source of an encoder-decoder model, on a line of its own."""
-        encoded, source = self.encoding, self.encoding.source
+        encoded = self.encoding
+        source = encoded.source
         if source is None:
             return self
-        text, offsets, shift = None, None, 0
+        text = None
+        offsets = None
+        shift = 0  # how many characters are put before those of the decoder
         if None not in (source.text, source.offsets, encoded.text, encoded.offsets):
             shift = len(source.text or "") + 1
             text = f"{source.text}\n{encoded.text}"
             offsets = (*(source.offsets or ()), *(moved(span, shift) for span in encoded.offsets or ()))
-        ids, tokens = {"input_ids": [*source.ids, *encoded.ids]}, (*source.tokens, *encoded.tokens)
-        sequences, special = (*source.sequence_ids, *encoded.sequence_ids), (*source.special, *encoded.special)
-        encoding = Encoding(ids, tokens, offsets, None, sequences, special, text, notes=encoded.notes)
-        start, characters = len(source) + self.prompt_tokens, shift + self.prompt_characters
-        return replace(self, encoding=encoding, prompt_tokens=start, prompt_characters=characters)
+        encoding = Encoding(
+            inputs={"input_ids": [*source.ids, *encoded.ids]},
+            tokens=(*source.tokens, *encoded.tokens),
+            offsets=offsets,
+            words=None,
+            sequence_ids=(*source.sequence_ids, *encoded.sequence_ids),
+            special=(*source.special, *encoded.special),
+            text=text,
+            notes=encoded.notes,
+        )
+        return replace(
+            self,
+            encoding=encoding,
+            prompt_tokens=len(source) + self.prompt_tokens,
+            prompt_characters=shift + self.prompt_characters,
+        )
 
     def with_reasoning(self, model: TaskModel, spec: ReasoningSpec | None = None) -> "Completed":
         """Return a copy that knows where the completion reasons; see `reasoning_spans`."""
-        text, start = self.encoding.text or "", self.prompt_characters
+        text = self.encoding.text or ""
+        start = self.prompt_characters
         spans, marked = reasoning_spans(model, text[start:], text[:start], spec)
         return replace(self, reasoning=spans, marked_reasoning=marked)
 
-    def without(self, out: Collection[int]) -> Encoding:
+    def without(self, removed: Collection[int]) -> Encoding:
         """Return the model's input without some tokens of the prompt, by their places in `joined`."""
-        encoded, source = self.encoding, self.encoding.source
+        source = self.encoding.source
         start = 0 if source is None else len(source)
-        kept = encoded.take(place for place in range(len(encoded)) if start + place not in out)
+        kept = self.encoding.take(place for place in range(len(self.encoding)) if start + place not in removed)
         if source is None:
             return kept
-        return replace(kept, source=source.take(place for place in range(start) if place not in out))
+        return replace(kept, source=source.take(place for place in range(start) if place not in removed))
 
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
@@ -109,12 +124,19 @@ class Completed:
 
     def sequenced(self) -> Sequenced:
         """Return prompt and completion as characters and tokens; `joined` for an encoder-decoder model."""
-        joined, reasoning = self.joined(), list(zip(self.reasoning, self.marked_reasoning, strict=True))
-        text, offsets, special = joined.encoding.text, joined.encoding.offsets, joined.encoding.special
-        if offsets is None or text is None:
+        joined = self.joined()
+        encoding = joined.encoding
+        if encoding.offsets is None or encoding.text is None:
             raise InputError("sources need the text and the character offsets of its tokens")
-        prompt = joined.prompt_tokens, joined.prompt_characters
-        return Sequenced(text, offsets, special, *prompt, self.messages, reasoning=reasoning)
+        return Sequenced(
+            encoding.text,
+            encoding.offsets,
+            encoding.special,
+            joined.prompt_tokens,
+            joined.prompt_characters,
+            self.messages,
+            reasoning=list(zip(self.reasoning, self.marked_reasoning, strict=True)),
+        )
 
     def answer_parts(self, parts: PartSpec) -> Groups:
         """Return the parts of the completion; if it is explained at one token alone, with this token for theirs.

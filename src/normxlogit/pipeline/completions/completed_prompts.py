@@ -77,7 +77,8 @@ class _Room(NamedTuple):
 
 def _room(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _Room:
     """Return the room for what is generated after a prompt."""
-    limit, encoding = model.answer_limit, prompt.encoding
+    limit = model.answer_limit
+    encoding = prompt.encoding
     requested = most_new_tokens(model, options, len(encoding) if encoding.source is None else 1)
     if limit is None or requested <= limit - len(encoding):
         return _Room(requested)
@@ -102,7 +103,8 @@ def _completed(
         count = len(decoder_start) or 1
         if decoder_start and ids[:count] != decoder_start:  # generate has put its own first token before these
             count += 1
-        encoding, ids = with_first_tokens(model.tokenizer, encoding, ids[:count]), ids[count:]
+        encoding = with_first_tokens(model.tokenizer, encoding, ids[:count])
+        ids = ids[count:]
         prompt = replace(prompt, prompt_tokens=len(encoding))
     sequence = generating_task(model).appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))

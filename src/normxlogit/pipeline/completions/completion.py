@@ -125,7 +125,8 @@ def pass_over(
         copies: How often each of them stands in the pass.
         arguments: Further arguments of the model, see `Batch`.
     """
-    options, first = batch[0].options, batch[0].context
+    options = batch[0].options
+    first = batch[0].context
     scores_source = isinstance(options.method, FrozenGradient)
     if not scores_source:
         _check_scores_words_alone(model, options.method, first)
@@ -159,7 +160,8 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
 
     Each copy has a share of the generated tokens; one backward pass is for one token of each. Not faster on a CPU.
     """
-    context, method = batch[0].context, batch[0].options.method
+    context = batch[0].context
+    method = batch[0].options.method
     if model.device.type == "cpu" or context.media or context.source or not isinstance(method, FrozenGradient):
         return 1
     tokens = len(batch) * max(len(completion.context) for completion in batch)
@@ -267,7 +269,8 @@ def _score_texts(
     ids = torch.zeros(len(run.batch.encodings), count, dtype=torch.long)  # (B, K)
     read_positions = torch.full_like(ids, -1)  # (B, K)
     for row, padding in enumerate(run.batch.starts):
-        completion, first = batch[row // copies], row % copies * count
+        completion = batch[row // copies]
+        first = row % copies * count
         row_ids = completion.ids[first : first + count]
         ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
         start = padding + completion.start - 1 + first  # a token is predicted at the one before it
@@ -277,7 +280,8 @@ def _score_texts(
     batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
-    batch_scores, results = batch_scores.on_host(), []
+    batch_scores = batch_scores.on_host()
+    results = []
     for index, completion in enumerate(batch):
         texts = slice(index * copies, (index + 1) * copies)
         tokens = _tokens_of_text(run, index * copies)
@@ -315,7 +319,9 @@ def scored_tokens(
         scores: The scores.
         **fields: Further fields of the result, among them the targets.
     """
-    sequence, text, start = completed.encoding, completed.encoding.text, completed.prompt_tokens
+    sequence = completed.encoding
+    text = sequence.text
+    start = completed.prompt_tokens
     placed: list[Placed] = []
     if sequence.media or sequence.signal is not None:
         scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)

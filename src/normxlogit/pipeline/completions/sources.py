@@ -109,7 +109,8 @@ def _sum_over_tokens(
         raise MethodError(f"{method.info.name} does not score the source of such a model; frozen-gradient does")
     targets = part_targets(completed.answer_parts(parts))
     if completed.parting is not None:
-        options, parts = replace(options, contrast=completed.parting.other_id), [completed.parting.token]
+        options = replace(options, contrast=completed.parting.other_id)
+        parts = [completed.parting.token]
     (tokens,) = explain_completions(model, [completed], [options])
     result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
     result = result if completed.parting is None else replace(result, targets=targets)
@@ -243,12 +244,15 @@ def _token_scores(
 
     The weights and the pass are those of `explain_sources`. None if the method or the model has no such pass.
     """
-    method, start, weights = options.method, completed.prompt_tokens, part_weights(completed, parts)
+    method = options.method
+    start = completed.prompt_tokens
+    weights = part_weights(completed, parts)
     run = answer_pass(model, completed, options) if run is None else run
     if run is None:
         return None
     if token_weights is not None:
-        weights, parts = np.concatenate([weights, token_weights]), [*parts, *parts]
+        weights = np.concatenate([weights, token_weights])
+        parts = [*parts, *parts]
     contrast = None if completed.parting is None else completed.parting.other_id
     target = batch_targets(model, torch.tensor([completed.generated_ids]), contrast, run, options.explained)  # (1, G)
     predicted_at = torch.arange(start - 1, len(completed.context))[None]  # (1, G), at the tokens before
@@ -378,7 +382,8 @@ def _with_log_probabilities(model: TaskModel, answers: Sequence[Completed], resu
     nats = [
         float(log_probabilities(model, [answer.encoding], [len(answer.generated_ids)])[0].sum()) for answer in answers
     ]
-    target, notes = result.target, [f"log-probability of {result.target.name!r}: {nats[0]:.2f}"]
+    target = result.target
+    notes = [f"log-probability of {target.name!r}: {nats[0]:.2f}"]
     if target.contrast is None:
         return replace(result, notes=(*notes, *result.notes))
     difference = nats[0] - nats[1]
@@ -529,7 +534,8 @@ def _targets(target: Any) -> list[Choice]:
 
 def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Completed:
     """Return a text with the next words that a target names."""
-    outputs, tokenizer = cast(Vocabulary, model.task.outputs), model.tokenizer
+    outputs = cast(Vocabulary, model.task.outputs)
+    tokenizer = model.tokenizer
     ids = outputs.ids_of(choice) if isinstance(choice, str) else [index_of(model.task, choice, model.vocabulary_size)]
     if tokenizer.unk_token_id in ids:
         raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(outputs.name_of, ids))}")
@@ -560,7 +566,8 @@ def _target(model: TaskModel, completed: Completed, position: int) -> Target:
 
 def _name_of_answer(model: TaskModel, completed: Completed) -> str:
     """Return the name of an answer of one token, otherwise its text."""
-    ids, text = completed.generated_ids, completed.encoding.text
+    ids = completed.generated_ids
+    text = completed.encoding.text
     if len(ids) == 1 or text is None:
         return "".join(map(model.task.outputs.name_of, ids))
     return text[completed.prompt_characters :]

@@ -107,7 +107,8 @@ def _prediction_cells(a: "Attribution", prediction: Prediction) -> Row:
     row: Row = {"prediction": prediction.label}
     if a.text_pair is not None:
         row["text_pair"] = a.text_pair
-    target, contrast = a.target.name, a.target.contrast
+    target = a.target.name
+    contrast = a.target.contrast
     row |= {"value": prediction.value, "probability": prediction.probability}
     row["target"] = f"{target} rather than {contrast}" if contrast else target
     return row if a.verified is None else row | a.verified.text_row()
