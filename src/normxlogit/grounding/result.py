@@ -55,8 +55,9 @@ class Citations(Record):
             not measured.
         support: What is said of each sentence; see docs/grounding.md.
         ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
-        action: Of an answer that is a call of a tool what is said of it: its targets are then the tool's name and the
-            values of the arguments, which count as its sentences. None for a text.
+        action: Of an answer that is a call of a tool what is said of it: its targets are then what stands before the
+            tool's name, the name and the values of the arguments, which count as its sentences; against another answer
+            the one of them in which the two part. None for a text.
     """
 
     kind: ClassVar = "citations"
