@@ -24,6 +24,7 @@ def missing(source, sentence):
         ("Vingt et un chats.", "Les 21 chats."),
         ("Zwölf Katzen, zweihundert Hunde.", "Die 12 Katzen, die 200 Hunde."),
         ("For 3,5 Millionen Euro.", "For 3.500.000 Euro."),
+        ("Kosten: 3,5 Mio. €.", "Kosten 3.500.000 Euro."),
         ("From 17:30 to 12h45.", "It is 5:30 p.m., or 12:45, till 17:30."),
         ("At 5 p.m.", "It is 17:00."),
         ("They won 3:1, 5’4 and 2-0-1.", "It was 3:1, 5’4, 2-0-1."),

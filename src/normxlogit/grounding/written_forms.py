@@ -62,7 +62,7 @@ december dec
 """
 """The months in their order, a name and its abbreviations on each line. English alone, as `SAME` below."""
 
-SCALES = {"k": 3, "m": 6, "mn": 6, "bn": 9, "tn": 12}
+SCALES = {"k": 3, "m": 6, "mn": 6, "mio": 6, "bn": 9, "mrd": 9, "tn": 12}
 """Abbreviations after a number, by how many zeros they stand for."""
 
 SAME = """
