@@ -438,3 +438,14 @@ def test_a_model_that_computes_in_another_precision_than_its_weights_adds_up_in_
     logits = model(**tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0]
     assert a.prediction.value == pytest.approx(logits.max().item(), abs=1e-6)
     assert a.scores.sum() + a.bias == pytest.approx(a.prediction.value, abs=0.01)
+
+
+def test_a_forward_that_calls_the_model_through_a_global_is_refused_with_the_reason():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    notebook = {"original": model.forward}
+    exec("def forward(*args, **kwargs):\n    return original(*args, **kwargs)", notebook)
+    model.forward = notebook["forward"]
+    explainer = Explainer(model, tokenizer)
+    refused(UnsupportedModelError, "override forward in a subclass", partial(explainer, TEXT))
+    logits = model(**tokenizer(TEXT, return_tensors="pt")).logits[0]
+    assert explainer(TEXT, method="occlusion").prediction.value == pytest.approx(logits.max().item(), abs=1e-6)
