@@ -416,3 +416,36 @@ def test_the_last_layer_counts_where_the_head_reads_it_as_it_is(layer):
     ids = torch.tensor([explainer.encode("the cat sat")[0].ids])
     logits = module.out(module.states(ids, count=layer))[0, :, a.target.id].detach()  # (T,)
     np.testing.assert_allclose(a.layer(layer).scores, logits, atol=1e-4)
+
+
+class Autocasting(BertForSequenceClassification):
+    """A model that computes in bfloat16 and answers in float32, as accelerate prepares one for mixed precision."""
+
+    def forward(self, *args, **kwargs):
+        with torch.autocast("cpu", torch.bfloat16):
+            output = super().forward(*args, **kwargs)
+        output.logits = output.logits.float()
+        return output
+
+
+def test_a_model_that_computes_in_another_precision_than_its_weights_adds_up_in_that():
+    weights = tiny.model("bert")
+    model = Autocasting(weights.config).eval()
+    model.load_state_dict(weights.state_dict())
+    tokenizer = tiny.tokenizer_for("bert")
+    a = Explainer(model, tokenizer)(tiny.TEXTS[2])
+    assert (a.method, a.notes) == ("frozen-gradient", ())
+    logits = model(**tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0]
+    assert a.prediction.value == pytest.approx(logits.max().item(), abs=1e-6)
+    assert a.scores.sum() + a.bias == pytest.approx(a.prediction.value, abs=0.01)
+
+
+def test_a_forward_that_calls_the_model_through_a_global_is_refused_with_the_reason():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    notebook = {"original": model.forward}
+    exec("def forward(*args, **kwargs):\n    return original(*args, **kwargs)", notebook)
+    model.forward = notebook["forward"]
+    explainer = Explainer(model, tokenizer)
+    refused(UnsupportedModelError, "override forward in a subclass", partial(explainer, TEXT))
+    logits = model(**tokenizer(TEXT, return_tensors="pt")).logits[0]
+    assert explainer(TEXT, method="occlusion").prediction.value == pytest.approx(logits.max().item(), abs=1e-6)

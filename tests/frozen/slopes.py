@@ -24,7 +24,7 @@ def slope_of(function, x):
 
 
 def assert_conserved(function, x):
-    proof, readout = Conservation(torch.float32), Readout()
+    proof, readout = Conservation(), Readout()
     with recorded(nn.Module(), proof):
         value = function(readout.read(x, enters=True))
     weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(1)).to(value)

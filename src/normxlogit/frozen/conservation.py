@@ -42,13 +42,12 @@ class Conservation:
     """The proof of a recorded pass over one text, in a backward pass through it.
 
     Args:
-        dtype: The model's precision.
         accept: Called when the proof holds.
     """
 
-    def __init__(self, dtype: torch.dtype, accept: Callable[[], object] = lambda: None) -> None:
-        self._dtype = dtype
+    def __init__(self, accept: Callable[[], object] = lambda: None) -> None:
         self._accept = accept
+        self._dtypes = {torch.float32}  # of the results of operations: a model may compute in another than its weights'
         self.leaves: list[Tensor] = []  # the constants that the pass adds, which are its bias
         self.recorded: set[str] = set()  # modules that need a `Recording`, "" for the whole model
         self.held: list[Tensor] = []  # what held values contribute in the backward pass
@@ -119,12 +118,15 @@ class Conservation:
             written.copy_(self.as_leaf(written.clone()))
 
     def note(self, node: Any, result: Tensor) -> None:
-        """Note a value that may be held, and of operations without a rule their module; a call may add several.
+        """Note a precision, a value that may be held, and of operations without a rule their module.
+
+        A call may add several nodes.
 
         Args:
             node: The node of the graph.
             result: What its operation returned.
         """
+        self._dtypes.add(result.dtype)
         row = RULES.get(stem(node))
         if row is not None and row.slope in (keep_value, divide, power):
             node.metadata[VALUE] = result.detach()
@@ -181,7 +183,7 @@ class Conservation:
         sums = [torch.stack((each.sum(), each.abs().sum())).to(answer.device) for each in terms]
         both = torch.stack((sums[0], torch.stack(sums[1:]).sum(0)))
         (value, value_size), (total, size) = both.tolist()  # one transfer
-        dtypes = (torch.float32, self._dtype, answer.dtype)
+        dtypes = {*self._dtypes, *(vector.dtype for vector in vectors)}
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
         if not abs(value - total) <= rounding_of(coarsest) * max(1.0, value_size, size):

@@ -177,8 +177,7 @@ class FrozenModel:
         if kind in self._proved:
             return None
         sample = self._proof_sample(batch)
-        dtype = getattr(self.module, "dtype", torch.float32)
-        conservation = Conservation(dtype, accept=partial(self._proved.add, kind))
+        conservation = Conservation(accept=partial(self._proved.add, kind))
         with full_float32() as is_precision_changed:
             at_inputs = replace(reading, baseline=None, point=1.0)  # the end of the path from a baseline
             run = self._run_copy(sample, at_inputs, predict, conservation)
@@ -188,7 +187,7 @@ class FrozenModel:
             explains_batch = is_same_pass and not self._is_long(batch)
             has_head = self.model.parts.trunk is not None
             if has_head:
-                self._prove_head(run, Conservation(dtype))
+                self._prove_head(run, Conservation())
             if not has_head or not explains_batch:  # otherwise the backward pass that explains proves it
                 run = proved_by_random_sum(run)
             return run if explains_batch else None

@@ -125,15 +125,10 @@ class Encoder:
         text, special = str(text), special and self.add_special_tokens  # a completion follows the text, not its words
         encoding = self._encoding_of_row(self._tokenize([text], special), 0, text)
         check_ids(encoding.ids, self.vocabulary, "the prompt")
-        count = len(encoding)
-        while count > 1 and encoding.special[count - 1]:
-            count -= 1
-        if all(encoding.special):
-            return encoding.take([0])
+        count = 1 + max((index for index, special in enumerate(encoding.special) if not special), default=0)
         opening = encoding.take(range(count)).with_written_special_tokens()
-        if count < len(encoding):
-            ends = ", ".join(encoding.tokens[count:])
-            note = f"the tokenizer puts {ends} at the end of a text: left out, because a prompt goes on"
+        if ends := encoding.tokens[count:]:
+            note = f"the tokenizer puts {', '.join(ends)} at the end of a text: left out, because a prompt goes on"
             opening = replace(opening, notes=(*opening.notes, note))
         return self._with_unknown_note(opening)
 

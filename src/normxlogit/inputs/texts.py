@@ -266,7 +266,7 @@ def _is_row_of_pandas(values: Any) -> bool:
     if getattr(values, "ndim", 0) != 1 or not hasattr(values, "to_dict"):
         return False
     names = list(getattr(values, "index", ()))
-    if not names or not all(isinstance(name, str) for name in names):
+    if not all(isinstance(name, str) for name in names):
         return False
     return "text" in names or not all(_is_text(value) or is_missing(value) for value in values)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import FunctionType
 from typing import NamedTuple
 
 import torch
@@ -33,6 +34,16 @@ class ProvedHead(NamedTuple):
     tokenwise: bool  # whether it gives at a token alone what it gives there in the text
 
 
+def _nothing_tried(model: PreTrainedModel) -> str:
+    """Return why there was no trunk to try."""
+    if isinstance(vars(model).get("forward"), FunctionType):
+        return (
+            "nothing: a function was assigned to the model's forward, and it does not call the modules of a copy of "
+            "the model; override forward in a subclass"
+        )
+    return "nothing: no module returns hidden states"
+
+
 def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece: Headpiece) -> ProvedHead:
     """Return the head behind the first candidate with which it is proved.
 
@@ -56,7 +67,7 @@ def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece
             failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
     raise HeadMismatchError(
         f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
-        f"reproduces the model's logits. Tried {'; '.join(failures) or 'nothing: no module returns hidden states'}"
+        f"reproduces the model's logits. Tried {'; '.join(failures) or _nothing_tried(pool.model)}"
     )
 
 

@@ -18,8 +18,7 @@ def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int
     """Return the result of one window, with scores for the whole text."""
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., indices] = result.scores
-    text_tokens = set(text_to_cut(encoding, limit)[0])  # of a pair, those of the text that is cut
-    count = len(text_tokens.intersection(indices))
+    count = len({*indices}.intersection(text_to_cut(encoding, limit)[0]))  # of a pair, in the text that is cut
     note = f"an answer comes from a window of {count} tokens around it; the others have no score"
     targets = tuple(t if t.position is None else t._replace(position=indices[t.position]) for t in result.targets)
     sinks = tuple(indices[i] for i in result.sinks)

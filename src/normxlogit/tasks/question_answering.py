@@ -37,7 +37,8 @@ class Span(AnswerPosition):
                 raise InputError(f"the context of input {index} is empty, and an answer is looked for in it")
             raise InputError(
                 f"input {index} does not tell question from context, in which the answer is looked for; pass a tuple "
-                "(question, context), or token ids with token_type_ids of 0 and 1"
+                "(question, context), as QUESTION --pair CONTEXT on the command line, or token ids with token_type_ids "
+                "of 0 and 1"
             )
         return super().locate(encodings, position)
 
