@@ -28,7 +28,7 @@ from ..results.collection import Attributions
 from ..results.targets import Prediction
 from ..tasks.base import Needed, Task
 from ..tasks.targets import Choice, TargetSpec, is_choice
-from ..tasks.task_outputs import Outputs
+from ..tasks.task_outputs import HOLDS, Outputs
 from ..text.characters import Span
 from ..text.same import matching_names
 from .extension import MULTIPLE_CHOICE
@@ -86,7 +86,9 @@ class Comparing(Task):
 
     @enough_memory("explain this input")
     def _explain_one(self, model: TaskModel, question: Alternatives, options: Options) -> Attribution:
-        names, encodings = question.names, model.encoder(list(question.pairs), long_text=options.long_text)
+        """Explain one pair of a question: the one that the caller names, or the one that the model chooses."""
+        names = question.names
+        encodings = model.encoder(list(question.pairs), long_text=options.long_text)
         runs = forward_passes(model, encodings, layers=options.layers is not None)
         values = self.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
         index = _explained_pair(names, values, options.target, options.contrast)
@@ -106,12 +108,18 @@ class Comparing(Task):
         """Return the answer among all pairs, with the probability of one of them.
 
         Where pairs do not exclude each other, the answer is that of the one: whether its probability reaches a half.
+
+        Args:
+            names: The names of the C pairs.
+            values: Their logits, (C,).
+            index: The explained pair.
         """
         probabilities = values.sigmoid() if self.independent else values.softmax(-1)  # (C,)
-        best = index if self.independent else int(values.argmax())
-        prediction = Prediction(names[best], best, float(values[best]), float(probabilities[best]))
         probability = float(probabilities[index])
-        return Answer(prediction, probability, probability >= 0.5 if self.independent else best)
+        answered = index if self.independent else int(values.argmax())
+        outcome = probability >= HOLDS if self.independent else answered
+        prediction = Prediction(names[answered], answered, float(values[answered]), float(probabilities[answered]))
+        return Answer(prediction, probability, outcome)
 
     def _answers_without(
         self, model: TaskModel, names: Sequence[str], encodings: Sequence[Encoding], index: int, progress: Progress
@@ -119,18 +127,26 @@ class Comparing(Task):
         """Return a function that compares the pairs without some tokens of the explained one.
 
         Words of the first text are left out of every pair, those of the choice itself of its own pair.
+
+        Args:
+            model: The model.
+            names: The names of the C pairs.
+            encodings: The pairs.
+            index: The explained pair.
+            progress: Shows how many pairs have been read.
         """
 
         def read(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
             return model.run(model.batch(inputs)).logits
 
-        table = Outcomes(in_batches(model, tokens_removed(model, encodings, masked=False), read), progress)
+        without_tokens = tokens_removed(model, encodings, masked=False)
+        logits_without = Outcomes(in_batches(model, without_tokens, read), progress)  # each removal is read once
         spans = [_spans_in_first(encoding) for encoding in encodings]
 
         def answers(removals: list[TextRemoval]) -> list[Answer]:
             from_pairs = [_removals_of_pairs(spans, index, removal.tokens) for removal in removals]
-            table(chain.from_iterable(from_pairs))  # all in the same batches
-            logits = [torch.stack(table(removals_of_pairs)) for removals_of_pairs in from_pairs]  # (C, outputs) each
+            logits_without(chain.from_iterable(from_pairs))  # reads all in the same batches
+            logits = [torch.stack(logits_without(of_pairs)) for of_pairs in from_pairs]  # (C, outputs) each
             return [self._answer(names, self.values(logits_of_pairs), index) for logits_of_pairs in logits]
 
         return answers
@@ -212,16 +228,20 @@ class MultipleChoice(Comparing):
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs (prompt, choice) of each question."""
         single = isinstance(inputs, str | tuple) or not isinstance(inputs, Iterable)
-        return [_question(item, number) for number, item in enumerate([inputs] if single else inputs)], single
+        questions = [inputs] if single else inputs
+        return [_question(question, number) for number, question in enumerate(questions)], single
 
 
-def _question(item: Any, number: int) -> Alternatives:
-    """Return a prompt with its choices; `number` is that of the input, for errors."""
-    is_question = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
-    choices = item[1] if is_question else None
-    if isinstance(choices, str) or not isinstance(choices, Sequence) or len(choices) < 2:
-        raise InputError(f"input {number} must be (prompt, [choices]) with two choices or more")
-    return Alternatives(choices, [(item[0], choice) for choice in choices])
+def _question(question: Any, number: int) -> Alternatives:
+    """Return the pairs of a prompt with its choices; `number` is that of the input, for errors."""
+    error = InputError(f"input {number} must be (prompt, [choices]) with two choices or more")
+    if not isinstance(question, tuple) or len(question) != 2:
+        raise error
+    prompt, choices = question
+    is_list = isinstance(choices, Sequence) and not isinstance(choices, str)
+    if not isinstance(prompt, str) or not is_list or len(choices) < 2:
+        raise error
+    return Alternatives(choices, [(prompt, choice) for choice in choices])
 
 
 def _with_choice_axis(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,10 +85,13 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
         has_place = False
     if not has_place:
         raise InputError(f"the pipeline's hypothesis_template {template!r} must hold {{}} once, for the label")
-    # As the pipeline reads them: its own index of entailment is -1 where no output is named so.
-    count = pipeline.model.config.num_labels
+    # As transformers' pipeline takes them: entailment is -1, the last output, where no output is named so, and
+    # contradiction the first output, or the last one if entailment is the first.
+    output_count = pipeline.model.config.num_labels
     entailment = pipeline.entailment_id
+    contradiction = None
     is_independent = bool(settings.get("multi_label", False)) or len(names) == 1
-    contradiction = (count - 1 if entailment == 0 else 0) if is_independent else None
+    if is_independent:
+        contradiction = output_count - 1 if entailment == 0 else 0
     hypotheses = {name: template.format(name) for name in names}
-    return partial(ZeroShot, labels=hypotheses, entailment=entailment % count, contradiction=contradiction)
+    return partial(ZeroShot, labels=hypotheses, entailment=entailment % output_count, contradiction=contradiction)

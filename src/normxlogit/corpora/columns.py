@@ -26,9 +26,12 @@ CORPUS: Mapping[str, Mapping[str, Any]] = {
 
 def corpus_row(result: Record, kind: str) -> dict[str, Any]:
     """Return a result as a row of a corpus of its kind, without `row` and `id`."""
-    a = result.scored
     if kind not in MEDIA:
         return result_row(result, CORPUS[kind])
+    a = result.scored
     small = replace(a, media=tuple(replace(medium, **medium.for_drawings) for medium in a.media))
-    places = [{"first": m.first, "grid": m.shape, "places": m.places.ravel()} for m in a.media[:1]]
-    return result_row(small, CORPUS[kind]) | (places[0] if places else {})
+    row = result_row(small, CORPUS[kind])
+    if a.media:  # an input is one picture or sound; it is none where its parts have no place
+        medium = a.media[0]
+        row |= {"first": medium.first, "grid": medium.shape, "places": medium.places.ravel()}
+    return row

@@ -207,11 +207,11 @@ def _check_settings(kind: type["Job"], settings: Mapping[str, Any]) -> None:
     """Refuse settings that are of other jobs, or of none."""
     from .jobs import JOBS, fields_of
 
-    unused = [name for name in settings if name not in fields_of(kind)]
-    if unused:
-        owners = [f"--job {each.__name__.lower()}" for each in JOBS if unused[0] in fields_of(each)]
-        owned = " or ".join(owners) or "no job"
-        raise InputError(f"{_option_of(unused[0])} is for {owned}, not for {kind.__name__.lower()}")
+    for name in settings:
+        if name not in fields_of(kind):
+            jobs = [f"--job {job.__name__.lower()}" for job in JOBS if name in fields_of(job)]
+            owners = " or ".join(jobs) or "no job"
+            raise InputError(f"{_option_of(name)} is for {owners}, not for {kind.__name__.lower()}")
 
 
 def _report(output: str, finished: "Progress", job_settings: Mapping[str, Any]) -> str:

@@ -59,15 +59,16 @@ class Manifest:
 
     def refuse_changes(self, now: "Manifest", folder: str) -> None:
         """Refuse to resume with another model, input or settings."""
-        old_name, new_name = self.model, now.model
-        changes = [] if old_name == new_name else [f"by model {old_name!r}, not {new_name!r}"]
+        changes = []
+        if self.model != now.model:
+            changes.append(f"by model {self.model!r}, not {now.model!r}")
         for name in [*self.settings, *now.settings]:
             old, new = self.settings.get(name), now.settings.get(name)
             if not same(old, new):
                 changes.append(f"with {name} {json.dumps(old)}, not {json.dumps(new)}")
         if not self.identity.is_same(now.identity):
             differences = "weights, settings, active adapters, hooks, labels or another tokenizer"
-            changes.append(f"by model {old_name!r} with other {differences}")
+            changes.append(f"by model {self.model!r} with other {differences}")
         for old, new in zip_longest(self.input, now.input, fillvalue="no further input"):
             if old != new:
                 changes.append(f"of {old}, not {new}")
@@ -83,7 +84,20 @@ class _ShardFile(NamedTuple):
 
 
 class Folder:
-    """A folder of shards, on a disk or wherever fsspec writes."""
+    """A folder of shards, on a disk or wherever fsspec writes.
+
+    Args:
+        place: The folder or URL.
+
+    Raises:
+        DataError: If it is not a folder or URL that can be written.
+
+    Attributes:
+        location: The folder or URL as the caller wrote it.
+        system: Its fsspec file system.
+        path: Its path in that system.
+        local: Whether it is on a disk of this machine, where files can be locked and renamed.
+    """
 
     def __init__(self, place: str | Path) -> None:
         import fsspec
@@ -91,15 +105,14 @@ class Folder:
         if not isinstance(place, str | Path) or not str(place).strip():
             raise DataError(f"{place!r} is not a folder or URL")
         self.location = str(place)
-        if any("\ud800" <= character <= "\udfff" for character in self.location):  # Arrow knows no such names
+        has_surrogates = any("\ud800" <= character <= "\udfff" for character in self.location)  # bytes, not UTF-8
+        if has_surrogates:  # which Arrow cannot open
             raise DataError(f"the name of {self.location!r} is not UTF-8; give another --output")
         try:
             self.system, self.path = fsspec.core.url_to_fs(self.location)
         except (ImportError, ValueError) as error:
             raise DataError(f"cannot write {place}: {error}") from None
         self.local = type(self.system).__name__ == "LocalFileSystem"
-
-    # --- written ---
 
     def refuse_inside(self, inputs: Any) -> None:
         """Refuse an output folder inside an input folder: its shards would be input rows of the next run."""
@@ -131,7 +144,7 @@ class Folder:
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system unlocks it when the process ends
-            for unfinished in Path(self.path).rglob(".writing-*"):
+            for unfinished in Path(self.path).rglob(".writing-*"):  # the names that `write_bytes` gives them
                 with suppress(OSError):
                     unfinished.unlink()
             yield
@@ -176,8 +189,6 @@ class Folder:
     def _remove(self, path: str) -> None:
         if self.system.exists(path):
             self.system.rm(path)
-
-    # --- read ---
 
     def read_manifest(self) -> Manifest | None:
         """Return the folder's manifest, None if it is new."""
@@ -232,14 +243,15 @@ class Folder:
         with ThreadPoolExecutor(READERS) as readers:  # for object stores
             return {file.shard.shard: file for file in readers.map(described, paths) if file is not None}
 
-    def _shard_file(self, path: str, run: str) -> _ShardFile | None:
-        """Return what the file of a shard says of itself; None if it is of another run."""
+    def _shard_file(self, path: str, run_digest: str) -> _ShardFile | None:
+        """Return what the file of a shard says of itself; None if it is of another run, or under another name."""
         with self._reading(path) as file:
             schema = file.schema_arrow
             state = dict(json.loads(schema.metadata[METADATA])["shard"])
             shard: WrittenShard = check(WrittenShard)(state)
-            is_of_run = str(state["run"]) == run and Path(path).name == _name_of(shard.shard)
-        return _ShardFile(shard, schema.names) if is_of_run else None
+            is_of_run = str(state["run"]) == run_digest
+            is_in_place = Path(path).name == _name_of(shard.shard)
+        return _ShardFile(shard, schema.names) if is_of_run and is_in_place else None
 
     def failures(self, written: WrittenShards) -> Iterator[tuple[int, str, str]]:
         """Yield the number, the id and the reason of each row without a result, in their order."""
@@ -270,9 +282,11 @@ class Folder:
         return open_parquet(lambda: self.system.open(path, "rb"), path, REPAIR)
 
     def _at(self, name: str) -> str:
+        """Return the path of a file or folder in this one."""
         return f"{self.path.rstrip('/')}/{name}"
 
     def _file(self, kind: str, index: int) -> str:
+        """Return the path of the file of a shard, of its results (`SHARDS`) or its errors (`ERRORS`)."""
         return self._at(f"{kind}/{_name_of(index)}")
 
 

@@ -61,13 +61,15 @@ def run_ray(
     actor = ray.remote(max_restarts=-1, max_task_retries=-1, **resources)(Actor)
     arguments = (shared_explainer, settings, folder.location, run, bool(cluster.gpus))
     actors = [actor.remote(*arguments) for _ in range(cluster.workers)]
+    # A pool sends each of its actors one shard at a time, so an actor that stands in it three times has three.
+    pool = ray.util.ActorPool(actors * (WAITING + 1))
     try:
-        yield from _results(ray.util.ActorPool(actors * (WAITING + 1)), prefetched(shards))
+        yield from _results(pool, prefetched(shards))
     except ray.exceptions.RayError as error:
-        raise _our_own(error) from None
+        raise _wrapped_error(error) from None
     finally:
-        for each in actors:
-            ray.kill(each)
+        for running_actor in actors:
+            ray.kill(running_actor)
         if started_here:
             ray.shutdown()
 
@@ -99,8 +101,9 @@ class Actor:
     def __init__(self, explainer: Explainer, settings: Settings, folder: str, run: str, gpu: bool) -> None:
         limit_cached_kernels()
         if gpu:
-            state = explainer.__getstate__()
-            explainer = Explainer(**state | {"model": state["model"].to("cuda")})
+            settings_of_explainer = explainer.__getstate__()
+            model = settings_of_explainer["model"].to("cuda")
+            explainer = Explainer(**settings_of_explainer | {"model": model})
         self.folder = Folder(folder)
         self.run = run
         self.worker = Worker(explainer.task_model, settings)
@@ -112,12 +115,12 @@ class Actor:
         return self.worker.write(self.folder, self.run, rows), shard.fraction
 
 
-def _our_own(error: BaseException) -> Exception:
-    """Return the error of this library that an error of Ray wraps."""
-    cause: BaseException | None = error
-    while cause is not None:
-        wrapped = getattr(cause, "cause", None)  # what Ray raises is of the type of what it wraps, too
-        if isinstance(cause, NormXLogitError) and wrapped is None:
-            return cause
-        cause = wrapped or cause.__cause__ or cause.__context__
+def _wrapped_error(error: BaseException) -> Exception:
+    """Return the error of this library that an error of Ray wraps; without one, an error with the message of Ray."""
+    inner: BaseException | None = error
+    while inner is not None:
+        wrapped = getattr(inner, "cause", None)  # what Ray raises is of the type of what it wraps, too
+        if isinstance(inner, NormXLogitError) and wrapped is None:
+            return inner
+        inner = wrapped or inner.__cause__ or inner.__context__
     return DataError(f"Ray: {str(error).strip().splitlines()[-1]}")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Progress:
-    """How far a run is: counted on as it goes."""
+    """How far a run is; the counts grow while it goes on."""
 
     rows: int = 0  # rows that are written, those of earlier runs included
     errors: int = 0  # how many of them have no result
@@ -46,8 +46,8 @@ class Progress:
     @classmethod
     def after(cls, earlier: Iterable[WrittenShard]) -> "Progress":
         """Return the progress of a run that goes on after the shards of earlier runs."""
-        counts = [(shard.rows, shard.errors) for shard in earlier]
-        return cls(sum(rows for rows, _ in counts), sum(errors for _, errors in counts))
+        shards = list(earlier)
+        return cls(rows=sum(shard.rows for shard in shards), errors=sum(shard.errors for shard in shards))
 
     @property
     def texts_per_second(self) -> float:
@@ -70,22 +70,29 @@ class Progress:
         self.fraction = max(fraction, self.fraction)
 
     def __str__(self) -> str:
-        share = self.fraction - self.started
-        left = f", {timedelta(seconds=round(self.seconds * (1 - self.fraction) / share))} left" if share > 0 else ""
-        rows = f"{self.rows:,} texts" + (f" ({self.fraction:.0%})" if self.fraction else "")
-        errors = f", {self.errors:,} errors" if self.errors else ""
-        tokens = self.tokens / max(self.seconds, 1e-9)
-        speed = f"{self.texts_per_second:,.0f}" if self.texts_per_second >= 10 else f"{self.texts_per_second:.2g}"
-        return f"{rows}, {speed} texts/s, {tokens:,.0f} tokens/s{left}{errors}"
+        rows = f"{self.rows:,} texts"
+        if self.fraction:
+            rows += f" ({self.fraction:.0%})"
+        texts_per_second = self.texts_per_second
+        speed = f"{texts_per_second:,.0f}" if texts_per_second >= 10 else f"{texts_per_second:.2g}"
+        tokens_per_second = self.tokens / max(self.seconds, 1e-9)
+        line = f"{rows}, {speed} texts/s, {tokens_per_second:,.0f} tokens/s"
+        share_of_run = self.fraction - self.started
+        if share_of_run > 0:
+            seconds_left = self.seconds * (1 - self.fraction) / share_of_run
+            line += f", {timedelta(seconds=round(seconds_left))} left"
+        return f"{line}, {self.errors:,} errors" if self.errors else line
 
 
 def _settings_of_jobs() -> dict[str, str]:
-    """Return where the settings belong that are those of a job, by name."""
-    owners: dict[str, list[str]] = {}
+    """Return the advice for settings of jobs that are given to `attribute` instead, by their names."""
+    jobs_with_setting: dict[str, list[str]] = {}
     for job in JOBS:
         for name in fields_of(job):
-            owners.setdefault(name, []).append(f"{job.__name__}({name}=...)")
-    return {name: f"the job has it, the fourth argument: {' or '.join(jobs)}" for name, jobs in owners.items()}
+            jobs_with_setting.setdefault(name, []).append(f"{job.__name__}({name}=...)")
+    return {
+        name: f"the job has it, the fourth argument: {' or '.join(jobs)}" for name, jobs in jobs_with_setting.items()
+    }
 
 
 @checked_arguments(_settings_of_jobs())
@@ -155,7 +162,12 @@ def attribute(
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, text_method, media_method, keep_text, positive_integer(shard_rows, "shard_rows"))
     worker = Worker(model, settings)
-    manifest = Manifest(tuple(source.parts), model.name, identity_of(model), check(Any)(settings.described()))
+    manifest = Manifest(
+        input=tuple(source.parts),
+        model=model.name,
+        identity=identity_of(model),
+        settings=check(Any)(settings.described()),
+    )
     folder = Folder(output)
     folder.refuse_inside(inputs)
     folder.create()
@@ -203,8 +215,10 @@ def _with_columns(
     media = model.task.result_kind != "text"
     names = source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
-    columns = replace(job.columns(media=media), id=id_column, keep=(keep,) if isinstance(keep, str) else tuple(keep))
-    columns.check(names, CORPUS[job.kind or model.task.result_kind])
+    kept_columns = (keep,) if isinstance(keep, str) else tuple(keep)
+    columns = replace(job.columns(media=media), id=id_column, keep=kept_columns)
+    result_kind = job.kind or model.task.result_kind
+    columns.check(names, CORPUS[result_kind])
     class_names = {name: labels for name, labels in source.class_names().items() if name in columns.names}
     return job, replace(columns, class_names=class_names)
 
@@ -238,9 +252,11 @@ def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, WrittenShard
     if earlier is None:
         return manifest, {}
     written = folder.written(earlier)
-    if all(shard.rows == shard.errors for shard in written.values()):  # no result to keep
+    has_no_result = all(shard.rows == shard.errors for shard in written.values())
+    if has_no_result:  # then nothing is lost where the run begins anew, also with other arguments
         folder.remove(written)
         return manifest, {}
     earlier.refuse_changes(manifest, folder.location)
-    complete = earlier.complete and len(written) >= earlier.shards
-    return replace(earlier, complete=complete), written  # with the model as on the device that it was begun on
+    complete = earlier.complete and len(written) >= earlier.shards  # a shard may have been removed since
+    # The earlier manifest stays: its model's identity is that on the device on which the run was begun.
+    return replace(earlier, complete=complete), written

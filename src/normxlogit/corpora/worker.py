@@ -62,10 +62,10 @@ class Worker:
     """Reads, explains and writes shards with one model; reading may be in another thread."""
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
-        options = settings.options()
         self.model = settings.job.model_of(model)
         self.settings = settings
-        self._reading, *self._explaining = map(StepRun, settings.job.steps(self.model, options))
+        steps = settings.job.steps(self.model, settings.options())
+        self._reading, *self._explaining = map(StepRun, steps)  # the first step tokenises
 
     def read(self, shard: Shard) -> ShardRows:
         """Read and tokenise the rows of a shard."""
@@ -82,10 +82,14 @@ class Worker:
     def write(self, folder: Folder, run: str, rows: ShardRows) -> WrittenShard:
         """Write results and errors."""
         shard = rows.shard
-        tokens = sum(tokens for _, tokens in rows.values.values())
-        first = shard.rows[0].number
-        count = len(shard.rows)
-        written = WrittenShard(shard.index, first, count, len(rows.problems), tokens, shard.digest)
+        written = WrittenShard(
+            shard=shard.index,
+            first=shard.rows[0].number,
+            rows=len(shard.rows),
+            errors=len(rows.problems),
+            tokens=sum(tokens for _, tokens in rows.values.values()),
+            digest=shard.digest,
+        )
         results = self._result_table(rows, {"shard": vars(written) | {"run": run}})
         errors = [
             {"row": shard.rows[place].number, "id": shard.rows[place].id, "reason": rows.problems[place]}
@@ -104,10 +108,16 @@ class Worker:
         kind = job.kind or model.task.result_kind
         types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=self.settings.keep_text))
         places = sorted(rows.values)
-        results = [rows.values[place][0] for place in places]
-        inputs = [rows.shard.rows[place] for place in places]
-        cells = [job.cells(a, kind) | {"row": row.number, "id": row.id} for a, row in zip(results, inputs, strict=True)]
-        columns = {name: arrow.array([row.get(name) for row in cells], type_) for name, type_ in types.items()}
+        results = [rows.values[place][0] for place in places]  # without the number of its tokens
+        input_rows = [rows.shard.rows[place] for place in places]
+        cells_of_rows = [
+            job.cells(result, kind) | {"row": row.number, "id": row.id}
+            for result, row in zip(results, input_rows, strict=True)
+        ]
+        columns = {
+            name: arrow.array([cells.get(name) for cells in cells_of_rows], arrow_type)
+            for name, arrow_type in types.items()
+        }
         indices = arrow.array(places, arrow.int64())
         columns |= {name: rows.shard.kept[name].take(indices) for name in self.settings.columns.keep}
         common = {

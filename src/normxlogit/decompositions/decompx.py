@@ -112,7 +112,8 @@ def _at_read_positions(
     """Yield the shares and states of layers where the head reads them, for few texts at a time."""
     mask = run.batch.mask
     positions = _read_positions(model, run, target)  # (B, P)
-    for texts, [_] in split_work(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
+    shares_of_text = mask.shape[1] ** 2
+    for texts, _ in split_work(len(mask), rows=1, row_size=shares_of_text, budget=model.batch_tokens):
         longest = int(mask[texts].any(0).nonzero().max()) + 1  # without the padding behind it
         batch = run.batch.rows(texts, longest)
         text_indices = torch.arange(len(positions[texts]), device=positions.device)[:, None]  # (b, 1)
@@ -120,9 +121,9 @@ def _at_read_positions(
             if layer.number in layers:
                 read_positions = positions[texts].to(rows.device)  # (b, P)
                 row_indices = torch.searchsorted(rows, read_positions)  # (b, P)
-                texts_here = text_indices.to(rows.device)
-                states = layer.returned[texts_here, read_positions]
-                yield _AtReadPositions(texts, layer, shares[texts_here, row_indices], states)
+                texts_on_device = text_indices.to(rows.device)
+                states = layer.returned[texts_on_device, read_positions]  # (b, P, H)
+                yield _AtReadPositions(texts, layer, shares[texts_on_device, row_indices], states)
 
 
 @proof(
@@ -187,7 +188,16 @@ def decomposed(
 
 
 class _LayerOnShares:
-    """A layer of B texts of T tokens, applied to the tokens' shares of its input."""
+    """A layer of B texts of T tokens, applied to the tokens' shares of its input.
+
+    Args:
+        layer: The layer.
+        budget: Most shares at once: it is split into fewer texts or positions.
+
+    Attributes:
+        maps: The weight and the bias of its linear maps, by their names in `LayerPaths`.
+        norms: The weight, bias and standard deviation of its LayerNorms, see `EncoderLayer.norm`.
+    """
 
     def __init__(self, layer: EncoderLayer, budget: int) -> None:
         self.layer, self.budget = layer, budget
@@ -210,8 +220,9 @@ class _LayerOnShares:
         """Return the shares of the output at positions `rows`, (B, I, T, H); those of its input may be overwritten."""
         count, width, size = self.layer.states.shape
         values = self._values(shares)  # (B, heads, T, T * D)
-        weight, bias = self.maps["output"]
-        bias = bias + weight @ self.maps["value"][1]  # (H,)
+        weight, output_bias = self.maps["output"]
+        _, value_bias = self.maps["value"]
+        bias = output_bias + weight @ value_bias  # (H,): attention probabilities sum to one
         # Other positions are needed only as values, so that the states can be overwritten row by row.
         output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
         for part in self._parts(len(rows)):
@@ -225,7 +236,7 @@ class _LayerOnShares:
     def _parts(self, positions: int) -> list[slice]:
         """Return slices of so many positions, each of as many as the budget allows at once."""
         count, width, _ = self.layer.states.shape
-        step = max(1, self.budget // (count * width))
+        step = max(1, self.budget // (count * width))  # a position has a share of each token of each text
         return [slice(start, start + step) for start in range(0, positions, step)]
 
     def _values(self, shares: Tensor) -> Tensor:
@@ -241,10 +252,11 @@ class _LayerOnShares:
 
     def _after_attention(self, mixed: Tensor, texts: slice, rows: slice | Tensor) -> Tensor:
         """Return shares of the layer's output from those before the first norm, (b, i, T, H); these are overwritten."""
-        slope = self.layer.slope[texts][:, rows, None]  # (b, i, 1, F)
-        state = self._apply_layer_norm(mixed, "norm1", texts, rows)  # (b, i, T, H)
-        inner = _apply_linear(state, *self.maps["up"]).mul_(slope)  # (b, i, T, F)
-        return self._apply_layer_norm(_apply_linear(inner, *self.maps["down"]).add_(state), "norm2", texts, rows)
+        slope = self.layer.slope[texts][:, rows, None]  # (b, i, 1, F), f(z) / z of the activation
+        normed = self._apply_layer_norm(mixed, "norm1", texts, rows)  # (b, i, T, H)
+        inner = _apply_linear(normed, *self.maps["up"]).mul_(slope)  # (b, i, T, F)
+        fed_forward = _apply_linear(inner, *self.maps["down"])  # (b, i, T, H)
+        return self._apply_layer_norm(fed_forward.add_(normed), "norm2", texts, rows)
 
     def _apply_layer_norm(self, shares: Tensor, name: str, texts: slice, rows: slice | Tensor) -> Tensor:
         """Apply one of the layer's LayerNorms to the shares of some positions, in place."""
@@ -254,21 +266,28 @@ class _LayerOnShares:
 
 def _bias_shares(dots: Tensor) -> Tensor:
     """Return each token's share of a bias, in proportion to |x_j . b|, (..., T), from the products x_j . b."""
-    size = dots.abs()  # (..., T)
-    return size / (size.sum(-1, keepdim=True) + TINY)
+    sizes = dots.abs()  # (..., T)
+    return sizes / (sizes.sum(-1, keepdim=True) + TINY)
 
 
 def _add_bias(shares: Tensor, bias: Tensor, dots: Tensor | None = None) -> Tensor:
-    """Add a bias (D,) to shares (..., T, D) in place, shared out by `dots` (..., T), their products with it."""
-    part = _bias_shares(shares @ bias if dots is None else dots)  # (..., T)
-    shares.view(-1, len(bias)).addr_(part.flatten(), bias)
+    """Add a bias to the tokens' shares in place, to each its part of the bias.
+
+    Args:
+        shares: The shares x_j, (..., T, D).
+        bias: The bias b, (D,).
+        dots: The products x_j . b, (..., T), where they are known; None to compute them.
+    """
+    bias_shares = _bias_shares(shares @ bias if dots is None else dots)  # (..., T)
+    shares.view(-1, len(bias)).addr_(bias_shares.flatten(), bias)  # adds the outer product
     return shares
 
 
 def _apply_linear(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Apply a linear map to shares, (..., T, D) to (..., T, E), its bias shared out."""
     # (W x) . b is x . (W' b): take the product on the narrower side.
-    dots = shares @ (weight.T @ bias) if len(bias) > shares.shape[-1] else None  # (..., T)
+    output_is_wider = len(bias) > shares.shape[-1]
+    dots = shares @ (weight.T @ bias) if output_is_wider else None  # (..., T)
     return _add_bias(shares @ weight.T, bias, dots)
 
 
@@ -302,14 +321,29 @@ class _NormsOfShares:
 
 
 class _HeadOnShares:
-    """The head, applied to the tokens' shares of its input; `dtype` is that of the states that the model's reads."""
+    """The head, applied to the tokens' shares of its input.
+
+    Args:
+        model: The model.
+        target: What is explained, K for each of B texts.
+        dtype: That of the states that the model's own head reads.
+
+    Attributes:
+        rows: The outputs that the target needs, (R,).
+        target: The target with its ids counted in these rows.
+        weight: The weight of the last linear map, (C, H).
+        bias: Its bias, (C,).
+        dense: Weight and bias of the linear map before it; None without one.
+        centred: Whether the mean over the vocabulary is subtracted, as in `BatchTargets.quantity`.
+        exact: Whether model and head work in full precision.
+    """
 
     def __init__(self, model: TaskModel, target: BatchTargets, dtype: torch.dtype) -> None:
         self._model, self._paths, self._dtype = model, head_paths(model), dtype
         self.rows, self.target = target.vocabulary_rows()
         self.weight, self.bias = linear_weights(self._part(self._paths.out))  # (C, H), (C,)
         self.dense = linear_weights(self._part(self._paths.dense)) if self._paths.dense else None
-        self.centred = model.task.outputs.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
+        self.centred = model.task.outputs.vocabulary and target.contrast is None
         self.exact = all(is_floating(self._part(path)) for path in (self._paths.out, self._paths.dense) if path)
 
     def _part(self, path: str) -> nn.Module:
@@ -328,12 +362,15 @@ class _HeadOnShares:
     def _model_logits(self, states: Tensor, texts: slice) -> Tensor:
         """Return the explained logits, (b, K), that the model's own head gives for the states it reads, (b, P, H)."""
         count, places, _ = states.shape
-        sliced = self._model.task.outputs.vocabulary and not self.centred
-        answers = self._model.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
+        # A vocabulary head computes the needed rows alone, unless the mean over all is needed.
+        computes_rows = self._model.task.outputs.vocabulary and not self.centred
+        answers = self._model.head.tokens(states.flatten(0, 1), self.rows if computes_rows else None).float()
         if self.centred:
             answers = answers - mean_logit(answers)
-        answers = (answers if sliced else answers[:, self.rows]).view(count, places, 1, -1)  # (b, P, 1, R)
-        return self._explained(answers, texts)[..., 0]  # (b, K)
+        if not computes_rows:
+            answers = answers[:, self.rows]  # (b * P, R)
+        by_place = answers.view(count, places, 1, -1)  # (b, P, 1, R), the state is one "token"
+        return self._explained(by_place, texts)[..., 0]  # (b, K)
 
     def _contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), from shares (b, P, T, H) of states (b, P, H)."""
@@ -343,7 +380,8 @@ class _HeadOnShares:
             pre_activation = states @ weight.T + bias  # (b, P, H)
             activated = activation_function(self._model.module, paths.activation)(pre_activation)  # (b, P, H)
             # The activation multiplies by f(z) / z, as in the layers.
-            shares = _apply_linear(shares, weight, bias).mul_((activated / (pre_activation + TINY))[..., None, :])
+            slope = activated / (pre_activation + TINY)  # (b, P, H)
+            shares = _apply_linear(shares, weight, bias).mul_(slope[..., None, :])
             if paths.norm:
                 shares = _apply_norm(shares, *norm_parts(self._part(paths.norm), activated))
         # The head's bias is shared out by the shares' part in all outputs, whichever are explained: by x_j (W' b).

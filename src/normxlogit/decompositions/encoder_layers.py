@@ -1,10 +1,9 @@
 """The parts of post-LayerNorm encoders by family, for the decomposition methods only."""
 
-import itertools
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +46,14 @@ class LayerPaths:
 
 @dataclass(frozen=True)
 class HeadPaths:
-    """The paths of a head's parts: dense, activation (a name or a path), norm, and the last linear map."""
+    """The paths of a head's parts in the model, in reverse order of their use.
+
+    Attributes:
+        out: The last linear map, which returns the logits.
+        dense: The linear map before it; `{base}` stands for the name of the trunk. None without one.
+        activation: The activation behind `dense`: a name in transformers' `ACT2FN`, or a path.
+        norm: The LayerNorm behind the activation; None without one.
+    """
 
     out: str
     dense: str | None = None
@@ -153,7 +159,8 @@ class EncoderLayer:
         tolerance = EXACT_TOLERANCE if self.exact else COARSE_TOLERANCE
         for quantity, actual, expected in comparisons:
             difference = (expected - actual)[mask].abs().max().item()
-            if not difference <= tolerance * max(actual[mask].abs().max().item(), TINY):
+            largest = max(actual[mask].abs().max().item(), TINY)
+            if not difference <= tolerance * largest:  # written so that NaN is refused
                 raise UnsupportedModelError(
                     f"needs layers that are their family's and nothing more, and the {quantity} of layer {self.number} "
                     f"gives something else, by {difference:.2g}: a hook, an adapter or another module is there"
@@ -203,7 +210,8 @@ def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
 
 def is_floating(module: nn.Module) -> bool:
     """Return whether a module's weights are not quantised."""
-    weight = getattr(getattr(module, "base_layer", module), "weight", None)
+    base = getattr(module, "base_layer", module)  # PEFT's name for the module that an adapter wraps
+    weight = getattr(base, "weight", None)
     return _is_plain(weight) and weight.is_floating_point()
 
 
@@ -213,7 +221,17 @@ def _is_plain(weight: Any) -> TypeGuard[Tensor]:
 
 
 def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
+    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included.
+
+    Those of a plain `nn.Linear` are its parameters. Any other module is called on the origin, which gives the bias, and
+    on the unit vectors, each of which gives a column of the weight plus the bias.
+
+    Args:
+        module: The module.
+
+    Raises:
+        UnsupportedModelError: If it has no fixed number of inputs, as a linear map has.
+    """
     weight: Any = getattr(module, "weight", None)
     if type(module) is nn.Linear and _is_plain(weight) and not weight.is_meta:
         bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
@@ -221,14 +239,14 @@ def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
     count = getattr(module, "in_features", None)
     if not isinstance(count, int):
         raise UnsupportedModelError(f"needs a linear map where the model has a {type(module).__name__}")
-    probes = torch.zeros(count + 1, count)  # the origin and the unit vectors
-    probes[1:] = torch.eye(count)
+    device, dtype = torch.device("cpu"), torch.float32
     if isinstance(weight, Tensor):  # and not a method, as in torch's quantised modules
-        probes = probes.to(
-            torch.device("cpu") if weight.is_meta else weight.device,
-            weight.dtype if weight.is_floating_point() else torch.float32,
-        )
-    bias, columns = (module(each).float() for each in (probes[:1], probes[1:]))  # (1, out), (in, out)
+        device = device if weight.is_meta else weight.device  # offloaded weights are moved when the module is called
+        dtype = weight.dtype if weight.is_floating_point() else dtype
+    origin = torch.zeros(1, count, device=device, dtype=dtype)
+    unit_vectors = torch.eye(count, device=device, dtype=dtype)  # (in, in)
+    bias = module(origin).float()  # (1, out)
+    columns = module(unit_vectors).float()  # (in, out)
     return (columns - bias).T, bias[0]
 
 
@@ -278,18 +296,19 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
             continue
         parts = {name: call.layer.get_submodule(path) for name, path in path_of_part.items()}
         recorded = _record_parts(call, path_of_part)
-        attention = _probabilities(recorded["attention"][1], model.class_name)  # (B, heads, T, T)
-        value = recorded["value"][1].float()  # (B, T, H)
-        pre_activation, activated = recorded["up"][1].float(), recorded["down"][0].float()  # (B, T, F) both
+        attention = _probabilities(recorded["attention"].output, model.class_name)  # (B, heads, T, T)
+        value = recorded["value"].output.float()  # (B, T, H)
+        pre_activation = recorded["up"].output.float()  # (B, T, F)
+        activated = recorded["down"].input.float()  # (B, T, F)
         yield EncoderLayer(
             number=number,
             states=call.states.float(),
             attention=attention,
             value=value.unflatten(-1, (attention.shape[1], -1)),
-            pre_norm1=recorded["norm1"][0].float(),
-            normed1=recorded["norm1"][1].float(),
+            pre_norm1=recorded["norm1"].input.float(),
+            normed1=recorded["norm1"].output.float(),
             slope=activated / (pre_activation + TINY),
-            pre_norm2=recorded["norm2"][0].float(),
+            pre_norm2=recorded["norm2"].input.float(),
             returned=call.returned.float(),
             parts=parts,
             dtype=call.returned.dtype,
@@ -316,11 +335,20 @@ def _calls_of_layers(model: TaskModel, batch: Batch, paths: LayerPaths) -> list[
     return calls
 
 
-def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:
-    """Call a layer again, and return the main input and the output of each of its parts."""
-    sites = {name: (Site(path, is_input=True), Site(path)) for name, path in paths.items()}
-    recorded = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.call_again).recorded
-    return {name: (recorded.get(site_in), recorded[site_out]) for name, (site_in, site_out) in sites.items()}
+class _PartCall(NamedTuple):
+    """What a part of a layer was given and what it returned."""
+
+    input: Any  # its main input; None where it had none
+    output: Any
+
+
+def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, _PartCall]:
+    """Call a layer again, and return the main input and the output of each of its parts, by the names of `paths`."""
+    inputs = {name: Site(path, is_input=True) for name, path in paths.items()}
+    outputs = {name: Site(path) for name, path in paths.items()}
+    sites = [*inputs.values(), *outputs.values()]
+    recorded = run(call.layer, {}, record=sites, call=call.call_again).recorded
+    return {name: _PartCall(recorded.get(inputs[name]), recorded[outputs[name]]) for name in paths}
 
 
 def _probabilities(returned: Any, name: str) -> Tensor:

@@ -111,9 +111,9 @@ def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tu
         budget: Most units at once.
     """
     texts_at_once = max(1, budget // (rows * row_size))
-    step = rows if rows * row_size <= budget else max(1, budget // row_size)
+    rows_at_once = rows if rows * row_size <= budget else max(1, budget // row_size)
     for first_text in range(0, texts, texts_at_once):
-        row_slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+        row_slices = [slice(start, min(start + rows_at_once, rows)) for start in range(0, rows, rows_at_once)]
         yield slice(first_text, min(first_text + texts_at_once, texts)), row_slices
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +98,17 @@ class ValueZeroing(MatrixMethod):
 
 
 def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
-    """Return one layer's score matrix, (B, T, T), with at most `budget` tokens in a call of the layer."""
+    """Return one layer's score matrix, (B, T, T).
+
+    Args:
+        call: The call of the layer.
+        value: The path of its value projection, inside it.
+        mask: The real tokens, (B, T).
+        budget: Most tokens in a call of the layer.
+
+    Raises:
+        UnsupportedModelError: If the layer cannot be run by itself.
+    """
     if call.returned.shape[1] != mask.shape[1]:
         raise UnsupportedModelError(
             f"needs layers that read the text's tokens and no others, and the model gives {type(call.layer).__name__} "
@@ -110,14 +121,8 @@ def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Ten
     directions = normalize(call.returned.float(), dim=-1)  # (B, T, H)
     scores = directions.new_zeros((*mask.shape, mask.shape[1]))  # (B, T, T)
     for part in mask.nonzero().split(max(1, budget // mask.shape[1])):  # (N, 2): text, token
-        texts, tokens = part.to(directions.device).unbind(1)  # (N,) each
-        copies = torch.arange(len(texts), device=directions.device)  # (N,)
-
-        def zero_values(output: Tensor, *_: object, places: tuple[Tensor, Tensor] = (copies, tokens)) -> Tensor:
-            output = output.clone()  # (N, T, values)
-            output[places] = 0.0
-            return output
-
+        texts, tokens = part.to(directions.device).unbind(1)  # (N,) each: a copy of its text for each token
+        zero_values = partial(_with_zero_values, tokens=tokens)
         outputs = run_copy(
             call.layer, {"texts": texts}, replace={Site(value, call=0): zero_values}, call=call.call_again
         ).output  # (N, T, H)
@@ -125,3 +130,10 @@ def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Ten
         # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.
         scores[texts, :, tokens] = (new_directions - directions[texts]).square().sum(-1) / 2  # (N, T)
     return scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)
+
+
+def _with_zero_values(values: Tensor, *_: object, tokens: Tensor) -> Tensor:
+    """Return the value vectors of N copies of texts, (N, T, width), in which those of one token each, (N,), are 0."""
+    changed = values.clone()
+    changed[torch.arange(len(tokens), device=tokens.device), tokens] = 0.0
+    return changed

@@ -126,7 +126,7 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
         probabilities: Any = outputs.probabilities(logits[None])  # (1, C)
         return float(log_odds(np.log(max(float(probabilities[0, target.id]), LEAST_PROBABILITY))))
 
-    if model.task.position.pooled:
+    if model.task.position.pooled:  # of labels
         return of_logits, "log odds" if target.contrast_id is None else "logit less the contrast's"
     if target.contrast_id is not None:
         raise UnsupportedModelError("pairs explains a token by itself: leave out contrast=")
@@ -144,21 +144,22 @@ def answers_to_prompt(model: TaskModel, completed: Completed, a: Attribution, di
         a: Its explanation by the sources.
         division: How the prompt is divided into sources.
     """
-    removable, pieces = removable_sources(a.whole(), completed, division)
-    first_at: dict[Any, UnitScore] = {}  # by the place of what is left out
-    for part, piece in zip(removable.parts, pieces.values(), strict=True):
-        first_at.setdefault((piece.tokens, piece.places), part)
-    removable = removable._replace(parts=list(first_at.values()))
-    ablations = Ablations(model, completed, list(pieces.values()), VERIFYING)
-    answers = answers_without(ablations, pieces)
+    removable, source_spans = removable_sources(a.whole(), completed, division)
+    unit_at: dict[Any, UnitScore] = {}  # by the tokens and places that are left out: of equal ones the first unit
+    for part, span in zip(removable.parts, source_spans.values(), strict=True):
+        unit_at.setdefault((span.tokens, span.places), part)
+    removable = removable._replace(parts=list(unit_at.values()))
+    ablations = Ablations(model, completed, list(source_spans.values()), VERIFYING)
+    answers = answers_without(ablations, source_spans)
     may_be_empty = _has_empty_prompt(ablations)
     return UnitAnswers(a, removable, answers, lambda answer: answer.value, "log-probability", may_be_empty)
 
 
 def _has_empty_prompt(ablations: Ablations) -> bool:
     """Return whether something of a prompt is left without all of its sources, such as a beginning-of-text token."""
+    no_source_is_present = (False,) * len(ablations.sources)
     try:
-        ablations.without((False,) * len(ablations.sources))
+        ablations.without(no_source_is_present)
     except InputError:
         return False
     return True

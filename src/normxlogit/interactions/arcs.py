@@ -82,7 +82,7 @@ class ArcsBlock(OwnBlock):
     def _middles(self) -> list[float]:
         """Return the middle of each name, in characters from the beginning of the line."""
         widths = [cell_len(name) for name in self.names]
-        starts = accumulate((width + 1 for width in widths), initial=0)
+        starts = accumulate((width + 1 for width in widths), initial=0)  # with a space, and the end as a last start
         return [start + (width - 1) / 2 for start, width in zip(starts, widths, strict=False)]
 
     @property
@@ -130,27 +130,28 @@ class ArcsBlock(OwnBlock):
         lines: list[Text] = []
         for row in self._rows(width):
             middles = self._middles_of(row)
-            of_row = [_arc_line(arc, row, middles) for arc in reversed(self.arcs)]
-            lines += [Text(line) for line in of_row if line]
+            arc_lines = [_arc_line(arc, row, middles) for arc in reversed(self.arcs)]
+            lines += [Text(line) for line in arc_lines if line]  # "" for an arc that is not above this line
             lines.append(Text(safe(" ".join(self.names[unit] for unit in row))))
         return lines
 
     def _rows(self, width: int) -> list[range]:
         """Return the units of each line of a width."""
-        rows, start, filled = [], 0, 0
+        rows = []
+        first_unit, filled_width = 0, 0
         for unit, name in enumerate(self.names):
-            size = cell_len(name) + 1
-            if unit > start and filled + size > width:
-                rows.append(range(start, unit))
-                start, filled = unit, 0
-            filled += size
-        return [*rows, range(start, len(self.names))]
+            name_width = cell_len(name) + 1  # with a space
+            if unit > first_unit and filled_width + name_width > width:
+                rows.append(range(first_unit, unit))
+                first_unit, filled_width = unit, 0
+            filled_width += name_width
+        return [*rows, range(first_unit, len(self.names))]
 
     def _middles_of(self, row: range) -> dict[int, int]:
         """Return the column of the middle of each unit of a line."""
         middles = self._middles()
-        shift = middles[row.start] - (cell_len(self.names[row.start]) - 1) / 2
-        return {unit: round(middles[unit] - shift) for unit in row}
+        line_start = middles[row.start] - (cell_len(self.names[row.start]) - 1) / 2
+        return {unit: round(middles[unit] - line_start) for unit in row}
 
 
 def _arc_line(arc: Arc, row: range, middles: Mapping[int, int]) -> str:
@@ -163,9 +164,12 @@ def _arc_line(arc: Arc, row: range, middles: Mapping[int, int]) -> str:
     """
     if arc.right < row.start or arc.left >= row.stop:
         return ""
-    left, right = middles.get(arc.left, 0), middles.get(arc.right, middles[row.stop - 1])
-    ends = "╭" if arc.left in row else "─", "╮" if arc.right in row else "─"
-    inside = max(0, right - left - 1)
-    fits = len(arc.label) + 2 <= inside
-    middle = arc.label.center(inside, "─") if fits else "─" * inside
-    return " " * left + ends[0] + middle + ends[1] + ("" if fits else f" {arc.label}")
+    left_column = middles.get(arc.left, 0)
+    right_column = middles.get(arc.right, middles[row.stop - 1])
+    left_end = "╭" if arc.left in row else "─"
+    right_end = "╮" if arc.right in row else "─"
+    inner_width = max(0, right_column - left_column - 1)
+    label_fits = len(arc.label) + 2 <= inner_width
+    inner = arc.label.center(inner_width, "─") if label_fits else "─" * inner_width
+    label_behind = "" if label_fits else f" {arc.label}"
+    return " " * left_column + left_end + inner + right_end + label_behind

@@ -101,6 +101,7 @@ def pairs(
 
 
 def _budget(options: Keywords) -> int:
+    """Return how many inputs the model is asked at most."""
     budget = options.get("budget")
     return BUDGET if budget is None else positive_integer(budget, "budget")
 
@@ -134,10 +135,14 @@ def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tu
     model.task.check_input(model, "one input")
     model.refresh()  # labels, limits and inputs are read before the input
     encodings, single = model.task.encode(model, inputs)
-    explained: dict[str, Any] = {name: options.get(name) for name in ("contrast", "method")}
-    explained["target"] = checked_target(options.get("target"))
-    each = zip(encodings, explainer(encodings, **explained), strict=True)
-    return [answers_to_text(model, encoding, a, options.get("units")) for encoding, a in each], single
+    explain_options: dict[str, Any] = {name: options.get(name) for name in ("contrast", "method")}
+    explain_options["target"] = checked_target(options.get("target"))
+    attributions = explainer(encodings, **explain_options)
+    answers = [
+        answers_to_text(model, encoding, a, options.get("units"))
+        for encoding, a in zip(encodings, attributions, strict=True)
+    ]
+    return answers, single
 
 
 def checked_target(target: Any) -> Any:
@@ -223,5 +228,6 @@ def whole_documents(sentences: Mapping[str, Span]) -> dict[str, Span]:
 
 def _check_no_label(options: Keywords) -> None:
     """Refuse what is of labels and tokens, where a completion is explained."""
-    if refused := [name for name in ("target", "contrast") if options.get(name) is not None]:
-        raise InputError(f"{refused[0]}= is for labels and tokens; a completion is explained whole")
+    for name in ("target", "contrast"):
+        if options.get(name) is not None:
+            raise InputError(f"{name}= is for labels and tokens; a completion is explained whole")

@@ -52,7 +52,7 @@ def explained_text(result: Pairs) -> str:
 def _arc(pair: Pair) -> Arc:
     """Return the arc between the units of a pair, with its joint effect."""
     left, right = sorted(pair.units)
-    return Arc(left, right, pair.joint, f"{pair.joint:+.1f}", str(pair))
+    return Arc(left, right, effect=pair.joint, label=f"{pair.joint:+.1f}", sentence=str(pair))
 
 
 def _table(result: Pairs) -> Table:
@@ -85,7 +85,8 @@ def _names(result: Pairs) -> list[str]:
 
 def _singles(result: Pairs) -> Fold:
     """Return the table of single effects, the largest first."""
-    effects = sorted(zip(_names(result), result.single.tolist(), strict=True), key=lambda unit: -abs(unit[1]))
+    named_effects = zip(_names(result), result.single.tolist(), strict=True)
+    effects = sorted(named_effects, key=lambda named_effect: -abs(named_effect[1]))
     rows = [[cell(name), cell(f"{effect:+.2f}", effect)] for name, effect in effects[:MOST_LISTED]]
     table = Table([Column("unit"), Column("effect", numbers=True)], rows, sortable=True)
     return Fold(f"The effects of {len(rows)} single units, averaged over which others are present", [table])

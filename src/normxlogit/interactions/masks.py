@@ -35,12 +35,13 @@ def complementary_masks(units: int, most: int) -> Booleans:
         The masks; rows 0 and 1 are a pair, then rows 2 and 3. No mask occurs twice.
     """
     if units <= MOST_EXACT:
-        halves = all_masks(units)[1 : 2 ** (units - 1)]  # without the last unit, so no half is the other's complement
+        # The masks without the last unit, so that none is another's complement; the first one is the empty input.
+        halves = all_masks(units)[1 : 2 ** (units - 1)]
         halves = np.random.default_rng(SEED).permutation(halves)
     else:
         halves = np.unique(random_subsets(units - 1, most, SEED), axis=0)
         halves = np.random.default_rng(SEED).permutation(halves)
-        halves = np.pad(halves, ((0, 0), (0, 1)))
+        halves = np.pad(halves, ((0, 0), (0, 1)))  # without the last unit, likewise
         halves = halves[halves.any(1)]
     halves = halves[: most // 2]  # (N / 2, M)
     return np.stack([halves, ~halves], 1).reshape(-1, units)

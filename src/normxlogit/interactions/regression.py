@@ -18,8 +18,11 @@ from .shapley import Effects
 
 Indices = npt.NDArray[np.int64]
 
-SINGLE_VARIANCES, PAIR_VARIANCES = (0.01, 0.1, 1.0), (0.03, 0.3, 3.0)
-"""Prior variances of the units' weights, and of all pairs' of one unit together, in variances of the noise."""
+SINGLE_VARIANCES = (0.01, 0.1, 1.0)
+"""Prior variances of a unit's weight, in variances of the noise."""
+
+PAIR_VARIANCES = (0.03, 0.3, 3.0)
+"""Prior variances of the weights of all pairs of one unit together, in variances of the noise."""
 
 FOCUS = (0, 1, 2)
 """How much more weight is expected of pairs of large contributions: their product to this power; 0 for none."""
@@ -38,7 +41,7 @@ FOLDS = 8
 
 
 class Settings(NamedTuple):
-    """Prior variances of the weights."""
+    """What the prior variances of the weights depend on; see `Columns.variances`."""
 
     single: float  # one of `SINGLE_VARIANCES`
     pair: float  # one of `PAIR_VARIANCES`
@@ -54,6 +57,11 @@ class Columns:
     Args:
         contributions: What each unit contributes to the answer, (M,).
         most_paired: The pairs of so many units have columns, those of the largest contributions.
+
+    Attributes:
+        contributions: The contributions over the sum of their sizes, (M,).
+        strengths: How much weight is expected of each unit, from the size of its contribution, (M,); their mean is 1.
+        pairs: The units of each pair that has a column, (P, 2).
     """
 
     def __init__(self, contributions: Floats, most_paired: int = MOST_PAIRED) -> None:
@@ -69,10 +77,10 @@ class Columns:
         """Return the columns of masks, (N, 2 + M + P), for masks (N, M); a unit is 1 if present and -1 if not."""
         signs = 2.0 * present - 1  # (N, M)
         first, second = self.pairs.T  # (P,) each
-        by_contributions = signs @ self.contributions  # (N,)
-        ones = np.ones(len(present))
-        singles = [ones[:, None], by_contributions[:, None], signs]
-        return np.concatenate([*singles, signs[:, first] * signs[:, second]], 1)
+        constant = np.ones((len(present), 1))
+        by_contributions = (signs @ self.contributions)[:, None]  # (N, 1)
+        products = signs[:, first] * signs[:, second]  # (N, P)
+        return np.concatenate([constant, by_contributions, signs, products], 1)
 
     def variances(self, settings: Settings) -> Floats:
         """Return the prior variance of each column's weight, (2 + M + P,), in the order of `of`.
@@ -96,21 +104,29 @@ class PairModel:
         values: The value of each, (N,).
         contributions: What each unit contributes to the answer, (M,).
         most_paired: As in `Columns`; with 0 the regression is of single units.
+
+    Attributes:
+        columns: The columns, C of them.
+        mean: The mean of the values, which the weights explain the differences from.
+        settings: The settings of least error in cross-validation.
+        weights: The weight of each column, (C,), in units of the values.
+        r2: R² on masks that were kept aside; NaN if the values are equal.
     """
 
     def __init__(
         self, present: Booleans, values: Floats, contributions: Floats, most_paired: int = MOST_PAIRED
     ) -> None:
         self.columns = Columns(contributions, most_paired)
-        self.mean, self.scale = float(values.mean()), float(values.std()) or 1.0
+        self.mean = float(values.mean())
+        scale = float(values.std()) or 1.0
+        standardised = (values - self.mean) / scale  # (N,)
         matrix = self.columns.of(present)  # (N, C)
-        standardised = (values - self.mean) / self.scale  # (N,)
-        variances = [self.columns.variances(settings) for settings in GRID]
+        variances = [self.columns.variances(settings) for settings in GRID]  # (C,) each
         covariances = [(matrix * variance) @ matrix.T for variance in variances]  # (N, N) each
-        chosen, dual = _fitted(covariances, standardised)
-        self.settings = GRID[chosen]
-        self.weights: Floats = self.scale * variances[chosen] * (matrix.T @ dual)  # (C,)
-        self.r2 = _kept_aside(covariances, standardised)
+        best = _best_fit(covariances, standardised)
+        self.settings = GRID[best.settings]
+        self.weights: Floats = scale * variances[best.settings] * (matrix.T @ best.dual)  # (C,)
+        self.r2 = _r2_kept_aside(covariances, standardised)
 
     def predict(self, present: Booleans) -> Floats:
         """Return the value that the regression gives to masks, (N,)."""
@@ -129,8 +145,16 @@ class PairModel:
         return Effects(single, joint, self.r2)
 
 
-def _fitted(covariances: Sequence[Floats], values: Floats) -> tuple[int, Floats]:
-    """Return the settings of the least error in cross-validation, by their place, and the dual weights, (N,).
+class _Fit(NamedTuple):
+    """A fit with one of several settings."""
+
+    error: float  # the sum of squared errors in cross-validation
+    settings: int  # their index in `GRID`
+    dual: Floats  # the weight of each mask, (N,): a prediction is its covariances with the masks, times these
+
+
+def _best_fit(covariances: Sequence[Floats], values: Floats) -> _Fit:
+    """Return the fit with the settings of the least error in cross-validation.
 
     Each complementary pair of masks is left out once. Its errors follow from one inverse: with A the inverse of the
     covariance of values, they solve A_BB e = (A v)_B for the rows B of the pair (Rasmussen and Williams, 2006, section
@@ -141,22 +165,21 @@ def _fitted(covariances: Sequence[Floats], values: Floats) -> tuple[int, Floats]
         values: The values, (N,).
     """
     fits = []
-    for covariance in covariances:
+    for index, covariance in enumerate(covariances):
         inverse = np.linalg.inv(covariance + np.eye(len(values)))  # (N, N)
         dual = inverse @ values  # (N,)
         blocks = inverse.reshape(len(values) // 2, 2, len(values) // 2, 2)
-        of_pairs = np.einsum("pipj->pij", blocks)  # (N / 2, 2, 2)
-        errors = np.linalg.solve(of_pairs, dual.reshape(-1, 2, 1))  # (N / 2, 2, 1)
-        fits.append((float(np.square(errors).sum()), dual))
-    chosen = min(range(len(fits)), key=lambda place: fits[place][0])
-    return chosen, fits[chosen][1]
+        diagonal_blocks = np.einsum("pipj->pij", blocks)  # (N / 2, 2, 2), A_BB of each pair
+        errors = np.linalg.solve(diagonal_blocks, dual.reshape(-1, 2, 1))  # (N / 2, 2, 1)
+        fits.append(_Fit(float(np.square(errors).sum()), index, dual))
+    return min(fits, key=lambda fit: fit.error)  # of equal errors the first
 
 
-def _kept_aside(covariances: Sequence[Floats], values: Floats) -> float:
+def _r2_kept_aside(covariances: Sequence[Floats], values: Floats) -> float:
     """Return R² on masks that were kept aside: in each of several parts, by a fit whose settings the others chose.
 
     Args:
-        covariances: As in `_fitted`.
+        covariances: As in `_best_fit`.
         values: The values, (N,).
 
     Returns:
@@ -168,7 +191,9 @@ def _kept_aside(covariances: Sequence[Floats], values: Floats) -> float:
     part_of_row = np.arange(len(values)) // 2 % min(FOLDS, len(values) // 2)  # (N,), complementary masks together
     error = 0.0
     for part in range(int(part_of_row.max()) + 1):
-        aside, rest = np.flatnonzero(part_of_row == part), np.flatnonzero(part_of_row != part)
-        chosen, dual = _fitted([covariance[np.ix_(rest, rest)] for covariance in covariances], values[rest])
-        error += float(np.square(values[aside] - covariances[chosen][np.ix_(aside, rest)] @ dual).sum())
+        aside = np.flatnonzero(part_of_row == part)
+        rest = np.flatnonzero(part_of_row != part)
+        best = _best_fit([covariance[np.ix_(rest, rest)] for covariance in covariances], values[rest])
+        predicted = covariances[best.settings][np.ix_(aside, rest)] @ best.dual
+        error += float(np.square(values[aside] - predicted).sum())
     return 1 - error / variation

@@ -49,9 +49,12 @@ class Pair(NamedTuple):
 
     def __str__(self) -> str:
         first, second = (f'"{shortened(visible(removal.units[0]), LONGEST)}"' for removal in self.verified.single)
-        answers = [answer_text(removal, self.verified) for removal in (*self.verified.single, self.verified.together)]
-        does = SENTENCES[self.kind].format(first, second, amount="more" if self.tested > 0 else "less")
-        return f"{does}: without {first} {answers[0]}, without {second} {answers[1]}, without both {answers[2]}."
+        without_first, without_second = (answer_text(removal, self.verified) for removal in self.verified.single)
+        without_both = answer_text(self.verified.together, self.verified)
+        amount = "more" if self.tested > 0 else "less"
+        effect = SENTENCES[self.kind].format(first, second, amount=amount)
+        measured = f"without {first} {without_first}, without {second} {without_second}, without both {without_both}"
+        return f"{effect}: {measured}."
 
 
 def largest_pairs(joint: FloatArray | Float64Array, count: int) -> list[tuple[int, int]]:
@@ -89,18 +92,18 @@ def kind_of(verified: Verification) -> Kind:
     Args:
         verified: The answers without one, the other, and both.
     """
-    first, second = map(_goes, verified.single)
-    both = _goes(verified.together)
-    if both and first and second:
+    goes_without_first, goes_without_second = map(_answer_goes, verified.single)
+    goes_without_both = _answer_goes(verified.together)
+    if goes_without_both and goes_without_first and goes_without_second:
         return "needed both"
-    if both and not first and not second:
+    if goes_without_both and not goes_without_first and not goes_without_second:
         return "either will do"
-    if not both and (first or second):
+    if not goes_without_both and (goes_without_first or goes_without_second):
         return "turns round"
     return "together"
 
 
-def _goes(removal: Removal) -> bool:
+def _answer_goes(removal: Removal) -> bool:
     """Return whether the answer goes without the units of a removal."""
     if removal.quantity == "log-probability":
         return removal.original - removal.value >= LEAST_LOSS

@@ -80,14 +80,22 @@ def checked_arguments(
             check(*args, **kwargs)
             return function(*args, **kwargs)
 
-        vars(checked)["__signature__"], checked.__doc__ = _with_short_types(signature), description
+        vars(checked)["__signature__"] = _with_short_types(signature)  # `help` shows it in the place of the function's
+        checked.__doc__ = description
         return checked
 
     return decorate
 
 
 class _Check:
-    """Checks the arguments of calls of one function; see `checked_arguments`."""
+    """Checks the arguments of calls of one function; see `checked_arguments`.
+
+    Attributes:
+        name: What errors call the function.
+        keywords: The names of arguments that callers may write, keyword-only ones first, as errors list them.
+        never_passed: The names that are refused where the function has `**kwargs`; None where it has not, which
+            refuses all names but `keywords`.
+    """
 
     def __init__(
         self,
@@ -97,36 +105,42 @@ class _Check:
         unwritten: Collection[str],
         never_passed: Collection[str],
     ) -> None:
-        owner = function.__qualname__.partition(".")[0]
-        self.name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
+        class_name = function.__qualname__.partition(".")[0]
+        names = {"__init__": class_name, "__call__": "an explainer's call"}
+        self.name = names.get(function.__name__, function.__name__)
         self.signature = signature
         self.advice = advice
-        named = sorted(signature.parameters.values(), key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
-        self.keywords = [p.name for p in named if p.kind is not p.VAR_KEYWORD and p.name not in unwritten]
-        takes_others = any(p.kind is p.VAR_KEYWORD for p in named)
-        self.never_passed = never_passed if takes_others else None  # None where a function takes only its keywords
+        parameters = signature.parameters.values()
+        keyword_only_first = sorted(parameters, key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
+        named = [p.name for p in keyword_only_first if p.kind is not p.VAR_KEYWORD]
+        self.keywords = [name for name in named if name not in unwritten]
+        has_kwargs = len(named) < len(parameters)
+        self.never_passed = never_passed if has_kwargs else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Refuse arguments that the function does not take."""
         for key in kwargs:
-            if key not in self.keywords and (self.never_passed is None or key in self.never_passed):
-                raise self._unknown(key, kwargs)
+            is_passed_on = self.never_passed is not None and key not in self.never_passed  # to transformers
+            if key not in self.keywords and not is_passed_on:
+                raise self._error_for_keyword(key, kwargs)
         try:
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            pairs = f"; {PAIR}" if "too many" in str(error) and "inputs" in self.keywords else ""
+            may_be_pair = "too many" in str(error) and "inputs" in self.keywords  # explainer(text, text_pair)
+            pairs = f"; {PAIR}" if may_be_pair else ""
             raise InputError(f"{self.name}: {error}{pairs}") from None
 
-    def _unknown(self, key: str, arguments: Mapping[str, Any]) -> InputError | MethodError:
+    def _error_for_keyword(self, key: str, arguments: Mapping[str, Any]) -> InputError | MethodError:
         """Return the error for an argument `key` that the function, called with `arguments`, does not take."""
         problem = f"{self.name} has no argument {key!r}"
-        close = self._close_keywords(key)
-        if close:
-            return InputError(f"{problem}: did you mean {close[0]}=?")
-        owners = [info.name for info in list_methods() if key in info.defaults]
-        if key not in self.advice and "method" in self.keywords and owners:
-            method = str(arguments.get("method", "")).partition(":")[0]
-            setting = f"{method if method in owners else owners[0]}:{key}={arguments[key]}"
+        close_keywords = self._close_keywords(key)
+        if close_keywords:
+            return InputError(f"{problem}: did you mean {close_keywords[0]}=?")
+        methods_with_setting = [info.name for info in list_methods() if key in info.defaults]
+        if key not in self.advice and "method" in self.keywords and methods_with_setting:
+            named_method = str(arguments.get("method", "")).partition(":")[0]
+            method = named_method if named_method in methods_with_setting else methods_with_setting[0]
+            setting = f"{method}:{key}={arguments[key]}"
             return MethodError(f"{problem}, which is a setting of a method: method={setting!r}")
         available = f"it has {', '.join(f'{keyword}=' for keyword in self.keywords)}"
         return InputError(f"{problem}: {self.advice.get(key, available)}")
@@ -151,41 +165,52 @@ def checked_methods(kind: Class) -> Class:
     for name, member in list(vars(kind).items()):
         if isinstance(member, classmethod):
             setattr(kind, name, classmethod(checked_arguments()(member.__func__)))
-        elif inspect.isfunction(member) and is_public(name) and not hasattr(member, "__wrapped__"):
+        elif inspect.isfunction(member) and is_public(name) and not hasattr(member, "__wrapped__"):  # by a decorator
             setattr(kind, name, checked_arguments()(member))
     return kind
 
 
 class _Type(str):
-    """A type as `help` shows it."""
+    """The name of a type, as an annotation that `help` shows without quotation marks."""
 
     __repr__ = str.__str__
 
 
 def _with_short_types(signature: inspect.Signature) -> inspect.Signature:
     """Return a signature whose types have no module names, so that it fits on a screen."""
+    parameters = [p.replace(annotation=_short_type(p.annotation)) for p in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=_short_type(signature.return_annotation))
 
-    def short(annotation: Any) -> Any:
-        if annotation is inspect.Signature.empty:
-            return annotation
-        return _Type(re.sub(r"\b(?:\w+\.)+(?=\w)", "", inspect.formatannotation(annotation).strip("'")))
 
-    parameters = [p.replace(annotation=short(p.annotation)) for p in signature.parameters.values()]
-    return signature.replace(parameters=parameters, return_annotation=short(signature.return_annotation))
+def _short_type(annotation: Any) -> Any:
+    """Return an annotation without the names of modules; none where there is none."""
+    if annotation is inspect.Signature.empty:
+        return annotation
+    full_name = inspect.formatannotation(annotation).strip("'")
+    return _Type(re.sub(r"\b(?:\w+\.)+(?=\w)", "", full_name))
 
 
 def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
-    """Return a signature and a docstring with the keys of `Unpack[Keys]`, or of `Annotated[Any, Keys]` and others."""
+    """Return a function's signature and docstring, with an argument for each key of the `TypedDict` of its `**kwargs`.
+
+    Args:
+        function: A function whose `**kwargs` are `Unpack[Keys]`, or `Annotated[Any, Keys]` if it takes other names,
+            too; the hint of each key is `Annotated[type, description]`. Other functions stay as they are.
+    """
     signature = inspect.signature(function)
-    text = inspect.getdoc(function)
+    docstring = inspect.getdoc(function)
     *parameters, last = signature.parameters.values()
-    if text is None or last.kind is not last.VAR_KEYWORD or not get_args(last.annotation):
-        return signature, text
-    takes_others = [last.replace(annotation=Any)] if get_origin(last.annotation) is Annotated else []
-    described = next(line for line in text.splitlines() if line.startswith(f"    **{last.name}: "))
-    lines = []
-    for key, hint in get_type_hints(get_args(last.annotation)[-1], include_extras=True).items():
+    if docstring is None or last.kind is not last.VAR_KEYWORD or not get_args(last.annotation):
+        return signature, docstring
+    kwargs_line = next(line for line in docstring.splitlines() if line.startswith(f"    **{last.name}: "))
+    argument_lines = []
+    typed_dict = get_args(last.annotation)[-1]
+    for key, hint in get_type_hints(typed_dict, include_extras=True).items():
         parameters.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=hint.__origin__))
-        lines.append(fill(f"{key}: {hint.__metadata__[0]}", 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
-    lines += [described] if takes_others else []
-    return signature.replace(parameters=[*parameters, *takes_others]), text.replace(described, "\n".join(lines))
+        description = f"{key}: {hint.__metadata__[0]}"
+        argument_lines.append(fill(description, 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
+    takes_other_names = get_origin(last.annotation) is Annotated
+    if takes_other_names:
+        parameters.append(last.replace(annotation=Any))
+        argument_lines.append(kwargs_line)
+    return signature.replace(parameters=parameters), docstring.replace(kwargs_line, "\n".join(argument_lines))

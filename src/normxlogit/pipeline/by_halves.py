@@ -50,7 +50,7 @@ def outcomes(
 
 
 def reason_alone(error: NormXLogitError) -> str:
-    """Return what an error says of an input that was the only one, without its number."""
+    """Return the message of an error without "input 0", the number that an input has which was explained alone."""
     without_place = re.sub(r"^input 0(,[^:]*)?: ", "", str(error))
     return without_place.replace("input 0 ", "the input ")
 
@@ -70,16 +70,16 @@ def keep_errors(model: TaskModel, inputs: Any, options: Options, explain: Callab
     """
     texts = _several_texts(model, inputs)
     options = replace(options, on_error=None)
-    if texts is None:
+    if texts is None:  # a single one, whose error is raised
         return explain(inputs, options)
     options.check_count(len(texts))
 
     def explain_some(indices: list[int]) -> Iterable[Attribution]:
-        explained = explain([texts[index] for index in indices], options.of_some(indices))
-        return [explained] if isinstance(explained, Attribution) else explained
+        results = explain([texts[index] for index in indices], options.of_some(indices))
+        return [results] if isinstance(results, Attribution) else results
 
-    of_texts = outcomes(explain_some, list(range(len(texts))))
-    return Attributions(with_unexplained(texts, of_texts))
+    results_or_errors = outcomes(explain_some, list(range(len(texts))))
+    return Attributions(with_unexplained(texts, results_or_errors))
 
 
 def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
@@ -115,8 +115,9 @@ def with_unexplained(inputs: list[Any], outcomes_of_inputs: Iterable[Any], *, al
 
 
 def _unexplained(text: Any, error: NormXLogitError) -> Unexplained:
-    """Return what stands in the place of the result of a text."""
-    first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
+    """Return what stands in the place of the result of a text or pair, with what of it are strings."""
+    is_pair = isinstance(text, tuple) and len(text) == 2
+    first, second = text if is_pair else (text, None)
     return Unexplained(
         reason=reason_alone(error),
         text=first if isinstance(first, str) else None,

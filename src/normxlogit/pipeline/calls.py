@@ -46,8 +46,9 @@ def add_calls(kind: type, calls: Mapping[str, str]) -> None:
     Raises:
         ExtensionError: If the class has another method of such a name.
     """
-    is_added = {name: isinstance(value, Call) for name, value in vars(kind).items()}
-    entries = [(name, reference, reference) for name, reference in calls.items() if not is_added.get(name)]
+    added_before = {name for name, member in vars(kind).items() if isinstance(member, Call)}
+    # A reference is what is registered, and holds the module that registers it, which errors name.
+    entries = [(name, reference, reference) for name, reference in calls.items() if name not in added_before]
     for name, reference in named_once("calls", entries, dir(kind)).items():
         setattr(kind, name, Call(reference))
 
@@ -64,15 +65,16 @@ def left_to_calls(explain: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(explain)
     def explained(*args: P.args, **options: P.kwargs) -> R:
-        by_keyword = references("keywords")
-        others: dict[str, Any] = {name: value for name, value in options.items() if name not in by_keyword}
-        for keyword in by_keyword:
-            if options.get(keyword) is not None:
-                call, _, argument = by_keyword[keyword].partition(".")
-                if argument in others:
-                    raise InputError(f"{keyword}= is {argument}= of {call}: give one of them")
-                explainer, *inputs = args
-                return getattr(explainer, call)(*inputs, **{argument: options[keyword]}, **others)
-        return explain(*args, **others)
+        call_of_keyword = references("keywords")  # such as {"pairs": "pairs.budget"}
+        other_options: dict[str, Any] = {name: value for name, value in options.items() if name not in call_of_keyword}
+        for keyword, reference in call_of_keyword.items():
+            if options.get(keyword) is None:
+                continue
+            call, _, argument = reference.partition(".")
+            if argument in other_options:
+                raise InputError(f"{keyword}= is {argument}= of {call}: give one of them")
+            explainer, *inputs = args
+            return getattr(explainer, call)(*inputs, **{argument: options[keyword]}, **other_options)
+        return explain(*args, **other_options)
 
     return explained

@@ -16,10 +16,15 @@ from ..results.units.units import Units
 
 
 class Placed(NamedTuple):
-    """A picture or a sound of a prompt with its scores."""
+    """A picture or a sound of a prompt, with the scores of its places.
 
-    medium: Medium  # whose `first` is 0 until `appended` knows how many units come before
-    scores: FloatArray  # (G, L, places)
+    Attributes:
+        medium: The picture or sound; its `first`, the index of its first unit, is set by `appended`.
+        scores: The scores of the patches of the picture, or of the moments of the sound, (G, L, places).
+    """
+
+    medium: Medium
+    scores: FloatArray
 
 
 def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
@@ -39,19 +44,22 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     media = context.media
     if context.signal is not None:
         frames = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
-        media = tuple(filter(None, [context.signal.medium(frames)]))
+        signal_medium = context.signal.medium(frames)
+        media = () if signal_medium is None else (signal_medium,)
         scores = _frames_as_parts(scores, frames) if frames else scores
     if not media:
         return scores, []
-    tokens_of_media = [token for medium in media for token in medium.tokens]
-    all_parts = scores.values[..., tokens_of_media] if scores.parts is None else scores.parts  # (G, L, parts of all)
+    media_tokens = [token for medium in media for token in medium.tokens]
+    part_scores = scores.values[..., media_tokens] if scores.parts is None else scores.parts  # (G, L, parts of all)
     placed_media = [_at_places(medium, scores) for medium in media]
-    values, bias = scores.values.clone(), scores.bias
-    values[..., tokens_of_media] = 0
+    text_scores = scores.values.clone()
+    text_scores[..., media_tokens] = 0
+    bias = scores.bias
     if bias is not None:
-        with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
-        bias = bias + (all_parts.double().sum(-1) - torch.as_tensor(with_place)).to(bias)
-    return replace(scores, values=values, bias=bias, parts=None), placed_media
+        sum_with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
+        sum_without_place = part_scores.double().sum(-1) - torch.as_tensor(sum_with_place)  # (G, L)
+        bias = bias + sum_without_place.to(bias)
+    return replace(scores, values=text_scores, bias=bias, parts=None), placed_media
 
 
 def _at_places(medium: EncodedMedium, scores: Scores) -> Placed:
@@ -65,18 +73,20 @@ def _at_places(medium: EncodedMedium, scores: Scores) -> Placed:
         UnsupportedModelError: If it is not known where the parts, or what the tokens stand for, are in it.
     """
     if scores.parts is not None:
-        spread, values = medium.by_part, scores.parts
+        to_places = medium.by_part
+        values = scores.parts
         hint = "" if medium.by_token is None else "; read_at=1 reads its tokens"
     else:
-        spread, values = medium.by_token, scores.values[..., list(medium.tokens)]
+        to_places = medium.by_token
+        values = scores.values[..., list(medium.tokens)]
         hint = "; read_at=0 reads its patches"
-    if spread is None:
+    if to_places is None:
         raise UnsupportedModelError(
             f"cannot tell which part of {medium.name} a score belongs to: its processor returns other numbers for it "
             f"in a prompt than alone, or parts that form no grid{hint}"
         )
-    at_places = spread(values.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
-    details: dict[str, Any] = {"places": spread.where, "tokens": medium.tokens, **medium.details}
+    at_places = to_places(values.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
+    details: dict[str, Any] = {"places": to_places.where, "tokens": medium.tokens, **medium.details}
     result_medium = medium_class(medium.kind)(kind=medium.kind, name=medium.name, first=0, **details)
     return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))  # (G, L, places)
 
@@ -84,7 +94,17 @@ def _at_places(medium: EncodedMedium, scores: Scores) -> Placed:
 def appended(
     units: Units, scores: FloatArray, placed: Sequence[Placed], *, layers: bool
 ) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
-    """Append the parts of pictures and sounds to the T units of a text and their scores, (G, T) or (G, L, T)."""
+    """Append the places of pictures and sounds to the units of a text, and their scores to those of the text.
+
+    Args:
+        units: The T units of the text.
+        scores: Their scores, (G, T), or with `layers` (G, L, T).
+        placed: The pictures and sounds with their scores, (G, L, places) each.
+        layers: Whether results keep the axis of layers; without it there is one layer.
+
+    Returns:
+        All units, all scores, and the media, each with the index of its first unit.
+    """
     media = []
     for medium, part_scores in placed:
         first = len(units)
@@ -95,9 +115,16 @@ def appended(
 
 
 def _frames_as_parts(scores: Scores, frames: int) -> Scores:
-    """Return scores, (G, L, S + T), whose first S are those of the frames of a sound, with these as its parts."""
-    sinks = None if scores.sinks is None else scores.sinks[frames:]
-    scores = replace(scores, values=scores.values[..., frames:], parts=scores.values[..., :frames], sinks=sinks)
-    if scores.bias is None or scores.sink is None or (sinks is not None and bool(sinks.any())):
+    """Return the scores of a sound's frames and of the tokens behind them as those of parts and of tokens.
+
+    Args:
+        scores: The scores of both, (G, L, frames + T).
+        frames: The number of frames.
+    """
+    token_sinks = None if scores.sinks is None else scores.sinks[frames:]
+    scores = replace(scores, values=scores.values[..., frames:], parts=scores.values[..., :frames], sinks=token_sinks)
+    has_token_sinks = token_sinks is not None and bool(token_sinks.any())
+    if scores.bias is None or scores.sink is None or has_token_sinks:
         return scores
+    # A result names its sinks among the tokens: what sinks among the frames alone contribute goes to the bias.
     return replace(scores, bias=scores.bias + scores.sink, sink=None, sinks=None)

@@ -15,13 +15,23 @@ from ..tasks.base import units_of_tokens
 
 
 def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int) -> Attribution:
-    """Return the result of one window, with scores for the whole text."""
+    """Return the result of one window as one of the whole text, in which all other tokens score zero.
+
+    Args:
+        encoding: The whole text, of T tokens.
+        indices: The tokens of the window, in the text.
+        result: The result of the window.
+        limit: How many tokens the model reads.
+    """
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., indices] = result.scores
     count = len({*indices}.intersection(text_to_cut(encoding, limit)[0]))  # of a pair, in the text that is cut
     note = f"an answer comes from a window of {count} tokens around it; the others have no score"
-    targets = tuple(t if t.position is None else t._replace(position=indices[t.position]) for t in result.targets)
-    sinks = tuple(indices[i] for i in result.sinks)
+    targets = tuple(
+        target if target.position is None else target._replace(position=indices[target.position])
+        for target in result.targets
+    )
+    sinks = tuple(indices[unit] for unit in result.sinks)
     return _whole(encoding, result, scores, limit, note, targets=targets, token_predictions=None, sinks=sinks)
 
 
@@ -92,10 +102,10 @@ def _central_predictions(kept_windows: list[Indices], results: list[Attribution]
     """Return the prediction at each token from the window where it is farthest from an end; None if there is none."""
     if results[0].token_predictions is None:
         return None
-    best: dict[int, tuple[int, Prediction]] = {}  # by token: its distance to the ends of a window
+    best: dict[int, tuple[int, Prediction]] = {}  # by token: its largest margin so far, and the prediction with it
     for indices, result in zip(kept_windows, results, strict=True):
-        for index, (token, prediction) in enumerate(zip(indices, result.token_predictions or (), strict=True)):
-            margin = min(index, len(indices) - 1 - index)
+        for place, (token, prediction) in enumerate(zip(indices, result.token_predictions or (), strict=True)):
+            margin = min(place, len(indices) - 1 - place)  # tokens between it and the nearer end of the window
             if token not in best or margin > best[token][0]:
                 best[token] = margin, prediction
     return tuple(prediction for _, (_, prediction) in sorted(best.items()))
@@ -140,14 +150,18 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
 
 def _diagnostics_in_rows(results: Sequence[Attribution]) -> dict[str, Any]:
     """Return the diagnostics that all results have, one value for each target."""
-    values_of_results: dict[str, list[Any]] = {}
-    for result in results:
-        for name, values in result.diagnostics.items():
-            values_of_results.setdefault(name, []).append(np.atleast_1d(values))
-    names = [name for name in results[0].diagnostics if len(values_of_results[name]) == len(results)]
-    return {name: tuple(np.concatenate(values_of_results[name]).tolist()) for name in names}
+    diagnostics: dict[str, Any] = {}
+    for name in results[0].diagnostics:
+        if all(name in result.diagnostics for result in results):
+            of_results = [np.atleast_1d(result.diagnostics[name]) for result in results]
+            diagnostics[name] = tuple(np.concatenate(of_results).tolist())
+    return diagnostics
 
 
 def _rows(results: Sequence[Attribution], values: list[Any]) -> FloatArray:
     """Return values of results, (K, ...) or those of a single target, as rows of one array."""
-    return np.concatenate([v if r.has_target_axis else v[None] for r, v in zip(results, values, strict=True)])
+    with_target_axis = [
+        of_result if result.has_target_axis else of_result[None]
+        for result, of_result in zip(results, values, strict=True)
+    ]
+    return np.concatenate(with_target_axis)

@@ -124,11 +124,12 @@ class Options:
         Raises:
             NormXLogitError: As `of` does.
         """
-        kept = {**options, **completion_methods(options.get("method"))}
-        names_tokens = any(kept.get(name) is not None for name in ("target", "targets"))
-        if not names_tokens and whole_number(kept.get("contrast")) is None:
-            kept["other_answer"] = kept.pop("contrast", None)
-        return cls(**kept)
+        fields = {**options, **completion_methods(options.get("method"))}
+        names_tokens = any(fields.get(name) is not None for name in ("target", "targets"))
+        is_index = whole_number(fields.get("contrast")) is not None
+        if not names_tokens and not is_index:
+            fields["other_answer"] = fields.pop("contrast", None)
+        return cls(**fields)
 
     @property
     def own_tokens(self) -> bool:
@@ -178,7 +179,8 @@ class Options:
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
     """Return the methods of a comparison; by default, the default method and the paper's."""
     methods = default_methods("labels") if methods is None else methods
-    methods = [methods] if isinstance(methods, str | Method) else methods
+    if isinstance(methods, str | Method):
+        methods = [methods]
     if not isinstance(methods, Sequence) or not methods:
         raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'occlusion']")
     if target is not None and not is_choice(target):
@@ -198,7 +200,8 @@ def checked_verify(verify: Verify) -> Verify:
         raise InputError("verify= is an empty list: name what is removed")
     if isinstance(verify, str | list | tuple | Mapping):
         return verify
-    return positive_integer(verify, "verify") if verify else None  # of None, False and 0
+    removes_nothing = not verify  # None, False or 0
+    return None if removes_nothing else positive_integer(verify, "verify")
 
 
 def provenance(
@@ -229,21 +232,43 @@ NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 def forward_settings(
     outputs: Any, output_field: Any, input_names: Mapping[str, str] | None, extra_inputs: Mapping[str, Any] | None
 ) -> ForwardSettings:
-    """Return the checked settings of how a module is called and what it returns."""
+    """Return the checked settings of how a module is called and what it returns.
+
+    Args:
+        outputs: What the numbers are that it returns, one of `Outputs`.
+        output_field: The name or the index of the field of its output that holds them.
+        input_names: What its forward calls the outputs of a tokenizer, by their names in `NAMES`.
+        extra_inputs: What it reads beside the texts: a default for one text by name.
+
+    Raises:
+        InputError: If one of these is not such a choice or name, or a default is not made of numbers.
+    """
     check_choice("outputs", outputs, get_args(Outputs))
-    names, extra = dict(input_names or {}), dict(extra_inputs or {})
-    if wrong := [name for name in names if name not in NAMES]:
+    names = dict(input_names or {})
+    unknown_names = [name for name in names if name not in NAMES]
+    if unknown_names:
         raise InputError(
-            f"input_names= says how the forward calls {', '.join(NAMES)}, and none of them is {wrong[0]!r}: "
+            f"input_names= says how the forward calls {', '.join(NAMES)}, and none of them is {unknown_names[0]!r}: "
             "input_names={'input_ids': 'sent_id'}; what a tokenizer does not return is given by extra_inputs="
         )
-    return ForwardSettings(outputs, output_field, names, {name: _row(value, name) for name, value in extra.items()})
+    defaults = {name: _as_batch(value, name) for name, value in (extra_inputs or {}).items()}
+    return ForwardSettings(outputs, output_field, names, defaults)
 
 
 def with_extra_inputs(
     encodings: list[Encoding], given: Mapping[str, Any], defaults: Mapping[str, Tensor], *, single: bool
 ) -> list[Encoding]:
-    """Return encodings with what the caller gave beside each text; the defaults are (1, ...) each."""
+    """Return encodings with what the caller gave beside each text.
+
+    Args:
+        encodings: The texts.
+        given: A value for each text, or the value of a single one, by the names of the inputs.
+        defaults: The explainer's defaults by name, (1, ...) each, whose shapes and types the values must have.
+        single: Whether there is one text, which the caller gave alone.
+
+    Raises:
+        InputError: If there is no such input, or a value does not fit.
+    """
     inputs_of_texts: list[dict[str, Tensor]] = [{} for _ in encodings]
     for name, values in given.items():
         if name not in defaults:
@@ -254,12 +279,15 @@ def with_extra_inputs(
             raise InputError(f"extra_inputs: {len(of_texts)} values of {name!r} for {len(encodings)} texts")
         for extra_inputs, value in zip(inputs_of_texts, of_texts, strict=True):
             extra_inputs[name] = _as_default(name, value, defaults[name])
-    return [replace(encoding, extra_inputs=row) for encoding, row in zip(encodings, inputs_of_texts, strict=True)]
+    return [
+        replace(encoding, extra_inputs=extra_inputs)
+        for encoding, extra_inputs in zip(encodings, inputs_of_texts, strict=True)
+    ]
 
 
 def _as_default(name: str, value: Any, default: Tensor) -> Tensor:
     """Return the value of one text, (1, ...), of the shape and type of the default."""
-    tensor = _row(value, name)
+    tensor = _as_batch(value, name)
     if tensor.is_floating_point() and not default.is_floating_point():
         raise InputError(f"extra_inputs: {name!r} is a whole number in the explainer, and {value!r} is given")
     if tensor.shape != default.shape:
@@ -270,7 +298,7 @@ def _as_default(name: str, value: Any, default: Tensor) -> Tensor:
     return tensor.to(default.dtype)
 
 
-def _row(value: Any, name: str) -> Tensor:
+def _as_batch(value: Any, name: str) -> Tensor:
     """Return the value of one text as a tensor with the axis of a batch, (1, ...)."""
     try:
         tensor = value.detach() if isinstance(value, Tensor) else torch.as_tensor(plain_cell(value))

@@ -22,9 +22,9 @@ LOG_EVERY = 10.0
 """Seconds between two lines of a log."""
 
 REFRESH = 0.5
-"""Seconds between two updates of a bar."""
+"""Seconds between two refreshes of the line on a terminal."""
 
-MINUTE, HOUR = 60, 3600
+MINUTE, HOUR = 60, 3600  # seconds
 
 
 class Display:
@@ -43,7 +43,7 @@ class Display:
         self._description = description
         self._times = times
         self._started = monotonic()
-        self._reached = 0.0  # seconds until the last step was completed
+        self._time_of_completed = 0.0  # seconds that the completed steps took
         self._is_shown = False
 
     def update(
@@ -53,7 +53,7 @@ class Display:
         if advance is not None or completed is not None:
             self.has_steps = True
             self._completed = (self._completed if completed is None else completed) + (advance or 0.0)
-            self._reached = monotonic() - self._started
+            self._time_of_completed = monotonic() - self._started
         self._description = description or self._description
 
     def show(self, waited: float) -> float:
@@ -88,7 +88,7 @@ class Display:
         line = f"{self._description}: {f'{share:.0%}, ' if share else ''}{_duration(elapsed)}"
         if not share:
             return line
-        left = self._reached / share - elapsed  # it falls during a step, however long that is
+        left = self._time_of_completed / share - elapsed  # it falls during a step, however long that is
         return line + (f", about {_duration(left)} left" if left > 0 else "")
 
     def _write_over(self, console: Console, line: str) -> None:
@@ -100,7 +100,16 @@ class Display:
 class Watch:
     """The displays of all calls, and the one thread that shows the newest.
 
-    The thread ends when no call has shown up for `PATIENCE` seconds.
+    The thread ends when no call has shown up for `PATIENCE` seconds. All attributes are guarded by `_changed`, which
+    is notified when the thread should wake up earlier than it planned to. Times are those of `monotonic`.
+
+    Attributes:
+        _changed: The lock, and the signal for the thread.
+        _displays: The displays, the newest last.
+        _thread: The thread; None while none is running.
+        _began: When the outermost call began.
+        _due: When the newest display is to be shown again.
+        _wakes_at: When the thread wakes up by itself.
     """
 
     def __init__(self) -> None:

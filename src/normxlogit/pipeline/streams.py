@@ -51,12 +51,12 @@ def explained_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -
     Raises:
         NormXLogitError: As `explain` does, with the numbers of the inputs in the stream.
     """
-    start = 0
+    start = 0  # of the chunk in the stream
     while chunk := list(islice(inputs, chunk_size)):
         try:
             yield from _of_several(explain(chunk))
         except NormXLogitError as error:
-            if not start:
+            if start == 0:  # the numbers of inputs in the message are those in the stream
                 raise
             end = start + len(chunk) - 1
             raise type(error)(f"inputs {start} to {end} of the stream, counted from {start}: {error}") from None
@@ -70,11 +70,11 @@ def kept_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -> Ite
         NormXLogitError: If none of the first inputs can be explained, the error of the first one; if the model does not
             support the call.
     """
-    is_later = False
+    is_first_chunk = True
     while chunk := list(islice(inputs, chunk_size)):
-        outcomes_of_chunk = outcomes(lambda some: _of_several(explain(some)), chunk)
-        yield from with_unexplained(chunk, outcomes_of_chunk, all_may_fail=is_later)
-        is_later = True
+        results_or_errors = outcomes(lambda some_inputs: _of_several(explain(some_inputs)), chunk)
+        yield from with_unexplained(chunk, results_or_errors, all_may_fail=not is_first_chunk)
+        is_first_chunk = False
 
 
 def _of_several(results: Any) -> Iterable[Attribution]:

@@ -120,7 +120,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
 
 
 def _score_targets(model: TaskModel, encodings: list[Encoding], options: Options) -> list[Attribution]:
-    """Score next words of several tokens, the predictions at all positions of a text, or one prediction of each."""
+    """Score what is explained of each text: next words of several tokens, its predictions at all positions, or one."""
     position = model.task.position
     if position.left_to_right and names_sequences(model, options):
         return explain_next_words(model, position.locate(encodings, options.position), options)
@@ -155,7 +155,8 @@ def score_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Op
         if options.long_text != "window":
             raise too_long(index, len(encoding), limit)
         results[index], windows_read[index] = score_windows(model, encoding, options.only(index))
-    results |= _score_batches(model, encodings, sorted({*range(len(encodings))} - results.keys()), options)
+    indices_without_windows = [index for index in range(len(encodings)) if index not in results]
+    results |= _score_batches(model, encodings, indices_without_windows, options)
     ordered = [results[index] for index in range(len(encodings))]
     return ordered if options.verify is None else _verified(model, encodings, ordered, windows_read, options)
 
@@ -167,7 +168,15 @@ def _verified(
     windows_read: list[list[Indices]],
     options: Options,
 ) -> list[Attribution]:
-    """Return results with what the model answers without some of their units."""
+    """Return results with what the model answers without some of their units.
+
+    Args:
+        model: The model.
+        encodings: The texts.
+        results: The result of each.
+        windows_read: The tokens of each window of each text that its answer comes from; one window of a short text.
+        options: The options of the call.
+    """
     progress = partial(progress_bar, show=options.progress, description="verifying")
     answers = TextAnswers(model, encodings, results, windows=windows_read, progress=progress)
     return run_searches(results, [removable_for_task(model, a, options.verify) for a in results], answers)
@@ -176,10 +185,11 @@ def _verified(
 def _score_batches(
     model: TaskModel, encodings: Sequence[Encoding], indices: list[int], options: Options
 ) -> dict[int, Attribution]:
-    """Score the encodings at these indices."""
+    """Score the encodings at these indices; return their results by index."""
     with progress_bar(len(indices), options.progress) as advance:
 
         def score(places: list[int]) -> list[Attribution]:
+            """Score the encodings at some places in the list of indices, in one batch."""
             batch_indices = [indices[place] for place in places]
             batch = model.batch([encodings[index] for index in batch_indices], batch_indices)
             run = options.method.forward(model, batch, options.layers)
@@ -192,11 +202,13 @@ def _score_batches(
 
 
 def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
-    """Score the predictions at all words or masks of a text, each by a row of the same batches, as its targets."""
+    """Score the predictions at all words or masks of a text, which become the targets of one result."""
     if options.target is not None and not is_choice(options.target):
         raise TargetError("position=ALL explains one target at each position: a name, an index or None")
     positions = model.task.position.every(encoding)
-    results = score_encodings(model, [replace(encoding, position=position) for position in positions], options)
+    # The same text for each position, so that one batch explains several positions.
+    encodings = [replace(encoding, position=position) for position in positions]
+    results = score_encodings(model, encodings, options)
     notes = [note for result in results for note in result.notes]
     if options.verify is not None:
         notes.append(NOT_VERIFIED)
@@ -214,13 +226,14 @@ def _targets_at(positions: Sequence[int], results: Sequence[Attribution]) -> tup
     words = {token: word.text for word in first.words() for token in word.tokens} if first.has_words else {}
     targets = []
     for position, result in zip(positions, results, strict=True):
-        name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
+        word = words.get(position, first.tokens[position])
+        name = f"{word}: {result.target.name}"
         targets.append(result.target._replace(name=name, position=position))
     return tuple(targets)
 
 
 class _OnHost(NamedTuple):
-    """The numbers of a batch's results: B texts with N tokens together, K targets, L layers."""
+    """The numbers of a batch's results as arrays: B texts with N tokens together, K targets, L layers."""
 
     scores: FloatArray  # (N, K, L)
     target_ids: FloatArray  # (B, K)
@@ -234,7 +247,13 @@ class _OnHost(NamedTuple):
     is_sink: Any  # (N,)
 
     def scores_of_text(self, row: int, tokens: slice, axes: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the fields of a text's result that hold scores, without the axes that were not requested."""
+        """Return the fields of a text's result that hold scores.
+
+        Args:
+            row: The index of the text.
+            tokens: Which of the N tokens are its own, T of them.
+            axes: The index of the targets and of the layers, see `_axis`.
+        """
         sinks = () if self.is_sink is None else tuple(self.is_sink[tokens].nonzero()[0].tolist())
         return {
             "scores": _float32(self.scores[tokens].transpose(1, 2, 0)[axes]),  # (K, L, T)
@@ -253,9 +272,17 @@ def _on_host(
     *,
     is_span: bool,
 ) -> _OnHost:
-    """Return the numbers of a pass's results, brought from the device in one transfer; a span is told elsewhere."""
-    batch = run.batch
-    task = model.task
+    """Return the numbers of a pass's results, brought from the device in one transfer.
+
+    Args:
+        model: The model.
+        run: The pass.
+        target: What is explained.
+        scores: The scores, (B, K, L, T).
+        token_predictions: Whether predictions of single tokens are shown; None to show them where the method read them.
+        is_span: Whether the prediction is a span, which `AnswerPosition.spans` describes.
+    """
+    batch, task = run.batch, model.task
     predicted = task.outputs.predicted(target.ids)
     on_device = {
         "scores": batch.real(scores.values.detach().permute(0, 3, 1, 2)),
@@ -298,7 +325,7 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     request, scores = _scored(model, run, options)
     target = request.target
     spans = task.position.spans(run)
-    on_host = _on_host(model, run, request.target, scores, options.token_predictions, is_span=spans is not None)
+    on_host = _on_host(model, run, target, scores, options.token_predictions, is_span=spans is not None)
     predictions: Any = spans
     if on_host.predicted is not None:
         model.check_finite(on_host.predicted[:, 0], batch)
@@ -306,19 +333,20 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     check_finite(method, request, on_host.scores.swapaxes(1, 2))  # (N, L, K)
     targets = describe_targets(target, on_host.target_ids, on_host.contrast, on_host.positions)
     diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}  # (B, K) each
-    fields = provenance(model, method, contrasted=target.contrast is not None)
-    fields |= {"layers": request.layers or None, "merge": method.word_merge}
+    shared_fields = provenance(model, method, contrasted=target.contrast is not None)
+    shared_fields |= {"layers": request.layers or None, "merge": method.word_merge}
     notes = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
-    of_tokens = on_host.token_predictions
-    token_predictions: Any = of_tokens if of_tokens is None else task.outputs.describe(of_tokens)
+    token_predictions: Any = None
+    if on_host.token_predictions is not None:
+        token_predictions = task.outputs.describe(on_host.token_predictions)  # N
     axes = _axis(is_kept=target.has_target_axis), _axis(is_kept=bool(request.layers))
     results = []
     start = 0
     for row, encoding in enumerate(batch.encodings):
-        part = slice(start, start + len(encoding))
+        tokens = slice(start, start + len(encoding))  # of the N tokens of all texts
         units, media = task.units(encoding)
-        scores_of_text = on_host.scores_of_text(row, part, axes)
-        of_sinks = sink_note(encoding.tokens, encoding.special, scores_of_text["sinks"])
+        scores_of_text = on_host.scores_of_text(row, tokens, axes)
+        sink_notes = sink_note(encoding.tokens, encoding.special, scores_of_text["sinks"])
         results.append(
             Attribution(
                 units=units,
@@ -326,16 +354,16 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
                 text=encoding.text,
                 text_pair=encoding.text_pair,
                 messages=message_spans(encoding.contents),
-                notes=(*encoding.notes, *notes, *contrast_note(targets[row]), *of_sinks),
+                notes=(*encoding.notes, *notes, *contrast_note(targets[row]), *sink_notes),
                 predictions=(predictions[row],),
                 targets=targets[row],
-                token_predictions=token_predictions and token_predictions[part],
+                token_predictions=token_predictions and token_predictions[tokens],
                 diagnostics=_of_text(diagnostics, row, has_target_axis=target.has_target_axis),
                 **scores_of_text,
-                **fields,
+                **shared_fields,
             )
         )
-        start = part.stop
+        start = tokens.stop
     return results
 
 
@@ -352,8 +380,8 @@ def _axis(*, is_kept: bool) -> Any:
 
 
 def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Request, Scores]:
-    """Score the tokens of a forward pass."""
-    batch_targets = None if options.targets is None else [options.targets[i] for i in run.batch.indices]
+    """Score the tokens of a forward pass; return what the method was asked, and its scores."""
+    batch_targets = None if options.targets is None else [options.targets[index] for index in run.batch.indices]
     target = resolve(model.task, run, options.target, options.contrast, batch_targets)
     try:
         request = Request(model, run, target, model.layer_numbers(options.layers))
@@ -380,8 +408,9 @@ def _token_predictions(
     """
     task = model.task
     outputs = model.task.outputs
-    were_read = vars(run).get("token_logits") is not None
-    if not (were_read if requested is None else requested) or task.position.token_per_output:
+    were_read = vars(run).get("token_logits") is not None  # a cached property: asking it would read them
+    are_shown = were_read if requested is None else requested
+    if not are_shown or task.position.token_per_output:
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
@@ -400,16 +429,17 @@ def score_windows(model: TaskModel, encoding: Encoding, options: Options) -> tup
     """
     limit = model.encoder.limit or len(encoding)
     kept_windows = windows(encoding, limit, model.task.position.known(encoding))
-    parts = [encoding.take(window) for window in kept_windows]
-    runs = forward_passes(model, parts, layers=options.layers is not None)
-    window = model.task.position.answering_window(runs)
-    if window is not None:
-        (result,) = attribute_pass(model, runs[window], options)
-        answer = model.task.position.in_whole_text(result.predictions[0], kept_windows[window])
+    encodings = [encoding.take(window) for window in kept_windows]
+    runs = forward_passes(model, encodings, layers=options.layers is not None)
+    answering_window = model.task.position.answering_window(runs)
+    if answering_window is not None:
+        tokens = kept_windows[answering_window]
+        (result,) = attribute_pass(model, runs[answering_window], options)
+        answer = model.task.position.in_whole_text(result.predictions[0], tokens)
         result = replace(result, predictions=(answer,))
-        return spread(encoding, kept_windows[window], result, limit), [kept_windows[window]]
+        return spread(encoding, tokens, result, limit), [tokens]
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
-    if options.target is None:
+    if options.target is None:  # the same in every window: the prediction of the whole text
         options = replace(options, target=int(model.task.outputs.default_target(mean)))
     results = [attribute_pass(model, run, options)[0] for run in runs]
     ids = torch.tensor([[target.id for target in results[0].targets]], device=mean.device)  # (1, K)

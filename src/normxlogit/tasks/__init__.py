@@ -52,9 +52,10 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     """
     if task is not None and task not in all_tasks():
         raise InputError(f"task must be one of {', '.join(all_tasks())}, not {task!r}")
-    if (claiming := _claiming_task(model)) is not None and task in (None, claiming.name):
+    claiming = _claiming_task(model)
+    if claiming is not None and task in (None, claiming.name):
         return claiming
-    if task is not None and all_tasks()[task].models.wrapper:
+    if task is not None and all_tasks()[task].models.wrapper:  # it makes an answer of any model's states
         return task_class(task)
     unwrapped_model = unwrapped(model)
     if isinstance(unwrapped_model, PreTrainedModel):
@@ -106,12 +107,13 @@ def task_of(
         problem: Which problem a pipeline says that the model solves; None for what its configuration says.
         ignored_labels: Indices of labels that a pipeline leaves out; None for what the task leaves out.
     """
-    chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
+    names = labels if question is None else None
+    model_task = choose_task(model, task)(model, tokenizer, names)
     if problem is not None:
-        chosen.outputs = chosen.outputs.of_problem(problem)
+        model_task.outputs = model_task.outputs.of_problem(problem)
     if ignored_labels is not None:
-        chosen.position = chosen.position.ignoring(ignored_labels)
-    return chosen if question is None else question(chosen)
+        model_task.position = model_task.position.ignoring(ignored_labels)
+    return model_task if question is None else question(model_task)
 
 
 def as_task_model(task: type[Task], model: nn.Module, pooling: Any = None, previous: Any = None) -> nn.Module:
@@ -139,7 +141,7 @@ def is_bare(model: nn.Module) -> bool:
 
 
 def _claiming_task(model: nn.Module) -> type[Task] | None:
-    """Return the task that a module itself tells, or that claims it as one of another library; None for others."""
+    """Return the task that a module names itself, or the first that claims it as one of another library, or None."""
     if isinstance(model, PreTrainedModel):  # this package's own models, such as two towers, have a `task_class`
         return getattr(model, "task_class", None)
     return next((task_class(name) for name, task in all_tasks().items() if task.models.claims(model)), None)
@@ -147,10 +149,15 @@ def _claiming_task(model: nn.Module) -> type[Task] | None:
 
 def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
     """Return the tasks that a model's class has; for a user's subclass, those of the transformers class it extends."""
-    if (claiming := _claiming_task(model)) is not None:
+    claiming = _claiming_task(model)
+    if claiming is not None:
         return (claiming.name,)
     config = getattr(model, "config", None)
-    return next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__, config))), ())
+    for base_class in type(model).__mro__:
+        tasks = _tasks_of(base_class.__name__, config)
+        if tasks:
+            return tasks
+    return ()
 
 
 def task_name(class_name: str, config: Any = None) -> TaskName | None:
@@ -190,7 +197,7 @@ def wrappers() -> list[tuple[TaskName, Any]]:
 
 
 def wrapping_task() -> TaskName | None:
-    """Return the first of these tasks; None if no extension has one."""
+    """Return the first task of models without a head; None if no extension has one."""
     return next((name for name, task in all_tasks().items() if task.models.wrapper), None)
 
 

@@ -88,8 +88,8 @@ class Task:
         self.tokenizer = self.tokenizer_of(tokenizer)
         self._model = model
         self._labels = labels
-        names = self.outputs.labels
-        if labels is not None and names != label_names(labels):
+        takes_labels = labels is None or self.outputs.labels == label_names(labels)  # outputs of a classifier do
+        if not takes_labels:
             raise InputError(
                 f"labels= names the outputs of a classifier, and {type(model).__name__} is a model for {self.name}: "
                 "leave out labels="
@@ -128,7 +128,8 @@ class Task:
         config = module.config.get_text_config()
         if getattr(config, "pad_token_id", None) is not None:
             return False
-        config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
+        # The forward of a transformers classifier needs a padding id for more than one text; no text holds this one.
+        config.pad_token_id = NO_ID
         return True
 
     def probes(self, module: nn.Module) -> Sequence[Mapping[str, Tensor]]:
@@ -186,12 +187,12 @@ class Task:
         """
         if not model.extra_inputs:
             return batch
-        extras = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
-        extra = {
-            name: torch.cat([each.get(name, default) for each in extras]).to(batch.mask.device)
+        inputs_of_texts = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
+        extra_inputs = {
+            name: torch.cat([inputs.get(name, default) for inputs in inputs_of_texts]).to(batch.mask.device)
             for name, default in model.extra_inputs.items()
         }
-        return replace(batch, inputs={**batch.inputs, **extra}, beside_text=tuple(extra))
+        return replace(batch, inputs={**batch.inputs, **extra_inputs}, beside_text=tuple(extra_inputs))
 
     # Inputs
 
@@ -211,12 +212,13 @@ class Task:
         Raises:
             InputError: If the task does not read such inputs.
         """
-        continues = self.position.left_to_right
-        chats = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues)
-        if chats is None:
+        continues_text = self.position.left_to_right
+        read = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues_text)
+        if read is None:
             return model.encoder.encode_input(inputs, long_text=long_text)
-        prompts = [read_prompt(self.processor, chat, answer_follows=continues) for chat in chats[0]]
-        return [self._encode_chat(model, prompt, long_text) for prompt in prompts], chats[1]
+        chats, single = read
+        prompts = [read_prompt(self.processor, chat, answer_follows=continues_text) for chat in chats]
+        return [self._encode_chat(model, prompt, long_text) for prompt in prompts], single
 
     def _encode_chat(self, model: "TaskModel", prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages that the template has written as one text, with its special tokens."""
@@ -296,7 +298,9 @@ def summary(name: str, labels: Sequence[str]) -> str:
         name: The name of the task.
         labels: The names of its outputs, of which the first are shown; empty for none.
     """
-    return f"task={name!r}" + (f", labels=[{listed([*map(repr, labels)], MAX_SUMMARY_LABELS)}]" if labels else "")
+    if not labels:
+        return f"task={name!r}"
+    return f"task={name!r}, labels=[{listed([*map(repr, labels)], MAX_SUMMARY_LABELS)}]"
 
 
 def message_spans(contents: Sequence[Content] | None) -> tuple[MessageSpan, ...] | None:
@@ -313,11 +317,14 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
         prompt: The prompt as it was rendered, which knows where each message stands.
     """
     special_ids = set(tokenizer.all_special_ids)
-    special = [added or i in special_ids for added, i in zip(encoding.special, encoding.ids, strict=True)]
+    special = [
+        is_added or token_id in special_ids for is_added, token_id in zip(encoding.special, encoding.ids, strict=True)
+    ]
     if prompt.contents is not None and encoding.offsets is not None:
         for token, (start, end) in enumerate(encoding.offsets):
-            inside = any(content.start < end and start < content.end for content in prompt.contents)
-            special[token] |= not inside and start < len(prompt.text)
+            is_content = any(content.start < end and start < content.end for content in prompt.contents)
+            is_completion = start >= len(prompt.text)
+            special[token] |= not is_content and not is_completion
     notes = (*encoding.notes, *prompt.notes)
     return replace(encoding, special=tuple(special), notes=notes, contents=prompt.contents)
 
@@ -344,9 +351,6 @@ def texts_alone(model: "TaskModel", kind: str) -> str:
         kind: The kind of the medium, "picture" or "sound".
     """
     return f"{model.name} reads texts alone, and a message holds a {kind}"
-
-
-# --- an ability: to continue prompts ----------------------------------------------------------------------------------
 
 
 class Generates:

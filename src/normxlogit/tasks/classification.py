@@ -21,7 +21,12 @@ MAX_SHOWN_CHARACTERS = 100
 
 
 class Labels(Outputs):
-    """The labels of a classifier: one of them, several at once, or values."""
+    """The labels of a classifier: one of them, several at once, or values.
+
+    Args:
+        labels: The names of the outputs.
+        problem: Which of these the classifier answers with.
+    """
 
     def __init__(self, labels: Strings = (), problem: Problem = "single-label") -> None:
         self.problem: Problem = problem
@@ -32,7 +37,13 @@ class Labels(Outputs):
 
     @classmethod
     def of(cls, model: Any, labels: Sequence[str] | None, *, problem: Problem | None = None) -> "Labels":
-        """Return the labels of a model, by its configuration; those of a plain module are known when it was called."""
+        """Return the labels of a model, by its configuration; those of a plain module are known when it was called.
+
+        Args:
+            model: The model.
+            labels: The caller's names of its outputs; None for those of its configuration.
+            problem: The problem that it solves; None for that of its configuration.
+        """
         if not isinstance(model, PreTrainedModel):
             return cls(label_names(labels), problem or "single-label")
         defaults = configured_labels(model.config)
@@ -44,10 +55,10 @@ class Labels(Outputs):
         return self._with(self.labels, problem)
 
     def _with(self, labels: Strings, problem: Problem) -> "Labels":
-        """Return the same outputs, of a class that extends this one too, with other labels or another problem."""
-        renewed = copy(self)
-        Labels.__init__(renewed, labels, problem)
-        return renewed
+        """Return a copy, of the same subclass with its attributes, with other labels or another problem."""
+        changed = copy(self)
+        Labels.__init__(changed, labels, problem)
+        return changed
 
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Labels":
         """Return the outputs of a model that returns values, or probabilities of labels that exclude each other or not.
@@ -62,16 +73,18 @@ class Labels(Outputs):
         return self._with(labels, problem)
 
     def _problem_of_answer(self, form: AnswerForm, logits: Tensor | None) -> Problem:
-        """Return which problem a model solves that answers in a form."""
-        if form.normaliser is not None:
+        """Return which problem a model solves, by the form of its answer and what a plain module answered."""
+        if form.normaliser is not None:  # it returns probabilities
             return "single-label" if form.normaliser.outcomes == "exclusive" else "multi-label"
         if form.declared == "values":
             return "regression"
-        if (len(self.labels) if logits is None else logits.shape[-1]) != 1:
+        output_count = len(self.labels) if logits is None else logits.shape[-1]
+        if output_count != 1:
             return self.problem
         if form.declared == "logits":
             return "multi-label"  # the logit of one label, which holds or not
-        return self.problem if logits is None or logits.ndim != 2 else "regression"
+        is_value_of_plain_module = logits is not None and logits.ndim == 2  # (B, 1)
+        return "regression" if is_value_of_plain_module else self.problem
 
 
 class Classification(Task):
@@ -110,7 +123,7 @@ def configured_labels(config: PretrainedConfig) -> Strings:
     """Return the label names in the order of the outputs."""
     id2label: Any = config.id2label or {}
     pairs = id2label.items() if isinstance(id2label, Mapping) else enumerate(id2label)  # a list, set by hand
-    names = {str(index): label for index, label in pairs}
+    names = {str(index): label for index, label in pairs}  # keys may be numbers, or strings as in JSON
     labels = [names.get(str(index)) for index in range(len(names))]
     if not labels or None in labels:
         raise UnsupportedModelError(

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class Vocabulary(Outputs):
-    """The tokens of a vocabulary."""
+    """The tokens of a vocabulary as outputs.
+
+    Args:
+        tokenizer: The tokenizer, which names them.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(kind="token")
@@ -49,7 +53,14 @@ class Vocabulary(Outputs):
         raise TargetError(f"{name!r} is not one token for this model but {pieces}; choose a single-token word")
 
     def ids_of(self, name: str) -> list[int]:
-        """Return the ids of a string's tokens after a text: of one token if there is one, preferably a word's first."""
+        """Return the ids of a string's tokens after a text: of one token if there is one, preferably a word's first.
+
+        Args:
+            name: The string; if it begins with a space only this spelling is looked for.
+
+        Raises:
+            TargetError: If it is not a valid text.
+        """
         tokenizer = self.tokenizer
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
@@ -62,9 +73,11 @@ class Vocabulary(Outputs):
         token_id = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
         if isinstance(token_id, int) and token_id != tokenizer.unk_token_id:
             return [token_id]
+        # Some tokenizers put a space before every text: the string is read behind another one, which is cut off.
         before: list[int] = tokenized("a")
-        both: list[int] = tokenized("a" + spellings[0])  # some tokenizers put a space before every text
-        return both[len(before) :] if both[: len(before)] == before else tokenized(spellings[0])
+        both: list[int] = tokenized("a" + spellings[0])
+        is_merged = both[: len(before)] != before
+        return tokenized(spellings[0]) if is_merged else both[len(before) :]
 
     def name_of(self, index: int) -> str:
         """Return the token of an id in readable form."""
@@ -79,8 +92,9 @@ class AtLastToken(AtToken):
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the last token, (B,)."""
-        places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
-        return with_chosen_positions(batch, (batch.mask * places).argmax(-1))  # (B,)
+        positions = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
+        last_positions = (batch.mask * positions).argmax(-1)  # (B,), padding counts as position 0
+        return with_chosen_positions(batch, last_positions)
 
     def removable(self, encoding: Encoding, positions: Sequence[int], *, masked: bool) -> list[int]:
         """Return the tokens up to the explained one, itself too; of a decoder beside an encoder the others."""
@@ -120,9 +134,10 @@ class CausalLM(Generates, OverVocabulary):
 
     def _encode_chat(self, model: "TaskModel", prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages whose next token is explained."""
-        for medium in prompt.media:
-            self.check_reads(model, medium.kind)
-            raise InputError(f"what rests on a {medium.kind} is explained by generate(messages) or explain_completion")
+        if prompt.media:
+            kind = prompt.media[0].kind
+            self.check_reads(model, kind)
+            raise InputError(f"what rests on a {kind} is explained by generate(messages) or explain_completion")
         return self.read_prompt(model, prompt)
 
     def read_prompt(self, model: "TaskModel", prompt: ReadPrompt) -> Encoding:
@@ -139,16 +154,16 @@ class CausalLM(Generates, OverVocabulary):
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
         encoding = self._encode_opening(model, prompt, prompt.text + completion)
-        count = len(before)
+        prompt_tokens = len(before)
         if encoding.offsets is not None:
-            after = (index for index, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
-            count = next(after, len(encoding))
-        elif encoding.ids[:count] != before.ids:
+            of_completion = (token for token, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
+            prompt_tokens = next(of_completion, len(encoding))
+        elif encoding.ids[:prompt_tokens] != before.ids:
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
-        return encoding, count
+        return encoding, prompt_tokens
 
     def _encode_opening(self, model: "TaskModel", prompt: ReadPrompt, text: str) -> Encoding:
-        """Encode a prompt, or more of a text; a chat template has written its special tokens already."""
+        """Encode a prompt, or a prompt with its completion; a chat template has added the special tokens already."""
         encoding = model.encoder.opening(text, special=prompt.contents is None)
         return of_prompt(self.tokenizer, encoding, prompt)
 
@@ -170,7 +185,7 @@ class MaskedLM(OverVocabulary):
 
 
 class AtMask(AtToken):
-    """The token at a mask is explained."""
+    """The prediction at a mask is explained: the only one, or the one that the caller chooses."""
 
     can_choose = True
 
@@ -193,20 +208,26 @@ class AtMask(AtToken):
         mask_id = self.tokenizer.mask_token_id
         if mask_id is None:
             raise TargetError("the tokenizer has no mask token, so there is no position to explain")
-        masked = (batch.inputs["input_ids"] == mask_id) & batch.mask  # (B, T)
-        counts = masked.sum(-1).tolist()
+        is_mask = (batch.inputs["input_ids"] == mask_id) & batch.mask  # (B, T)
+        counts = is_mask.sum(-1).tolist()  # B
         for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
             if count != 1 and encoding.position is None:
-                amount = f"{count} times; choose one with position=" if count else "nowhere in what is read"
-                if not count and self.tokenizer.mask_token in f"{encoding.text} {encoding.text_pair}":
-                    amount = (
-                        f"behind the {len(encoding)} tokens that are read: shorten the text, or read it whole with "
-                        "long_text='window'"
-                    )
-                raise TargetError(
-                    f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands there {amount}"
-                )
-        return with_chosen_positions(batch, masked.int().argmax(-1))  # (B,)
+                raise self._error_for_count(index, count, encoding)
+        return with_chosen_positions(batch, is_mask.int().argmax(-1))  # (B,)
+
+    def _error_for_count(self, index: int, count: int, encoding: Encoding) -> TargetError:
+        """Return the error for the input with an index that holds no mask, or several."""
+        mask = self.tokenizer.mask_token
+        if count:
+            where = f"{count} times; choose one with position="
+        elif mask in f"{encoding.text} {encoding.text_pair}":  # the text was truncated before it
+            where = (
+                f"behind the {len(encoding)} tokens that are read: shorten the text, or read it whole with "
+                "long_text='window'"
+            )
+        else:
+            where = "nowhere in what is read"
+        return TargetError(f"input {index} must hold the mask token {mask} once; it stands there {where}")
 
     def known(self, encoding: Encoding) -> int | None:
         """Return the chosen position, or the mask if there is one."""

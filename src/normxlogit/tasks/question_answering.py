@@ -29,7 +29,7 @@ class Span(AnswerPosition):
     token_per_output = True
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Return the encodings, each of which has a context: only one that is taken away later may be missing."""
+        """Return the encodings after checking that each has a context; only a perturbation may remove it later."""
         for index, encoding in enumerate(encodings):
             if CONTEXT in encoding.sequence_ids:
                 continue
@@ -53,18 +53,20 @@ class Span(AnswerPosition):
         logits = logits.float()
         spans = []
         for row, encoding in enumerate(batch.encodings):
-            tokens = batch.mask[row].nonzero()[:, 0]  # (T,)
-            outside = torch.tensor([s != CONTEXT for s in encoding.sequence_ids], device=logits.device)  # (T,)
+            tokens = batch.mask[row].nonzero()[:, 0]  # (T,), without padding
+            is_context = [sequence_id == CONTEXT for sequence_id in encoding.sequence_ids]
+            outside_context = ~torch.tensor(is_context, device=logits.device)  # (T,)
             token_logits = logits[row, tokens]  # (T, 2)
-            start, end = token_logits.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
+            start, end = token_logits.masked_fill(outside_context[:, None], -torch.inf).unbind(-1)  # (T,) each
             count = len(token_logits)
-            is_answer_span = torch.ones(count, count, dtype=torch.bool, device=logits.device)  # (T, T)
+            # From the diagonal, where start is end, to the longest answer above it.
+            is_answer_span = torch.ones(count, count, dtype=torch.bool, device=logits.device)  # (T, T), starts by ends
             is_answer_span = is_answer_span.triu().tril(LONGEST_ANSWER - 1)
             sums = (start[:, None] + end).masked_fill(~is_answer_span, -torch.inf)  # (T, T)
-            best = divmod(int(sums.argmax()), count)
+            best_start, best_end = divmod(int(sums.argmax()), count)
             if encoding.special[0] and token_logits[0].sum() > sums.max():
-                best = (0, 0)
-            spans.append(tokens[list(best)])  # (2,)
+                best_start = best_end = 0
+            spans.append(tokens[[best_start, best_end]])  # (2,)
         return torch.stack(spans)
 
     def spans(self, run: "ForwardPass") -> list[Prediction]:
@@ -77,7 +79,8 @@ class Span(AnswerPosition):
         for row, encoding in enumerate(run.batch.encodings):
             if run.logits_by_position is None or run.positions is None:
                 raise ValueError("not the forward pass of a question-answering model")
-            mask = run.batch.mask[row]
+            mask = run.batch.mask[row]  # (T,)
+            # A position counts padding, an index among the text's own tokens does not.
             start, end = (int(mask[:position].sum()) for position in run.positions[row].tolist())
             probabilities = run.logits_by_position[row].float()[mask].softmax(0)  # (T, 2)
             label = ""

@@ -100,15 +100,16 @@ class Seq2Seq(Generates, OverVocabulary):
         settings: GenerateSettings,
     ) -> tuple[Encoding, int]:
         """Encode the completion as decoder tokens, with the first tokens that `generate` would begin with."""
-        start, forced = (_decoder_token(model, name, settings) for name in DECODER_SETTINGS)
-        before = before if start is None else with_first_tokens(self.tokenizer, before, [start])
-        ids, empty = (self._target_ids(model, text, start) for text in (completion, ""))
-        if ids == empty:  # only the special tokens around every text
+        start_token, forced_token = (_decoder_token(model, name, settings) for name in DECODER_SETTINGS)
+        if start_token is not None:
+            before = with_first_tokens(self.tokenizer, before, [start_token])
+        ids = self._target_ids(model, completion, start_token)
+        if ids == self._target_ids(model, "", start_token):  # only the special tokens around every text
             raise InputError("the completion is empty")
         check_ids(ids, model.encoder.vocabulary, "the completion")
-        if forced is not None and ids[:1] != [forced]:
-            is_language = ids[0] in self.tokenizer.all_special_ids  # the one that the tokenizer is set to
-            ids = [forced, *ids[is_language:]]
+        if forced_token is not None and ids[:1] != [forced_token]:
+            begins_with_language = ids[0] in self.tokenizer.all_special_ids  # the one that the tokenizer is set to
+            ids = [forced_token, *(ids[1:] if begins_with_language else ids)]
         return append_tokens(self.tokenizer, before, ids), len(before)
 
     def _target_ids(self, model: "TaskModel", text: str, start: int | None) -> list[int]:
@@ -126,9 +127,10 @@ class Seq2Seq(Generates, OverVocabulary):
         """Return a batch with the encoder's states of the sources, or with the sources themselves."""
         sources = [_source_ids(encoding) for encoding in batch.encodings]
         longest = max(map(len, sources))
-        mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources]  # (B, S)
-        padded = [[*ids, *[model.pad_id] * (longest - len(ids))] for ids in sources]  # (B, S)
-        source, source_mask = torch.tensor(padded, device=model.device), torch.tensor(mask, device=model.device)
+        mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources]
+        padded = [[*ids, *[model.pad_id] * (longest - len(ids))] for ids in sources]
+        source_mask = torch.tensor(mask, device=model.device)  # (B, S)
+        source = torch.tensor(padded, device=model.device)  # (B, S)
         # A third axis is added, because tensors of the shape of the tokens' mask are treated as values of each token.
         source_inputs = {"source_mask": source_mask[..., None]}
         if encode_sources:
@@ -139,9 +141,10 @@ class Seq2Seq(Generates, OverVocabulary):
 
     def _encoder_states(self, model: "TaskModel", sources: Sequence[Indices], ids: Tensor, mask: Tensor) -> Tensor:
         """Return the encoder's states, (B, S, H); they are cached while consecutive calls have the same source."""
-        cached = self._cached_source
-        if cached is not None and all(source == cached[0] for source in sources):
-            return cached[1].expand(len(sources), -1, -1)
+        if self._cached_source is not None:
+            cached_ids, cached_states = self._cached_source
+            if all(source == cached_ids for source in sources):
+                return cached_states.expand(len(sources), -1, -1)
         states: Tensor = encoder_output(model, ids, attention_mask=mask)[0]
         if len(sources) == 1:
             self._cached_source = (sources[0], states)
@@ -149,16 +152,25 @@ class Seq2Seq(Generates, OverVocabulary):
 
 
 def _decoder_token(model: "TaskModel", name: str, settings: GenerateSettings) -> int | None:
-    """Return a token with which the decoder begins, one of `DECODER_SETTINGS`, as `generate` chooses it."""
+    """Return a token with which the decoder begins, as `generate` chooses it; None if nothing sets it.
+
+    Args:
+        model: The model, whose configurations come after that of the call.
+        name: Which token, one of `DECODER_SETTINGS`.
+        settings: The settings of the call.
+
+    Raises:
+        InputError: If it is not a token id.
+    """
     configs = settings.get("generation_config"), getattr(model.module, "generation_config", None), model.config
-    named = [settings.get(name), *(getattr(config, name, None) for config in configs)]
+    candidates = [settings.get(name), *(getattr(config, name, None) for config in configs)]
     if name == "decoder_start_token_id":
-        named += [getattr(config, "bos_token_id", None) for config in configs]
-    token = next((token for token in named if token is not None), None)
-    if isinstance(token, list | tuple) and len(token) == 1:
-        token = token[0]
+        candidates += [getattr(config, "bos_token_id", None) for config in configs]
+    token = next((token for token in candidates if token is not None), None)
     if token is None:
         return None
+    if isinstance(token, list | tuple) and len(token) == 1:
+        token = token[0]
     if not isinstance(token, int):
         raise InputError(f"{name} must be a token id, not {token!r}")
     check_ids([token], None, name)  # a decoder may have a vocabulary of its own
@@ -166,7 +178,13 @@ def _decoder_token(model: "TaskModel", name: str, settings: GenerateSettings) ->
 
 
 def with_first_tokens(tokenizer: Any, encoding: Encoding, first: list[int]) -> Encoding:
-    """Return the encoding of a source or a sound whose decoder begins with some tokens, which stand for no text."""
+    """Return the encoding of a source or a sound whose decoder begins with some tokens, which stand for no text.
+
+    Args:
+        tokenizer: The tokenizer.
+        encoding: The encoding, whose tokens are replaced.
+        first: The ids of the decoder's first tokens.
+    """
     count = len(first)
     columns: dict[str, Any] = {
         "offsets": ((0, 0),) * count,
@@ -192,22 +210,32 @@ def _call_as_decoder(
     original: Forward,
     input_ids: Any = None,
     encoder_states: Any = None,
-    source: Any = None,  # if the encoder has not run: token ids, (B, S, 1), or a sound
-    source_mask: Any = None,  # (B, S, 1); of a sound the encoder's states
-    frames_mask: Any = None,  # (B, F, 1); of a sound with padding
+    source: Any = None,
+    source_mask: Any = None,
+    frames_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder, with the encoder's states, or a source and the masks of its tokens or frames."""
+    """Call a model as a decoder, with the encoder's states, or a source and the masks of its tokens or frames.
+
+    Args:
+        original: The model's own forward.
+        input_ids: The decoder's token ids, (B, T); None with `inputs_embeds`.
+        encoder_states: The encoder's states, (B, S, H); None if the encoder runs now, and for the head alone.
+        source: What the encoder reads if it runs now: token ids, (B, S, 1), or a sound.
+        source_mask: Which tokens of the source are no padding, (B, S, 1); of a sound which states of the encoder.
+        frames_mask: Which frames of a sound are no padding, (B, F, 1).
+        **inputs: All other inputs of a decoder.
+    """
     model: Any = original.__self__  # type: ignore[attr-defined]
-    name = str(model.main_input_name)
-    reads_tokens = name == "input_ids"
+    encoder_input = str(model.main_input_name)
+    reads_tokens = encoder_input == "input_ids"
     inputs.pop("attention_mask", None)  # padding follows the text, and a decoder does not attend to later tokens
     if reads_tokens and source_mask is not None:
         inputs["attention_mask"] = source_mask[..., 0]
     if frames_mask is not None:
         inputs["attention_mask"] = frames_mask[..., 0]
     if source is not None:
-        inputs[name] = source[..., 0] if reads_tokens else source
+        inputs[encoder_input] = source[..., 0] if reads_tokens else source
     else:
         if encoder_states is None:  # the head on single tokens, which attends to nothing
             tokens = inputs.get("inputs_embeds", input_ids)

@@ -53,9 +53,11 @@ def outside_labels(labels: Sequence[str]) -> list[int]:
     Args:
         labels: The names of all labels.
     """
-    named_so = [index for index, label in enumerate(labels) if same_text(label, OUTSIDE)]
-    others = [index for index, label in enumerate(labels) if not OF_ENTITY.match(label)]
-    return named_so or (others if len(others) == 1 else [])
+    named_outside = [index for index, label in enumerate(labels) if same_text(label, OUTSIDE)]
+    if named_outside:
+        return named_outside
+    of_no_entity = [index for index, label in enumerate(labels) if not OF_ENTITY.match(label)]
+    return of_no_entity if len(of_no_entity) == 1 else []
 
 
 def _first_with_characters(tokens: Sequence[int], offsets: Spans) -> int:
@@ -83,13 +85,16 @@ class AtTaggedToken(AtToken):
         """
         if encoding.offsets is None:
             return [token for token, special in enumerate(encoding.special) if not special]
-        places: list[int] = []
+        first_tokens: list[int] = []
         for sequence, text in enumerate((encoding.text, encoding.text_pair)):
-            spans = zip(encoding.offsets, encoding.sequence_ids, strict=True)
-            tokens = [(token, *span) for token, (span, of_text) in enumerate(spans) if of_text == sequence]
+            tokens = [
+                (token, start, end)
+                for token, (start, end) in enumerate(encoding.offsets)
+                if encoding.sequence_ids[token] == sequence
+            ]
             words = word_groups(text or "", tokens, split=encoding.words)
-            places += [_first_with_characters(word.tokens, encoding.offsets) for word in words]
-        return places
+            first_tokens += [_first_with_characters(word.tokens, encoding.offsets) for word in words]
+        return first_tokens
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the first entity, (B,)."""
@@ -99,9 +104,10 @@ class AtTaggedToken(AtToken):
         for row, encoding in enumerate(batch.encodings):
             is_word[row, batch.mask[row]] = ~torch.tensor(encoding.special, device=is_word.device)
         outside = torch.tensor(list(self._outside()), dtype=torch.long, device=logits.device)
-        is_explained = is_word & ~torch.isin(logits.argmax(-1), outside)  # (B, T)
-        is_explained = torch.where(is_explained.any(-1, keepdim=True), is_explained, is_word)  # (B, T)
-        return with_chosen_positions(batch, is_explained.int().argmax(-1))  # (B,)
+        is_entity = is_word & ~torch.isin(logits.argmax(-1), outside)  # (B, T)
+        # Without an entity it is the first word.
+        is_candidate = torch.where(is_entity.any(-1, keepdim=True), is_entity, is_word)  # (B, T)
+        return with_chosen_positions(batch, is_candidate.int().argmax(-1))  # (B,)
 
     def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
         """Return the first window with an entity."""

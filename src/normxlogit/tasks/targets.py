@@ -58,7 +58,8 @@ class BatchTargets:
         contrast: The entry subtracted, (B,), None without contrast.
         positions: Position of the prediction explained, (B,), or (B, 2) for start and end of an answer; None for
             whole-text heads.
-        has_target_axis: Whether results have a label axis.
+        has_target_axis: Whether results have an axis of targets, as of a list of targets; without it K is 1.
+        task: The task of the model, which says what its outputs are.
         explained: What of these outputs `quantity` returns: their logits, or their log-probabilities.
     """
 
@@ -110,9 +111,10 @@ class BatchTargets:
 
     def vocabulary_rows(self) -> tuple[Tensor, "BatchTargets"]:
         """Return the vocabulary rows that `select` needs, (R,), and this target with its ids counted in them."""
-        parts = [self.ids.flatten()] + ([] if self.contrast is None else [self.contrast])
-        rows, indices = torch.cat(parts).unique(return_inverse=True)
-        count = self.ids.numel()
+        target_ids = self.ids.flatten()  # (B * K,)
+        all_ids = target_ids if self.contrast is None else torch.cat([target_ids, self.contrast])
+        rows, indices = all_ids.unique(return_inverse=True)
+        count = len(target_ids)
         ids = indices[:count].view_as(self.ids)
         contrast = None if self.contrast is None else indices[count:]
         return rows, replace(self, ids=ids, contrast=contrast)
@@ -142,7 +144,8 @@ def check_target(
             raise TargetError(f"targets[{place}]: {error}") from None
     if spec is not None:
         choices, _ = _choices(task, spec, outputs)
-        indices += [] if isinstance(spec, All) else choices
+        if not isinstance(spec, All):  # the contrast may be one of all labels, whose scores are then zero
+            indices += choices
     if contrast is not None and index_of(task, contrast, outputs) in indices:
         raise TargetError(
             f"the target {contrast!r} is also the contrast, and their difference is zero at every token: give another "
@@ -227,16 +230,16 @@ def describe_targets(
     names = {output_id: outputs.name_of(output_id) for text_ids in ids_by_text for output_id in text_ids}
     contrast_id = None if contrast is None else int(contrast[0])
     contrast_name = None if contrast_id is None else outputs.name_of(contrast_id)
-    by_text = []
+    targets_by_text = []
     for text, text_ids in enumerate(ids_by_text):
-        read_at = [None] if places is None else places[text].astype(int).reshape(-1).tolist()  # of a span (start, end)
-        by_text.append(
-            tuple(
-                Target(outputs.kind, names[i], i, contrast_name, contrast_id, read_at[i if len(read_at) > 1 else 0])
-                for i in text_ids
-            )
-        )
-    return by_text
+        read_at = [None] if places is None else places[text].astype(int).reshape(-1).tolist()
+        has_place_of_output = len(read_at) > 1  # of a span, whose output 0 is its start and 1 its end
+        targets = []
+        for output_id in text_ids:
+            place = read_at[output_id if has_place_of_output else 0]
+            targets.append(Target(outputs.kind, names[output_id], output_id, contrast_name, contrast_id, place))
+        targets_by_text.append(tuple(targets))
+    return targets_by_text
 
 
 def index_of(task: Task, choice: Choice, count: int) -> int:

@@ -52,6 +52,7 @@ class Outputs:
 
     Args:
         labels: The names of the outputs; empty for vocabularies and vectors.
+        kind: What an output is as a target.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
 
     Attributes:
@@ -152,15 +153,19 @@ class Outputs:
         return logits.sigmoid() if self.outcomes == "independent" else logits.softmax(-1)
 
     def top(self, logits: Tensor, ids: Tensor | None = None) -> Tensor:
-        """Return each row's predicted logit, its index and probability (NaN for none), (N, 3), of logits (N, C).
+        """Return the predicted output of each row: its logit, its index, and its probability or NaN, (N, 3).
 
-        With `ids`, (N, 1), those of these outputs instead of the predicted ones.
+        Args:
+            logits: The logits, (N, C).
+            ids: Which outputs are returned instead of the predicted ones, (N, 1).
         """
         logits = logits.float()
-        ids = self.default_target(logits) if ids is None else ids  # (N, 1)
-        values, probabilities = logits.gather(-1, ids), self.probabilities(logits)  # (N, 1), (N, C)
+        if ids is None:
+            ids = self.default_target(logits)  # (N, 1)
+        values = logits.gather(-1, ids)  # (N, 1)
+        probabilities = self.probabilities(logits)  # (N, C)
         probability = torch.full_like(values, torch.nan) if probabilities is None else probabilities.gather(-1, ids)
-        return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)
+        return torch.cat((values, ids.to(values.dtype), probability), -1)
 
     def answered(self, logits: Tensor, explained: Tensor) -> Tensor:
         """Return the answers in logits as `top` does: the likeliest outputs, of several true ones the explained.
@@ -175,17 +180,19 @@ class Outputs:
         return self.top(logits, None if self.outcomes == "exclusive" else explained)
 
     def outcome(self, prediction: Prediction) -> Hashable:
-        """Return what tells an answer from another: which output is true, or whether this one is; None of values."""
+        """Return what answers are compared by: which output is true, or whether this one is; None of values."""
         if self.outcomes == "independent":
             return (prediction.probability or 0) >= HOLDS
         return None if self.outcomes is None else prediction.id
 
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""
-        values, indices = table[:, 0].tolist(), table[:, 1].astype(int).tolist()
-        names = {index: self.name_of(index) for index in set(indices)}  # there may be a row for every token
+        values = table[:, 0].tolist()
+        indices = table[:, 1].astype(int).tolist()
         probabilities = repeat(None) if self.outcomes is None else table[:, 2].tolist()
-        return tuple(map(Prediction, map(names.__getitem__, indices), indices, values, probabilities))
+        name_of_index = {index: self.name_of(index) for index in set(indices)}  # there may be a row for every token
+        names = [name_of_index[index] for index in indices]
+        return tuple(map(Prediction, names, indices, values, probabilities))
 
 
 class AnswerPosition:
@@ -231,12 +238,12 @@ class AnswerPosition:
         ]
 
     def every(self, encoding: Encoding) -> list[int]:
-        """Return the tokens whose predictions `position=ALL` explains."""
-        self.locate([encoding], 0)
+        """Return the tokens whose predictions `position=ALL` explains; refuse it where no token can be chosen."""
+        self.locate([encoding], 0)  # raises the error
         raise NotImplementedError
 
     def stays(self, *, masked: bool) -> bool:
-        """Return whether the explained token stays where others are removed: one of the text may be masked.
+        """Return whether the explained token is kept where others are removed; it can be masked itself, not deleted.
 
         Args:
             masked: Whether removed tokens are replaced by a mask, or by another token, and not deleted.
@@ -329,7 +336,8 @@ def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
     """
     for row, encoding in enumerate(batch.encodings):
         if encoding.position is not None:
-            positions[row] = batch.mask[row].nonzero()[encoding.position, 0]
+            tokens = batch.mask[row].nonzero()[:, 0]  # (T,), the positions of the text's tokens beside padding
+            positions[row] = tokens[encoding.position]
     return positions
 
 
@@ -358,7 +366,8 @@ def _token_index(encoding: Encoding, position: Any) -> int:
         raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")
     for index, (token_start, token_end) in enumerate(encoding.offsets):
         # Byte-level tokenizers count the space before a word as part of it, and a space alone is not a piece of a word.
-        if encoding.sequence_ids[index] == 0 and encoding.text[max(token_start, start) : min(token_end, end)].strip():
+        overlap = encoding.text[max(token_start, start) : min(token_end, end)]
+        if encoding.sequence_ids[index] == 0 and overlap.strip():
             return index
     raise InputError(f"no token at characters {start} to {end} of the text")
 

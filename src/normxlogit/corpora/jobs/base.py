@@ -33,13 +33,16 @@ Values = dict[int, Any]
 """What the steps so far made of rows, by their places in the shard."""
 
 Problems = dict[int, str]
-"""Why the other rows have no result, by their places."""
+"""Why the rows that failed have no result, by their places in the shard."""
 
 
 def column(*usual: str, is_media: bool = False) -> Any:
     """Return a setting of a job that names a column of the input, such as `text_column` for the role "text".
 
-    Of its usual names the first is taken that the input has; it has none where it need not be there.
+    Args:
+        *usual: Usual names of the column, of which the first is taken that the input has; none where the column need
+            not be there.
+        is_media: Whether it holds pictures or sounds.
     """
     return field(default=None, metadata={"usual": usual, "is_media": is_media})
 
@@ -66,7 +69,8 @@ class StepRun:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self._done = self._failed = 0
+        self._has_succeeded = False
+        self._failures = 0  # without those of rows themselves
 
     def __call__(self, values: Values, problems: Problems) -> None:
         """Call the step with all rows: replace their values, or move them to the problems, with the reasons."""
@@ -80,20 +84,21 @@ class StepRun:
         """Call the step with some rows: replace their values, or move those that fail to the problems."""
         inputs = [values[row] for row in rows]
         for row, outcome in zip(rows, outcomes(self.step.call, inputs), strict=True):
-            if not isinstance(outcome, NormXLogitError):
+            if isinstance(outcome, NormXLogitError):
+                self._check_failure(outcome)
+                del values[row]
+                problems[row] = reason_alone(outcome)
+            else:
                 values[row] = outcome
-                self._done += 1
-                continue
-            self._check_failure(outcome)
-            del values[row]
-            problems[row] = reason_alone(outcome)
+                self._has_succeeded = True
 
     def _check_failure(self, error: NormXLogitError) -> None:
         """Raise an error that is of the model or the settings: where nothing but failures was seen."""
-        if isinstance(error, self.step.row_errors) and not isinstance(error, ChatTemplateError):
+        is_of_model = isinstance(error, ChatTemplateError)  # an `InputError`, but the template is the model's
+        if isinstance(error, self.step.row_errors) and not is_of_model:
             return
-        self._failed += 1
-        if not self._done and self._failed >= GIVE_UP:
+        self._failures += 1
+        if not self._has_succeeded and self._failures >= GIVE_UP:
             raise error
 
 
@@ -105,7 +110,8 @@ class Job(ABC):
 
     def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
         """Return the roles of the columns that are read, with the usual names of those that must be there."""
-        return {role_of(each.name): each.metadata["usual"] for each in fields(self) if each.metadata}  # type: ignore[arg-type]
+        settings = fields(self)  # type: ignore[arg-type]
+        return {role_of(setting.name): setting.metadata["usual"] for setting in settings if setting.metadata}
 
     @abstractmethod
     def absent_columns(self, *, keep_text: bool) -> list[str]:
@@ -175,10 +181,18 @@ class Job(ABC):
         return replace(self, **columns_by_setting)  # type: ignore[type-var]
 
     def columns(self, *, media: bool) -> InputColumns:
-        """Return the columns that are read from the input, beside ids and kept columns."""
-        cells = {role: name for role in self.roles(media=media) if (name := getattr(self, f"{role}_column"))}
-        holding_media = {role_of(each.name) for each in fields(self) if each.metadata.get("is_media")}  # type: ignore[arg-type]
-        return InputColumns(cells, [role for role in cells if role in holding_media or (media and role == "text")])
+        """Return the columns that are read from the input, beside ids and kept columns.
+
+        Args:
+            media: Whether the model reads pictures or sounds, whose role is then "text".
+        """
+        names = {role: getattr(self, f"{role}_column") for role in self.roles(media=media)}
+        cells = {role: name for role, name in names.items() if name}
+        settings = fields(self)  # type: ignore[arg-type]
+        media_roles = {role_of(setting.name) for setting in settings if setting.metadata.get("is_media")}
+        if media:
+            media_roles.add("text")
+        return InputColumns(cells, [role for role in cells if role in media_roles])
 
     def options(self) -> dict[str, Any]:
         """Return the settings that are fields of `Options`."""
@@ -186,7 +200,8 @@ class Job(ABC):
 
     def described(self) -> dict[str, Any]:
         """Return the job's settings as plain values, by their public names."""
-        return {"job": type(self).__name__, **{name: _plain(getattr(self, name)) for name in fields_of(type(self))}}
+        settings = {name: _plain(getattr(self, name)) for name in fields_of(type(self))}
+        return {"job": type(self).__name__, **settings}
 
 
 def _usual_column(usual: Sequence[str], names: Sequence[str]) -> str | None:
@@ -203,7 +218,7 @@ def _only(columns: Sequence[str]) -> str | None:
 
 def _unclear_column(role: str, names: Sequence[str], *, media: bool) -> DataError:
     """Return the error for a column that is not named."""
-    content = role if role[-1] == "s" else f"{role}s"
+    content = role if role.endswith("s") else f"{role}s"  # the "documents", but the "prompts"
     if media:
         content = "pictures or sounds, or their paths"
     option = f"{role}_column (--column {role}=...)"
@@ -217,7 +232,7 @@ def role_of(setting: str) -> str:
 
 def fields_of(kind: Any) -> list[str]:
     """Return the names of the fields of a job or of another dataclass."""
-    return [each.name for each in fields(kind)]
+    return [setting.name for setting in fields(kind)]
 
 
 def _plain(value: Any) -> Any:
@@ -226,4 +241,6 @@ def _plain(value: Any) -> Any:
         return {"all": True}  # a label may be called "all"
     if value is None or isinstance(value, str | bool):
         return value
-    return int(value) if hasattr(value, "__index__") else [_plain(part) for part in value]
+    if hasattr(value, "__index__"):  # any integer type
+        return int(value)
+    return [_plain(item) for item in value]

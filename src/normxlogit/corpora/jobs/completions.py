@@ -71,12 +71,12 @@ class CompletionJob(Job):
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
         """Return how a prompt is tokenised, completed if the input has no completions, and explained."""
         settings = {"max_new_tokens": self.max_new_tokens}
-        generate = Step(lambda prompts: generate_each(model, prompts, settings), GENERATED_AT_ONCE)
-        return [
-            Step(lambda rows: [self.row(model, cells) for cells in rows], 1, InputError),
-            *([] if self.max_new_tokens is None else [generate]),
-            Step(lambda rows: [self.result(model, row, options) for row in rows], 1, InputError),
-        ]
+        read = Step(lambda rows: [self.row(model, cells) for cells in rows], at_once=1, row_errors=InputError)
+        generate = Step(lambda prompts: generate_each(model, prompts, settings), at_once=GENERATED_AT_ONCE)
+        explain = Step(
+            lambda rows: [self.result(model, row, options) for row in rows], at_once=1, row_errors=InputError
+        )
+        return [read, explain] if self.max_new_tokens is None else [read, generate, explain]
 
 
 @checked_methods
@@ -122,7 +122,9 @@ class Completions(CompletionJob):
     def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
         """Return the prompts, their pictures and sounds, and the completions unless the model generates them."""
         roles = super().roles(media=media)
-        return {role: usual for role, usual in roles.items() if role != "completion" or self.max_new_tokens is None}
+        if self.max_new_tokens is not None:
+            del roles["completion"]
+        return roles
 
     def row(self, model: TaskModel, cells: Cells) -> Any:
         """Return the prompt with its completion, or alone if the model generates it."""

@@ -91,7 +91,8 @@ class Predictions(Job):
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for its column."""
         if media:
-            for name, default in (("pair_column", None), ("words", None), ("long_text", "truncate")):
+            defaults_of_texts = {"pair_column": None, "words": None, "long_text": "truncate"}
+            for name, default in defaults_of_texts.items():
                 if getattr(self, name) != default:
                     raise InputError(f"{name} is for texts, not for pictures and sounds")
         job = super().with_columns(names, columns_of_text, media=media)
@@ -100,8 +101,11 @@ class Predictions(Job):
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of words and texts that were not asked for."""
         absent = [] if self.words else ["words", "word_scores"]
-        absent += [] if keep_text else ["text"]
-        return absent if keep_text and self.pair_column is not None else [*absent, "text_pair"]
+        if not keep_text:
+            absent.append("text")
+        if not keep_text or self.pair_column is None:
+            absent.append("text_pair")
+        return absent
 
     def model_of(self, model: TaskModel) -> TaskModel:
         """Return the model, after checks of what would fail in every row."""
@@ -125,8 +129,8 @@ class Predictions(Job):
         model = explainer.task_model
         with suppress(InputError):  # the tokenizer knows nothing of the example: the rows will show
             example = model.task.example_input(model)
-            works = explain_by_default(model, example, {"layers": self.layers, "progress": False}).method
-            return works, None
+            working_method = explain_by_default(model, example, {"layers": self.layers, "progress": False}).method
+            return working_method, None
         return method_named(ANSWER_METHODS[0]), None
 
     def cells(self, result: Record, kind: str) -> dict[str, Any]:

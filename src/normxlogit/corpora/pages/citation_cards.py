@@ -11,7 +11,7 @@ def citation_cards(summary: CitationSummary) -> list[Card]:
     return [_verdicts(summary), *_unsupported_answers(summary)]
 
 
-def _sources(summary: CitationSummary) -> str:
+def _name_of_sources(summary: CitationSummary) -> str:
     """Return what the sources are called."""
     return "conversation" if summary.of_conversations else "documents"
 
@@ -22,7 +22,7 @@ def _verdicts(summary: CitationSummary) -> Card:
         "that are supported": summary.supported,
         "that stand there word for word": summary.quoted,
         "that are supported in part": summary.partial,
-        f"that are not from the {_sources(summary)}": summary.unsupported,
+        f"that are not from the {_name_of_sources(summary)}": summary.unsupported,
         "that cannot be told": summary.undecided,
     }
     facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
@@ -38,11 +38,13 @@ def _verdicts(summary: CitationSummary) -> Card:
 
 
 def _unsupported_answers(summary: CitationSummary) -> list[Card]:
-    """Return the card of answers with sentences that are not supported; none without any."""
+    """Return the card of answers with sentences that are not supported; none if there are no such answers."""
+    if not summary.worst:
+        return []
     rows: list[Row] = []
     for answer in summary.worst:
         counts = [f"{answer.unsupported} of {answer.sentences}", f"{answer.partial} of {answer.sentences}"]
         rows.append([answer.id, *counts, answer.missing, text_cell(answer.completion.strip())])
-    columns = ["id", f"not from the {_sources(summary)}", "in part", "words that stand nowhere there", "answer"]
+    columns = ["id", f"not from the {_name_of_sources(summary)}", "in part", "words that stand nowhere there", "answer"]
     heading = "Answers with sentences that are not supported"
-    return [Card([table(columns, rows, words=5)], heading, result=False)] if rows else []
+    return [Card([table(columns, rows, words=5)], heading, result=False)]

@@ -51,12 +51,12 @@ def predicted_sentence(summary: Summary) -> str:
     inputs = UNIT_NAMES[summary.unit].inputs
     if summary.outputs == "value":
         return f"The model gave a value to each of {rows:,} {inputs}."
-    counted = []
+    answers = []
     for label, count in list(summary.labels.items())[:NAMED]:
-        counted.append(f'"{label}" for {count:,} ({percent(count / rows)})')
-    if len(summary.labels) > len(counted):
-        counted.append("other labels for the rest")
-    return f"Of {rows:,} {inputs} the model answers {_listed(counted)}."
+        answers.append(f'"{label}" for {count:,} ({percent(count / rows)})')
+    if len(summary.labels) > len(answers):
+        answers.append("other labels for the rest")
+    return f"Of {rows:,} {inputs} the model answers {_joined_with_and(answers)}."
 
 
 def right_sentence(summary: Summary) -> str:
@@ -81,14 +81,14 @@ def _most_missed(matrix: Sequence[LabelAnswers]) -> str:
 
 def word_sentence(summary: Summary) -> str:
     """Say which words speak most surely for the labels, and whether that was tested; and what decides by itself."""
-    named = []
+    words_of_labels = []
     for label in summary.labels:
         words = [f'"{unit.text}"' for unit in summary.highest if unit.label == label]
         if words:
-            named.append(f'for "{label}": {", ".join(words[:NAMED])}')
-    if not named:
+            words_of_labels.append(f'for "{label}": {", ".join(words[:NAMED])}')
+    if not words_of_labels:
         return ""
-    listed = "; ".join(named[:NAMED])
+    listed = "; ".join(words_of_labels[:NAMED])
     sentence = f"By their scores, which were not tested, these {summary.unit} speak most surely {listed}."
     if summary.tested:
         sentence = f"The answer rests most surely on these {summary.unit}, without which it falls: {listed}."
@@ -106,9 +106,11 @@ def unread_sentence(summary: Summary) -> str:
     return f"The model does not know many words of {part_of(rows, summary.rows)} {UNIT_NAMES[summary.unit].inputs}."
 
 
-def _listed(parts: Sequence[str]) -> str:
-    """Return parts of a sentence with "and" before the last."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+def _joined_with_and(parts: Sequence[str]) -> str:
+    """Return parts of a sentence, joined by commas, with "and" before the last."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -141,8 +143,8 @@ def right_answers_card(summary: Summary) -> list[Card]:
         return []
     rows: list[Row] = []
     for answers in summary.matrix[:LABELS]:
-        texts = (share_text(answers.recall), share_text(answers.precision), _taken_for(answers))
-        rows.append([answers.label, *map(cell, texts)])
+        shares = (share_text(answers.recall), share_text(answers.precision))
+        rows.append([answers.label, *map(cell, shares), cell(_taken_for(answers))])
     columns = ["labelled", "found", "right of those predicted so", "otherwise taken for"]
     return [Card([table(columns, rows)], "Right answers by label", result=False)]
 
@@ -189,24 +191,25 @@ def _label_bars(summary: Summary) -> Block:
 def slice_cards(slices: Sequence[Slice]) -> list[Card]:
     """Return a card for each column by whose values the rows were counted."""
     by_column: dict[str, list[Slice]] = {}
-    for each in slices:
-        by_column.setdefault(each.column, []).append(each)
+    for slice_ in slices:
+        by_column.setdefault(slice_.column, []).append(slice_)
     return [_slice_card(column, of_column) for column, of_column in by_column.items()]
 
 
 def _slice_card(column: str, slices: Sequence[Slice]) -> Card:
     """Return the card of a column: how many rows each value has, how many are right, and what is predicted."""
-    predicted: Counter[str] = Counter()
-    for each in slices:
-        predicted.update(each.labels)
-    labels = [label for label, _ in predicted.most_common(NAMED)]
-    is_judged = any(each.accuracy is not None for each in slices)
+    predictions: Counter[str] = Counter()
+    for slice_ in slices:
+        predictions.update(slice_.labels)
+    labels = [label for label, _ in predictions.most_common(NAMED)]
+    is_judged = any(slice_.accuracy is not None for slice_ in slices)
     rows: list[Row] = []
-    for each in slices:
-        right = [share_text(each.accuracy)] if is_judged else []
-        counts = [part_of(each.labels.get(label, 0), each.rows) for label in labels]
-        rows.append([each.value, f"{each.rows:,}", *right, *counts])
+    for slice_ in slices:
+        right = [share_text(slice_.accuracy)] if is_judged else []
+        counts = [part_of(slice_.labels.get(label, 0), slice_.rows) for label in labels]
+        rows.append([slice_.value, f"{slice_.rows:,}", *right, *counts])
     name = one_line(column)
-    counted = f" in {slices[0].unit}" if slices[0].unit else ""
-    columns = [name + counted, "rows", *(["right"] if is_judged else []), *(f'"{label}"' for label in labels)]
-    return Card([table(columns, rows, stacked=True)], f'Answers by "{name}"{counted}', result=False)
+    unit = f" in {slices[0].unit}" if slices[0].unit else ""  # of lengths, such as "in words"
+    right_column = ["right"] if is_judged else []
+    columns = [f"{name}{unit}", "rows", *right_column, *(f'"{label}"' for label in labels)]
+    return Card([table(columns, rows, stacked=True)], f'Answers by "{name}"{unit}', result=False)

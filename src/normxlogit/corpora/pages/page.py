@@ -34,15 +34,19 @@ def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
 
 def _texts(summary: Summary) -> list[Card]:
     """Return the card of the texts that tables link to; none where no text was kept."""
-    rows = [[cell(name, anchor=anchor), text_cell(summary.texts[name])] for name, anchor in anchors(summary.texts)]
-    return [Card([Fold("Texts of the examples", [table(["id", "text"], rows)])], result=False)] if rows else []
+    if not summary.texts:
+        return []
+    rows = [
+        [cell(text_id, anchor=anchor), text_cell(summary.texts[text_id])] for text_id, anchor in anchors(summary.texts)
+    ]
+    return [Card([Fold("Texts of the examples", [table(["id", "text"], rows)])], result=False)]
 
 
 def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:
     """Return the card of wrong answers with the words that they rest on; none without any."""
     if not answers:
         return []
-    if any(answer.result is None for answer in answers):
+    if any(answer.result is None for answer in answers):  # pictures and sounds, which are not drawn
         rows = [[answer.id, answer.prediction, _probability(answer), answer.gold] for answer in answers]
         block = table(["id", "predicted", "probability", "labelled"], rows)
         return [Card([block], "Wrong answers", result=False)]
@@ -54,9 +58,10 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:
 def _wrong_answer(answer: WrongAnswer) -> Block:
     """Return a wrong answer as a text in colours, which a page folds where it is long."""
     predicted = ", ".join(filter(None, [answer.prediction, _probability(answer)]))
-    noted = "".join(f" ({note})" for note in answer.notes)
-    repeated = f" ({answer.rows} rows have this text)" if answer.rows > 1 else ""
-    caption = f"{answer.id}: predicted {predicted}, labelled {answer.gold}{repeated}{noted}"
+    caption = f"{answer.id}: predicted {predicted}, labelled {answer.gold}"
+    if answer.rows > 1:
+        caption += f" ({answer.rows} rows have this text)"
+    caption += "".join(f" ({note})" for note in answer.notes)
     if answer.result is None:
         return Paragraph(caption)
     text = " ".join((answer.result.text or "").split())
@@ -92,8 +97,8 @@ def _limit_notes(summary: Summary) -> list[str]:
     if summary.unlabelled:
         notes.append(f"rows without a right label, which are neither right nor wrong: {summary.unlabelled:,}")
     if summary.unknown:
-        first = list(summary.unknown.items())[:FITTING]
-        listed = ", ".join(f'"{one_line(label)}" ({count:,})' for label, count in first)
+        first_labels = list(summary.unknown.items())[:FITTING]
+        listed = ", ".join(f'"{one_line(label)}" ({count:,})' for label, count in first_labels)
         more = ", ..." if len(summary.unknown) > FITTING else ""
         notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
     if summary.rare:

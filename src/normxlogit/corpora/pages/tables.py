@@ -36,19 +36,22 @@ def table(
         caption: What the table shows.
         stacked: Whether a narrow page draws each row as a card; by default where the columns do not fit.
     """
-    cells = [[cell(part) if isinstance(part, str) else part for part in row] for row in rows]
-    numbers = [index >= words and isinstance(part, str) for index, part in enumerate(rows[0] if rows else columns)]
-    headings = [Column(name, numbers=is_number) for name, is_number in zip(columns, numbers, strict=True)]
+    cells = [[cell(content) if isinstance(content, str) else content for content in row] for row in rows]
+    first_row = rows[0] if rows else columns
+    headings = []
+    for index, (name, content) in enumerate(zip(columns, first_row, strict=True)):
+        headings.append(Column(name, numbers=index >= words and isinstance(content, str)))
     is_stacked = len(headings) > FITTING if stacked is None else stacked
     return Table(headings, cells, caption, sortable=True, stacked=is_stacked)
 
 
 def bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:
     """Return the bars of values with their intervals, if they have any, on one scale that holds 0 and all of them."""
-    ends = [0.0, *(end for value, interval in values for end in (value, *interval))]
-    low, high = min(ends), max(ends)
+    on_scale = [0.0, *(number for value, interval in values for number in (value, *interval))]
+    low, high = min(on_scale), max(on_scale)
 
     def position(value: float) -> float:
+        """Return where a value is between the lowest and the highest, from 0 to 1."""
         return (value - low) / (high - low) if high > low else 0.0
 
     return [Bar(position(0.0), position(value), *map(position, interval)) for value, interval in values]
@@ -56,7 +59,8 @@ def bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:
 
 def part_of(part: int, whole: int) -> str:
     """Return a share with how many it is of, as "57 of 100 (57%)"."""
-    return f"{part:,} of {whole:,} ({percent(part / whole)})" if whole else f"{part:,} of {whole:,}"
+    counts = f"{part:,} of {whole:,}"
+    return f"{counts} ({percent(part / whole)})" if whole else counts
 
 
 def share_text(share: Share | None) -> str:

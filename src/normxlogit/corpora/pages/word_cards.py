@@ -76,15 +76,14 @@ def reason_cards(reasons: Sequence[Reason]) -> list[Card]:
 
 def _reason_table(reasons: Sequence[Reason]) -> Table:
     """Return the table of what turns answers by itself."""
-    lines = []
+    rows = []
     for reason in reasons:
         answered = f"{reason.answered:.0%} (of all: {reason.usual:.0%})"
-        shares = [
-            "" if share is None else f"{share.part} of {share.texts}" for share in (reason.turned, reason.changed)
-        ]
-        scored = "" if reason.score_share is None else f"{reason.score_share:.0%}"
-        lines.append([reason.name, reason.label, f"{reason.texts:,}", answered, scored, *shares])
-    return table(REASON_COLUMNS, lines, words=2)
+        of_scores = "" if reason.score_share is None else f"{reason.score_share:.0%}"
+        turned = f"{reason.turned.part} of {reason.turned.texts}"
+        changed = "" if reason.changed is None else f"{reason.changed.part} of {reason.changed.texts}"
+        rows.append([reason.name, reason.label, f"{reason.texts:,}", answered, of_scores, turned, changed])
+    return table(REASON_COLUMNS, rows, words=2)
 
 
 def label_cards(summary: Summary) -> list[Card]:
@@ -99,7 +98,8 @@ def _label_card(summary: Summary, label: str, units: Sequence[Unit]) -> Card:
     inputs = UNIT_NAMES[summary.unit].inputs
     untrue = _of_label(summary.untrue, label)
     name = one_line(label)
-    note = MEANS.format(label=name).replace("texts", inputs) + (TESTED if summary.tested else UNTESTED)
+    means = MEANS.format(label=name).replace("texts", inputs)
+    note = means + (TESTED if summary.tested else UNTESTED)
     blocks: list[Block] = [Paragraph(note)]
     blocks += [_unit_table(summary, units)] if units else [Paragraph("None passed this test.")]
     if untrue:
@@ -157,13 +157,13 @@ def anchors(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _example(unit: Unit, texts: Mapping[str, str]) -> Cell:
-    """Return the first example of a unit, from near its word on, with its place on the page; ids without texts."""
-    example = next((example for example in unit.examples if example in texts), None)
-    if example is None:
+    """Return the first example of a unit, from near its word on, with a link to its text; its ids without texts."""
+    text_id = next((text_id for text_id in unit.examples if text_id in texts), None)
+    if text_id is None:
         return Cell(links=dict.fromkeys(unit.examples, ""))
-    text = " ".join(texts[example].split())
-    start = next((start for start, _ in find_text(text, unit.text)), 0)
-    if start > EXAMPLE // 2:
-        start = text.rfind(" ", 0, start - EXAMPLE // 3) + 1
-        text = "\N{HORIZONTAL ELLIPSIS}" + text[start:]
-    return Cell(links={shortened(text, EXAMPLE): dict(anchors(texts))[example]})
+    text = " ".join(texts[text_id].split())
+    word_start = next((start for start, _ in find_text(text, unit.text)), 0)
+    if word_start > EXAMPLE // 2:  # it would be cut off, or stand at the end: some words before it stay
+        shown_start = text.rfind(" ", 0, word_start - EXAMPLE // 3) + 1
+        text = "\N{HORIZONTAL ELLIPSIS}" + text[shown_start:]
+    return Cell(links={shortened(text, EXAMPLE): dict(anchors(texts))[text_id]})

@@ -56,7 +56,7 @@ def open_source(inputs: Any, kind: str | None = None, *, reads_media: bool = Fal
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
         return _source_of_names([str(name) for name in inputs], kind, reads_media=reads_media)
     inputs = collected(inputs)
-    if hasattr(inputs, "with_format"):
+    if hasattr(inputs, "with_format"):  # of `datasets`
         return _of_dataset(inputs)
     return source_in_memory(inputs)
 
@@ -140,9 +140,6 @@ def _of_dataset(dataset: Any) -> RowSource:
     return RowSource(lambda: list(names or []), blocks, ["a data set"], lambda: class_names_of_dataset(dataset))
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 class _InputFile(NamedTuple):
     """A file of rows."""
 
@@ -200,10 +197,12 @@ def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
     if compression is None and Path(path).suffix in PACKED:
         raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
     packed = OpenFile(system, path, "rb", compression=compression)
-    return _InputFile(source_of_file(packed.open, name, kind, 0 if compression else size), path, size)
+    unpacked_size = 0 if compression else size  # 0 where it is not known
+    return _InputFile(source_of_file(packed.open, name, kind, unpacked_size), path, size)
 
 
 def _suffix(name: str) -> str:
+    """Return the ending of a file's name that tells its format, without that of its compression."""
     path = Path(name)
     return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
 

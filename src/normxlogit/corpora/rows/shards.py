@@ -128,12 +128,23 @@ def left_shards(
     written: WrittenShards,
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Read the shards that are not written yet; check that the written ones have the same rows."""
+    """Yield the shards that are not written yet; check that the written ones have the same rows.
+
+    Args:
+        source: The rows.
+        columns: The columns that are read.
+        size: Rows of a shard.
+        written: The shards of earlier runs.
+        skipped: Called for each of these with the share of the input that is read with it.
+
+    Raises:
+        DataError: If the input has other rows than those that were explained, or fewer.
+    """
     expected_indices = set(written)
     rows = 0
     for shard in read_shards(source, columns, size):
         written_shard = written.get(shard.index)
-        rows = rows + len(shard.rows)
+        rows += len(shard.rows)
         expected_indices.discard(shard.index)
         if written_shard is None:
             yield shard
@@ -150,12 +161,14 @@ def left_shards(
 
 
 def _shard(index: int, rows: Sequence[Row], kept: Any, fraction: float) -> Shard:
+    """Return a shard with the digest of its rows and their kept columns."""
     content = json.dumps([rows, kept.to_pydict()], default=_digestible, skipkeys=True)
-    return Shard(index, rows, kept, hashlib.blake2b(content.encode(), digest_size=12).hexdigest(), fraction)
+    digest = hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
+    return Shard(index, rows, kept, digest, fraction)
 
 
 def _digestible(value: Any) -> Any:
-    """Return what JSON has no type for as a text that is another where the value is another."""
+    """Return a value that JSON has no type for as one that it has; different values stay different."""
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         array = np.asarray(value)
         return [str(array.dtype), array.shape, hashlib.blake2b(array.tobytes(), digest_size=12).hexdigest()]
@@ -165,12 +178,15 @@ def _digestible(value: Any) -> Any:
 
 def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[str | None]) -> Iterator[Row]:
     """Yield the rows of a block; `problems` says why some cannot be read, and `first` is the number of the first."""
-    cells = {role: _cells(block, name, columns.class_names.get(name, ())) for role, name in columns.cells.items()}
-    ids = [None] * len(problems) if columns.id is None else block.cells(columns.id)
+    cells_of_role = {
+        role: _cells(block, name, columns.class_names.get(name, ())) for role, name in columns.cells.items()
+    }
+    id_cells = [None] * len(problems) if columns.id is None else block.cells(columns.id)
     for place, problem in enumerate(problems):
-        row = {role: of_role[place] for role, of_role in cells.items()}
-        stamps = [_stamp_of(row[role]) for role in columns.media]
-        yield Row(first + place, _row_name(columns, row, ids[place], first + place), row, stamps, problem)
+        number = first + place
+        cells = {role: of_rows[place] for role, of_rows in cells_of_role.items()}
+        stamps = [_stamp_of(cells[role]) for role in columns.media]
+        yield Row(number, _row_name(columns, cells, id_cells[place], number), cells, stamps, problem)
 
 
 def _row_name(columns: InputColumns, row: Mapping[str, Any], id_cell: Any, number: int) -> str:

@@ -44,13 +44,15 @@ def places_of(terms: Sequence[str], parts: Parts) -> tuple[Place, ...]:
         parts: The words of the text.
 
     Returns:
-        A place for each; nothing if the text has them not.
+        A place for each; () if the text does not have them.
     """
-    every = product(*(_all_places(term, parts) for term in terms))
-    return min((places for places in every if places[0] <= places[-1]), key=_distance, default=())
+    combinations = product(*(_all_places(term, parts) for term in terms))
+    in_order = (places for places in combinations if places[0] <= places[-1])
+    return min(in_order, key=_distance, default=())
 
 
 def _all_places(term: str, parts: Parts) -> list[Place]:
+    """Return all places where a text has a word."""
     key = word_key(term)
     return [
         (sequence, index)
@@ -66,7 +68,7 @@ def _distance(places: tuple[Place, ...]) -> Place:
 
 
 def text_with(terms: Sequence[str], parts: Parts, example: Parts) -> Parts | None:
-    """Return a text with one or two words, about where another text has them; None if that has them not.
+    """Return a text with one or two words, about where another text has them; None if that text does not have them.
 
     Args:
         terms: The words, as tables write them.
@@ -74,11 +76,13 @@ def text_with(terms: Sequence[str], parts: Parts, example: Parts) -> Parts | Non
         example: Those of the other one.
     """
     places = places_of(terms, example)
+    if not places:
+        return None
     texts = list(parts)
     for sequence in {sequence for sequence, _ in places}:
-        indices = [index for of_sequence, index in places if of_sequence == sequence]
+        indices = [index for sequence_of_place, index in places if sequence_of_place == sequence]
         texts[sequence] = _inserted(parts[sequence], example[sequence], indices)
-    return tuple(texts) if places else None
+    return tuple(texts)
 
 
 def _inserted(words: Words, example: Words, indices: Sequence[int]) -> Words:
@@ -90,14 +94,17 @@ def _inserted(words: Words, example: Words, indices: Sequence[int]) -> Words:
         indices: Which of these are put in. As many words as there stand between two of them, if there are so many.
     """
     gap = _gap([example])
-    between = min(indices[-1] - indices[0] - len(indices) + 1, len(words))
-    last_start = len(example) - 1 - (indices[-1] - indices[0])  # where the first of them could stand at most
-    first = round(indices[0] / max(last_start, 1) * (len(words) - between))
-    texts = list(words)
-    for index, at in reversed([*zip(indices, (first, first + between), strict=False)]):  # there may be one
+    distance = indices[-1] - indices[0]  # 0 of a single word
+    words_between = min(distance - len(indices) + 1, len(words))
+    last_start = len(example) - 1 - distance  # where the first of them could stand at most
+    share_before = indices[0] / max(last_start, 1)
+    first = round(share_before * (len(words) - words_between))
+    changed = list(words)
+    insert_at = [first, first + words_between][: len(indices)]
+    for index, place in reversed([*zip(indices, insert_at, strict=True)]):  # from the end, so that places stay
         word = example[index].strip()
-        texts.insert(at, word + gap if at == 0 else gap + word)
-    return tuple(texts)
+        changed.insert(place, word + gap if place == 0 else gap + word)
+    return tuple(changed)
 
 
 def texts_without(terms: Sequence[str], rows: Sequence[int], parts: PartsOfRows) -> list[Change]:
@@ -114,6 +121,7 @@ def texts_without(terms: Sequence[str], rows: Sequence[int], parts: PartsOfRows)
 
 
 def _without(keys: Collection[str], words: Words) -> Words:
+    """Return words without those that have one of some keys, see `word_key`."""
     return tuple(word for word in words if word_key(word.strip()) not in keys)
 
 
@@ -121,12 +129,8 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     """Return the model of a run, to ask it for other texts."""
     model, task = explainer.task_model, explainer.task_model.task
     task.check_input(model, "one text")
-    if (
-        run.unit != "words"
-        or not task.position.pooled
-        or task.outputs.outcomes != "exclusive"
-        or not task.outputs.labels
-    ):
+    gives_one_label = task.position.pooled and task.outputs.outcomes == "exclusive" and task.outputs.labels
+    if run.unit != "words" or not gives_one_label:
         advice = "attribute them so, without words=False or --no-words"
         raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")
     if not run.manifest.identity.is_same(identity_of(model)):
@@ -221,12 +225,14 @@ def text_of(parts: Parts, *, split: bool) -> Text:
 
 def joined(texts: Sequence[Parts]) -> Parts:
     """Return texts, or pairs of them, as one: the first texts of pairs behind each other, and so the second ones."""
-    together: list[Words] = []
-    for written in zip(*texts, strict=True):
-        gap = _gap(written)
-        later = [word for words in written[1:] for word in (gap + words[0].lstrip(), *words[1:])]
-        together.append((*written[0], *later))
-    return tuple(together)
+    joined_parts: list[Words] = []
+    for first, *later in zip(*texts, strict=True):  # the first texts of pairs, then the second ones
+        gap = _gap([first, *later])
+        all_words = list(first)
+        for words in later:
+            all_words += [gap + words[0].lstrip(), *words[1:]]
+        joined_parts.append(tuple(all_words))
+    return tuple(joined_parts)
 
 
 def _gap(texts: Sequence[Words]) -> str:

@@ -58,7 +58,8 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
     """
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
     ((answers,),) = run.ask("SELECT count(*) FROM shards WHERE len(sentence_verdicts) > 0")
-    supported, sentences = counts.get("supported", 0) + counts.get("quoted", 0), sum(counts.values())
+    supported = counts.get("supported", 0) + counts.get("quoted", 0)
+    sentences = sum(counts.values())
     text = "completion" if "completion" in run.column_types else "''"
     missing = "array_to_string(flatten(sentence_missing), ', ')" if "sentence_missing" in run.column_types else "''"
     worst = run.ask(

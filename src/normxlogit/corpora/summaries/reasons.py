@@ -89,16 +89,18 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_tex
     that the scores do, wherever they stand, and the lengths of texts. Each is taken out of at most `count` texts, and
     put into `PUT_INTO`; so is each word of a pair by itself.
     """
-    where = whole_texts(run, model)
-    _make_words_of_texts(run, where, layer)
+    is_whole_text = whole_texts(run, model)
+    _make_words_of_texts(run, is_whole_text, layer)
     candidates = [*_words(run, top, min_texts, count), *_pairs(run, min_texts, count), *_lengths(run)]
-    sampled = _sampled(run, where)
-    rows = {row for row, *_ in sampled}.union(*(candidate.rows for candidate in candidates))
+    sampled = _sampled(run, is_whole_text)
+    rows = {row for row, _, _ in sampled}.union(*(candidate.rows for candidate in candidates))
     parts = parts_of_rows(run, rows)
     trials = [_trial(candidate, sampled, parts) for candidate in candidates]
     answers = _answers(run, model, trials)
-    usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM distinct_texts GROUP BY prediction"))
-    reasons = [_reason(trial, usual[trial.candidate.label], answers) for trial in trials]
+    share_of_label = dict(
+        run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM distinct_texts GROUP BY prediction")
+    )
+    reasons = [_reason(trial, share_of_label[trial.candidate.label], answers) for trial in trials]
     measured = [reason for reason in reasons if reason is not None]
     return sorted(measured, key=lambda reason: (-reason.turned.low, -reason.texts))[:top]
 
@@ -114,7 +116,9 @@ def _trial(candidate: Candidate, sampled: Sequence[Answered], parts: PartsOfRows
 
 
 def _reason(trial: Trial, usual: float, answers: Mapping[Parts, str]) -> Reason | None:
-    """Return what was measured of a candidate; None of what nothing was, or if one of two words turns as many answers.
+    """Return what was measured of a candidate.
+
+    None if there is no text with another answer, or if one of two words by itself turns as many answers as both.
 
     Args:
         trial: The candidate with its texts.
@@ -151,7 +155,7 @@ def _sampled(run: RunTables, where: str) -> list[Answered]:
 
 
 def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *, to_label: bool) -> Share | None:
-    """Return the share of texts that a change gives a label, or takes it from; None without any.
+    """Return the share of texts that a change gives a label, or takes it from; None if there are no such texts.
 
     Args:
         label: The label.
@@ -159,8 +163,12 @@ def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *
         answers: The label that the model predicts of each text.
         to_label: Whether texts with another answer count, which may get the label; otherwise those that may lose it.
     """
-    counted = [after for before, after in changes if (answers[before] == label) is not to_label]
-    return share_of([(answers[after] == label) is to_label for after in counted])
+    outcomes = []
+    for before, after in changes:
+        had_label, has_label = answers[before] == label, answers[after] == label
+        if had_label is not to_label:
+            outcomes.append(has_label is to_label)
+    return share_of(outcomes)
 
 
 def _make_words_of_texts(run: RunTables, where: str, layer: int) -> None:
@@ -276,7 +284,12 @@ def _lengths(run: RunTables) -> list[Candidate]:
         f"SELECT prediction, count(*) FILTER ({longer}) FROM distinct_texts GROUP BY ALL ORDER BY 1"  # noqa: S608
     )
     texts = sum(count for _, count in counts)
-    return [Candidate(label, (), texts, count / texts, None, ()) for label, count in counts if texts]
+    if texts == 0:  # all texts have equally many words
+        return []
+    return [
+        Candidate(label, words=(), texts=texts, answered=count / texts, score_share=None, rows=())
+        for label, count in counts
+    ]
 
 
 def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:

@@ -71,14 +71,18 @@ def _judged_pairs(run: RunTables, gold: str, gold_labels: Any) -> tuple[list[_Pa
         FROM compared GROUP BY pair
         """
     )
-    pairs = [_Pair(*row) for *row, _ in rows]
+    pairs = []
+    values: dict[str | None, Any] = {}  # the values of the gold column by their texts
+    for key, count, text, prediction, prediction_id, value in rows:
+        pairs.append(_Pair(key, count, text, prediction, prediction_id))
+        values[text] = value
     labels = _labels_of_model(run, pairs)
-    gold_by_value = _gold_of_values(run, gold, gold_labels, {row[2]: row[-1] for row in rows}, _counts(pairs), labels)
+    gold_by_value = _gold_of_values(run, gold, gold_labels, values, _counts(pairs), labels)
     judged = []
     for pair in pairs:
-        of_pair = gold_by_value[pair.value]
-        gold_names = tuple(_name(label, labels) for label in of_pair)
-        is_right = agrees(of_pair, pair.prediction, pair.prediction_id)
+        gold_of_pair = gold_by_value[pair.value]
+        gold_names = tuple(_name(label, labels) for label in gold_of_pair)
+        is_right = agrees(gold_of_pair, pair.prediction, pair.prediction_id)
         judged.append(pair._replace(gold=gold_names, is_right=is_right))
     return judged, labels
 
@@ -185,7 +189,9 @@ def _unknown_labels(pairs: _Pairs, labels: ModelLabels) -> dict[str, int]:
 
 def _wrong_answers(run: RunTables, judged: _Pairs, layer: int, top: int) -> list[WrongAnswer]:
     """Return the wrong answers with the highest probabilities; a text that stands in several rows is listed once."""
-    content = "row" if run.kind in SIGNALS else "words" if run.unit == "words" else "unit_ids"
+    content = "words" if run.unit == "words" else "unit_ids"
+    if run.kind in SIGNALS:
+        content = "row"  # pictures and sounds count row by row
     gold_of = {pair.key: ", ".join(pair.gold) for pair in judged if not pair.is_right}
     answers = run.ask(
         f"""
@@ -200,11 +206,15 @@ def _wrong_answers(run: RunTables, judged: _Pairs, layer: int, top: int) -> list
         top,
     )
     rows = [row for row, *_ in answers]
-    results, ids, notes = _results(run, rows, layer), run.ids_and_texts(rows), run.notes_of(rows)
-    return [
-        WrongAnswer(ids[row][0], label, probability, gold_names, results.get(row), notes[row] or [], rows_of_text)
-        for row, label, probability, gold_names, rows_of_text in answers
-    ]
+    results = _results(run, rows, layer)
+    ids_and_texts = run.ids_and_texts(rows)
+    notes = run.notes_of(rows)
+    wrong = []
+    for row, label, probability, gold_names, rows_of_text in answers:
+        row_id, _ = ids_and_texts[row]
+        row_notes = notes[row] or []
+        wrong.append(WrongAnswer(row_id, label, probability, gold_names, results.get(row), row_notes, rows_of_text))
+    return wrong
 
 
 def _results(run: RunTables, rows: Sequence[int], layer: int) -> dict[int, Attribution]:

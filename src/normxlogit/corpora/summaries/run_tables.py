@@ -15,10 +15,14 @@ from ..columns import CORPUS
 from ..folder import MANIFEST, REPAIR, Folder, Manifest
 from .units import SIGNALS
 
-OF_ALL = ("row", "id", "model", "method", "notes")
-OF_PREDICTIONS = ("prediction", "prediction_id", "probability", "target", "units", "scores", "sequence_ids")
-OF_ANSWERS = ("completion", "sentence_verdicts")
-"""Columns that summaries ask for."""
+COLUMNS_OF_ALL = ("row", "id", "model", "method", "notes")
+"""Columns that every summary asks for."""
+
+COLUMNS_OF_PREDICTIONS = ("prediction", "prediction_id", "probability", "target", "units", "scores", "sequence_ids")
+"""Columns that a summary of predictions asks for as well."""
+
+COLUMNS_OF_ANSWERS = ("completion", "sentence_verdicts")
+"""Columns that a summary of answers asks for as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +122,8 @@ class RunTables:
 
     def _check_columns(self) -> None:
         """Refuse a run whose shards all lack a column that its summary asks for."""
-        needed = [*OF_ALL, *(OF_ANSWERS if self.of_answers else OF_PREDICTIONS)]
-        for name in needed:
+        columns_of_kind = COLUMNS_OF_ANSWERS if self.of_answers else COLUMNS_OF_PREDICTIONS
+        for name in (*COLUMNS_OF_ALL, *columns_of_kind):
             if name not in self.column_types:
                 raise DataError(f"{self._files[0]}: no column {name!r}, which a run of predictions or answers has")
 
@@ -137,9 +141,9 @@ class RunTables:
 
     def read_rows(self, rows: Sequence[int]) -> Any:
         """Return some rows in their order as an Arrow table, from which results can be read."""
-        is_one = optional_module("pyarrow.dataset", "").field("row").isin(list(rows))
+        is_requested = optional_module("pyarrow.dataset", "").field("row").isin(list(rows))
         with self._naming_damage():
-            return self._dataset().to_table(filter=is_one).sort_by("row")
+            return self._dataset().to_table(filter=is_requested).sort_by("row")
 
     def make_distinct_texts(self) -> None:
         """Make `distinct_texts`, the rows of `shards` without those that repeat the text and targets of an earlier one.

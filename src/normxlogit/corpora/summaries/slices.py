@@ -1,7 +1,7 @@
 """Slices of a run: how its rows are answered by the values of a kept column, or by the lengths of the texts."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from ...errors import DataError, InputError
 from ...long_runs.tables import arrow_module
@@ -39,7 +39,7 @@ def slices_by(run: RunTables, columns: Sequence[str], *, compared: bool) -> list
         DataError: If a column was not kept.
         InputError: If a column holds lists or mappings.
     """
-    return [found for column in columns for found in _slices_of(run, column, compared=compared)]
+    return [slice_ for column in columns for slice_ in _slices_of(run, column, compared=compared)]
 
 
 def _slices_of(run: RunTables, column: str, *, compared: bool) -> list[Slice]:
@@ -54,16 +54,31 @@ def _slices_of(run: RunTables, column: str, *, compared: bool) -> list[Slice]:
         GROUP BY place, prediction ORDER BY place, 4 DESC, prediction
         """  # noqa: S608  # constants
     )
-    names = {place: name for place, name, *_ in rows}
+    predictions_of_place: dict[int, list[_PredictionCounts]] = {}
+    names: dict[int, str] = {}
+    for place, name, *counts in rows:
+        names[place] = name
+        predictions_of_place.setdefault(place, []).append(_PredictionCounts(*counts))
     unit = "" if column in run.column_types else run.unit
-    return [_slice(column, name, unit, [row[2:] for row in rows if row[0] == place]) for place, name in names.items()]
+    return [_slice(column, names[place], unit, counts) for place, counts in predictions_of_place.items()]
 
 
-def _slice(column: str, name: str, unit: str, predictions: Sequence[tuple[Any, ...]]) -> Slice:
-    """Return a slice from how often each label was predicted in it, with right labels, and rightly."""
-    labels = {label: count for label, count, *_ in predictions}
-    judged, right = (sum(counts) for counts in zip(*(row[2:] for row in predictions), strict=True))
-    return Slice(column, name, sum(labels.values()), labels, share(right, judged) if judged else None, unit)
+class _PredictionCounts(NamedTuple):
+    """The rows of a slice with one predicted label."""
+
+    label: str
+    rows: int
+    judged: int  # how many of them have a right label
+    right: int  # how many of them are right
+
+
+def _slice(column: str, name: str, unit: str, predictions: Sequence[_PredictionCounts]) -> Slice:
+    """Return a slice from how often each label was predicted in it."""
+    labels = {prediction.label: prediction.rows for prediction in predictions}
+    judged = sum(prediction.judged for prediction in predictions)
+    right = sum(prediction.right for prediction in predictions)
+    accuracy = share(right, judged) if judged else None
+    return Slice(column, name, sum(labels.values()), labels, accuracy, unit)
 
 
 def _register_values(run: RunTables, column: str) -> None:

@@ -201,7 +201,15 @@ def _tested_words(
 
 
 def _confirmed(units: Sequence[Unit], top: int) -> tuple[list[Unit], list[Unit]]:
-    """Return of each label the first units that passed, or could not be tested; and the first that did not pass."""
+    """Return the units that may be listed, and those that did not pass their test.
+
+    Args:
+        units: The tested units, of each label the surest first.
+        top: How many of each label are returned at most.
+
+    Returns:
+        Of each label the first units that passed, or could not be tested; and of its first units those that did not.
+    """
     confirmed: list[Unit] = []
     untrue: list[Unit] = []
     for label in dict.fromkeys(unit.label for unit in units):

@@ -67,20 +67,23 @@ def archipelago(unit_answers: UnitAnswers, budget: int) -> Predict:
         budget: The most passes.
     """
     units = len(unit_answers.contributions)
-    ranked = np.argsort(-np.abs(unit_answers.contributions), kind="stable")
-    for_pairs = max(0, budget - 2 - 2 * units)  # passes; a pair takes two more than its units
-    paired = max(count for count in range(units + 1) if count * (count - 1) <= for_pairs)
-    sets = [(), *((unit,) for unit in range(units)), *combinations(sorted(ranked[:paired].tolist()), 2)]
+    largest_first = np.argsort(-np.abs(unit_answers.contributions), kind="stable")
+    # Passes that are left for pairs: each takes two, and there are count * (count - 1) / 2 pairs of `count` units.
+    passes_for_pairs = max(0, budget - 2 - 2 * units)
+    paired_count = max(count for count in range(units + 1) if count * (count - 1) <= passes_for_pairs)
+    paired_units = sorted(largest_first[:paired_count].tolist())
+    sets = [(), *((unit,) for unit in range(units)), *combinations(paired_units, 2)]
     only = np.array([[unit in members for unit in range(units)] for members in sets])  # (S, M)
     value_of_only = dict(zip(sets, unit_answers.values(only), strict=True))
     value_without = dict(zip(sets, unit_answers.values(~only), strict=True))
     single, joint = np.zeros(units), np.zeros((units, units))
     for members in sets[1:]:
-        effects = _difference(value_of_only, members), _difference(value_without, members)
+        alone = _difference(value_of_only, members)  # where no other unit is present
+        among_all = _difference(value_without, members)  # where all others are, of leaving the members out
         if len(members) == 1:
-            single[members] = (effects[0] - effects[1]) / 2  # without a unit the difference is that of its absence
+            single[members] = (alone - among_all) / 2  # leaving a unit out has the opposite effect
         else:
-            joint[members] = (effects[0] + effects[1]) / 2
+            joint[members] = (alone + among_all) / 2
     middle = (value_without[()] + value_of_only[()]) / 2 - joint.sum() / 4
     return QuadraticFunction(middle, single, joint).predict
 

@@ -36,6 +36,9 @@ class Completed:
 
     Attributes:
         encoding: Both, as the model reads them; of an encoder-decoder model what its decoder reads, with the source.
+        prompt_tokens: How many of its tokens are the prompt's; of an encoder-decoder model the decoder's first ones.
+        prompt_characters: How many characters of its text are the prompt's.
+        prompt: The prompt as it was read, with the contents of its messages if it was a chat.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
         parts: How the completion is divided where its sentences are explained by sources.
         other: The same prompt with another completion, which this one is explained against.
@@ -73,32 +76,31 @@ class Completed:
 
     def joined(self) -> "Completed":
         """Return a copy whose prompt begins with the source of an encoder-decoder model, on a line of its own."""
-        encoded = self.encoding
-        source = encoded.source
+        decoded, source = self.encoding, self.encoding.source
         if source is None:
             return self
-        text = None
-        offsets = None
-        shift = 0  # how many characters are put before those of the decoder
-        if None not in (source.text, source.offsets, encoded.text, encoded.offsets):
-            shift = len(source.text or "") + 1
-            text = f"{source.text}\n{encoded.text}"
-            offsets = (*(source.offsets or ()), *(moved(span, shift) for span in encoded.offsets or ()))
+        text, offsets = None, None
+        source_characters = 0
+        if None not in (source.text, source.offsets, decoded.text, decoded.offsets):
+            source_characters = len(source.text or "") + 1  # with the line break
+            text = f"{source.text}\n{decoded.text}"
+            decoded_offsets = (moved(span, source_characters) for span in decoded.offsets or ())
+            offsets = (*(source.offsets or ()), *decoded_offsets)
         encoding = Encoding(
-            inputs={"input_ids": [*source.ids, *encoded.ids]},
-            tokens=(*source.tokens, *encoded.tokens),
+            {"input_ids": [*source.ids, *decoded.ids]},
+            tokens=(*source.tokens, *decoded.tokens),
             offsets=offsets,
             words=None,
-            sequence_ids=(*source.sequence_ids, *encoded.sequence_ids),
-            special=(*source.special, *encoded.special),
+            sequence_ids=(*source.sequence_ids, *decoded.sequence_ids),
+            special=(*source.special, *decoded.special),
             text=text,
-            notes=encoded.notes,
+            notes=decoded.notes,
         )
         return replace(
             self,
             encoding=encoding,
             prompt_tokens=len(source) + self.prompt_tokens,
-            prompt_characters=shift + self.prompt_characters,
+            prompt_characters=source_characters + self.prompt_characters,
         )
 
     def with_reasoning(self, model: TaskModel, spec: ReasoningSpec | None = None) -> "Completed":
@@ -109,13 +111,13 @@ class Completed:
         return replace(self, reasoning=spans, marked_reasoning=marked)
 
     def without(self, removed: Collection[int]) -> Encoding:
-        """Return the model's input without some tokens of the prompt, by their places in `joined`."""
-        source = self.encoding.source
-        start = 0 if source is None else len(source)
-        kept = self.encoding.take(place for place in range(len(self.encoding)) if start + place not in removed)
+        """Return the model's input without some tokens of the prompt, given by their places in `joined`."""
+        decoded, source = self.encoding, self.encoding.source
+        source_tokens = 0 if source is None else len(source)
+        remaining = decoded.take(place for place in range(len(decoded)) if source_tokens + place not in removed)
         if source is None:
-            return kept
-        return replace(kept, source=source.take(place for place in range(start) if place not in removed))
+            return remaining
+        return replace(remaining, source=source.take(place for place in range(source_tokens) if place not in removed))
 
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
@@ -125,16 +127,16 @@ class Completed:
     def sequenced(self) -> Sequenced:
         """Return prompt and completion as characters and tokens; `joined` for an encoder-decoder model."""
         joined = self.joined()
-        encoding = joined.encoding
-        if encoding.offsets is None or encoding.text is None:
+        text, offsets = joined.encoding.text, joined.encoding.offsets
+        if offsets is None or text is None:
             raise InputError("sources need the text and the character offsets of its tokens")
         return Sequenced(
-            encoding.text,
-            encoding.offsets,
-            encoding.special,
-            joined.prompt_tokens,
-            joined.prompt_characters,
-            self.messages,
+            text,
+            offsets,
+            joined.encoding.special,
+            prompt_tokens=joined.prompt_tokens,
+            prompt_characters=joined.prompt_characters,
+            messages=self.messages,
             reasoning=list(zip(self.reasoning, self.marked_reasoning, strict=True)),
         )
 
@@ -169,12 +171,13 @@ class Completed:
     def span_of(self, name: str, span: tuple[int, ...]) -> Span:
         """Return a span (start, end), or (message, start, end) in a message's content, in the whole prompt."""
         contents = self.prompt.contents
+        expected_form = "(start, end)" if contents is None else "(message, start, end)"
         if len(span) != (2 if contents is None else 3):
-            form = "(start, end)" if contents is None else "(message, start, end)"
-            raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
+            raise InputError(f"source {name!r}: in this prompt a span is {expected_form}, in characters, not {span!r}")
         if contents is None:
             return span[0], span[1]
-        content = next((c for c in contents if c.holds(*span)), None)
+        message, start, end = span
+        content = next((content for content in contents if content.holds(message, start, end)), None)
         if content is None:
-            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {span[0]} as the prompt holds it")
-        return content.place_of(span[1]), content.place_of(span[2])
+            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {message} as the prompt holds it")
+        return content.place_of(start), content.place_of(end)

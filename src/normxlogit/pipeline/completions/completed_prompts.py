@@ -50,74 +50,76 @@ def generate_each(
     generating_task(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
     options = merged_settings(model, options)
-    rooms = [_room(model, prompt, options) for prompt in prompted]
-    sequences: dict[int, list[list[int]]] = {}  # of each prompt
+    limits = [_new_token_limit(model, prompt, options) for prompt in prompted]
+    ids_of_prompts: dict[int, list[list[int]]] = {}  # by prompt: the token ids of each of its sequences
     with torch.inference_mode():
-        for count in sorted({room.most for room in rooms}, reverse=True):  # generate has one limit for a batch
-            indices = [index for index, room in enumerate(rooms) if room.most == count]
+        for count in sorted({limit.most for limit in limits}, reverse=True):  # generate has one limit for a batch
+            indices = [index for index, limit in enumerate(limits) if limit.most == count]
             config, generate_options = generation_config(model, options, count)
             generated = generated_ids(model, [prompted[index].encoding for index in indices], config, generate_options)
-            sequences.update(zip(indices, generated, strict=True))
-    of_sampling = sampling_note(model, options)
-    decoder_start = decoder_ids(options)
+            ids_of_prompts.update(zip(indices, generated, strict=True))
+    sampling_notes = sampling_note(model, options)
+    given_decoder_ids = decoder_ids(options)
     completions = []
-    for index, (prompt, room) in enumerate(zip(prompted, rooms, strict=True)):
-        for ids in sequences[index]:
-            completed = _completed(model, prompt, ids, (*of_sampling, *room.notes), decoder_start)
+    for index, (prompt, limit) in enumerate(zip(prompted, limits, strict=True)):
+        for ids in ids_of_prompts[index]:
+            completed = _completed(model, prompt, ids, (*sampling_notes, *limit.notes), given_decoder_ids)
             completions.append(completed.with_reasoning(model, reasoning))
     return completions
 
 
-class _Room(NamedTuple):
+class _NewTokenLimit(NamedTuple):
     """How many tokens are generated at most, and a note if that is fewer than requested."""
 
     most: int
     notes: Strings = ()
 
 
-def _room(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _Room:
-    """Return the room for what is generated after a prompt."""
-    limit = model.answer_limit
+def _new_token_limit(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _NewTokenLimit:
+    """Return how many tokens are generated at most after a prompt: as many as requested, or as the model can read."""
     encoding = prompt.encoding
-    requested = most_new_tokens(model, options, len(encoding) if encoding.source is None else 1)
+    decoder_length = len(encoding) if encoding.source is None else 1  # a decoder beside an encoder begins with a token
+    requested = most_new_tokens(model, options, decoder_length)
+    limit = model.answer_limit
     if limit is None or requested <= limit - len(encoding):
-        return _Room(requested)
+        return _NewTokenLimit(requested)
     count = limit - len(encoding)
-    return _Room(count, (f"the model reads {limit} tokens, so it could write only {count}",))
+    return _NewTokenLimit(count, (f"the model reads {limit} tokens, so it could write only {count}",))
 
 
 def _completed(
-    model: TaskModel, prompt: Completed, ids: list[int], notes: Strings, decoder_start: list[int]
+    model: TaskModel, prompt: Completed, ids: list[int], notes: Strings, given_decoder_ids: Sequence[int]
 ) -> Completed:
-    """Return a prompt with the tokens that `generate` returned.
+    """Return a prompt with its completion.
 
     Args:
-        model: A model that generates.
+        model: The model.
         prompt: The prompt.
-        ids: What `generate` returned; of a decoder beside an encoder with the tokens that it began with.
-        notes: Further notes.
-        decoder_start: The tokens with which the caller let a decoder begin; none for that of the model.
+        ids: What `generate` returned: the tokens of the completion; of a decoder beside an encoder, its first ones too.
+        notes: Notes on the completion.
+        given_decoder_ids: The first tokens that the call gave to such a decoder, see `decoder_ids`.
     """
     encoding = prompt.encoding
-    if encoding.source is not None:
-        count = len(decoder_start) or 1
-        if decoder_start and ids[:count] != decoder_start:  # generate has put its own first token before these
-            count += 1
-        encoding = with_first_tokens(model.tokenizer, encoding, ids[:count])
-        ids = ids[count:]
+    if encoding.source is not None:  # the first tokens of the decoder, which are not generated, belong to the prompt
+        first_count = max(len(given_decoder_ids), 1)
+        if ids[: len(given_decoder_ids)] != list(given_decoder_ids):  # generate puts its own start token before those
+            first_count = len(given_decoder_ids) + 1
+        encoding = with_first_tokens(model.tokenizer, encoding, ids[:first_count])
+        ids = ids[first_count:]
         prompt = replace(prompt, prompt_tokens=len(encoding))
     sequence = generating_task(model).appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
 
 
 def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
-    """Encode a prompt, without a completion."""
+    """Encode a prompt, without a completion; refuse one that leaves the model no room to generate."""
     encoding, rendered = _read_prompt(model, prompt)
     limit = model.answer_limit
     if limit is not None and limit <= len(encoding):
         lengths = f"the prompt has {len(encoding)} tokens and the model reads {limit}"
         raise InputError(f"{lengths}: there is no room to generate")
-    return Completed(encoding, len(encoding), len(encoding.text or ""), rendered)
+    prompt_characters = len(encoding.text or "")
+    return Completed(encoding, prompt_tokens=len(encoding), prompt_characters=prompt_characters, prompt=rendered)
 
 
 def read_completion(
@@ -129,37 +131,51 @@ def read_completion(
     reasoning: ReasoningSpec | None = None,
     settings: GenerateSettings | None = None,
 ) -> Completed:
-    """Encode a prompt and a given completion as one text, which only with `longer` may exceed the model's length.
+    """Encode a prompt and a given completion as one text.
 
-    A token that holds the end of the one and the beginning of the other belongs to the completion. `settings` are
-    those of `generate` with which it is written.
+    A token that holds the end of the one and the beginning of the other belongs to the completion.
+
+    Args:
+        model: A model that generates.
+        prompt: The prompt.
+        completion: The completion, as a text or as token ids.
+        longer: Whether both together may exceed the model's length.
+        reasoning: Where the completion reasons; None for what the tokenizer says.
+        settings: The settings of `generate` with which the completion is generated.
+
+    Raises:
+        InputError: If one of them is empty or cannot be read, or both are too long.
     """
     model.refresh()
     task = generating_task(model)
     prompt_encoding, rendered = _read_prompt(model, prompt)
-    if isinstance(completion, str) and isinstance(prompt, Encoding):
+    if isinstance(completion, str) and isinstance(prompt, Encoding):  # a prompt of token ids, which stay as they are
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
         settings = merged_settings(model, settings or {})
-        encoding, count = task.read_completion(model, rendered, prompt_encoding, completion, settings)
+        encoding, prompt_tokens = task.read_completion(model, rendered, prompt_encoding, completion, settings)
     else:
-        count = len(prompt_encoding)
         ids = row_of_ids(completion, "a completion is a text or a row of token ids")
         check_ids(ids, model.encoder.vocabulary, "the completion")
         encoding = task.appended(model, prompt_encoding, ids)
-    if count == 0:
+        prompt_tokens = len(prompt_encoding)
+    if prompt_tokens == 0:
         raise InputError("nothing stands before the completion; give a prompt")
-    if len(encoding) <= count:
+    if len(encoding) <= prompt_tokens:
         raise InputError("the completion is empty")
     if not longer:
         parts = "prompt and completion have" if encoding.source is None else "the completion has"
         check_fits(parts, len(encoding), model.answer_limit)
-    completed = Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
+    completed = Completed(encoding, prompt_tokens, len(prompt_encoding.text or ""), rendered)
     return completed.with_reasoning(model, reasoning)
 
 
 def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:
-    """Return a prompt of any kind as the model reads it, and as it was read from the caller."""
+    """Encode a prompt; also return it with its chat template applied, and with what it holds beside the text.
+
+    Raises:
+        InputError: If it cannot be read, or is longer than the caller's pipeline lets it be.
+    """
     task = generating_task(model)
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -45,7 +46,14 @@ NO_SOURCE = (
 
 
 class CompletionRequest(NamedTuple):
-    """A completion with its options, the vocabulary entry that each of G rows explains, and the one subtracted."""
+    """A completion with its options and targets.
+
+    Attributes:
+        completed: The prompt with its completion.
+        options: The options of the call.
+        ids: The vocabulary entry that is explained at each of the G generated tokens.
+        contrast: The vocabulary entry whose logit is subtracted at each of them; None for none.
+    """
 
     completed: Completed
     options: Options
@@ -97,12 +105,17 @@ def explain_completions(
 
 def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
     """Return a completion with its options and targets."""
-    options = options.for_media(completed.context.media) if completed.context.media else options
-    return CompletionRequest(completed, options, *_requested_ids(model, options, completed.generated_ids))
+    if completed.context.media:
+        options = options.for_media(completed.context.media)
+    ids = _requested_ids(model, options, completed.generated_ids)
+    contrast = None
+    if options.contrast is not None:
+        contrast = index_of(model.task, options.contrast, model.vocabulary_size)
+    return CompletionRequest(completed, options, ids, contrast)
 
 
 def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attribution]:
-    """Explain completions from one forward pass over all."""
+    """Explain completions from one forward pass over all, or, where later tokens change earlier answers, from more."""
     run = pass_over(model, batch, _copies_of_text(model, batch))
     if run is not None:
         return explain_run(model, run, batch)
@@ -160,13 +173,15 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
 
     Each copy has a share of the generated tokens; one backward pass is for one token of each. Not faster on a CPU.
     """
-    context = batch[0].context
-    method = batch[0].options.method
-    if model.device.type == "cpu" or context.media or context.source or not isinstance(method, FrozenGradient):
+    context, method = batch[0].context, batch[0].options.method
+    backpropagates = isinstance(method, FrozenGradient)
+    if model.device.type == "cpu" or not backpropagates or context.media or context.source:
         return 1
-    tokens = len(batch) * max(len(completion.context) for completion in batch)
-    copies = -(-max(len(completion.ids) for completion in batch) // TOKENS_OF_A_COPY)
-    return max(1, min(copies, model.batch_tokens // method.memory // tokens))
+    padded_length = max(len(completion.context) for completion in batch)
+    most_generated = max(len(completion.ids) for completion in batch)
+    useful_copies = ceil(most_generated / TOKENS_OF_A_COPY)
+    copies_in_memory = model.batch_tokens // method.memory // (len(batch) * padded_length)
+    return max(1, min(useful_copies, copies_in_memory))
 
 
 def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
@@ -174,10 +189,11 @@ def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
     middle = len(completion.ids) // 2
     (first,) = _explain(model, [completion.part(0, middle)])
     (second,) = _explain(model, [completion.part(middle, len(completion.ids))])
-    later = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - first.text_units)]
-    text, media = np.split(first.scores, [first.text_units], -1)
-    # The tokens of the second half have no scores for the first.
-    first = replace(first, scores=np.concatenate([np.pad(text, later), media], -1), units=second.units)
+    # The tokens of the second half score 0 for those of the first; units of media come last.
+    text_scores, media_scores = np.split(first.scores, [first.text_units], -1)
+    later_tokens = np.zeros((*text_scores.shape[:-1], second.text_units - first.text_units), text_scores.dtype)
+    padded_scores = np.concatenate([text_scores, later_tokens, media_scores], -1)
+    first = replace(first, scores=padded_scores, units=second.units)
     return replace(
         in_rows([first, second]),
         media=second.media,
@@ -265,12 +281,13 @@ def _score_texts(
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
         return [_score_tokenwise(model, row, each, layers) for row, each in zip(rows, batch, strict=True)]
     copies = len(run.batch.encodings) // len(batch)
-    count = -(-max(len(completion.ids) for completion in batch) // copies)  # K: each copy has the next K tokens
+    count = ceil(max(len(completion.ids) for completion in batch) / copies)  # K: each copy has the next K tokens
     ids = torch.zeros(len(run.batch.encodings), count, dtype=torch.long)  # (B, K)
-    read_positions = torch.full_like(ids, -1)  # (B, K)
+    read_positions = torch.full_like(ids, -1)  # (B, K), -1 where a copy has fewer tokens
     for row, padding in enumerate(run.batch.starts):
-        completion = batch[row // copies]
-        first = row % copies * count
+        text_index, copy_index = divmod(row, copies)
+        completion = batch[text_index]
+        first = copy_index * count
         row_ids = completion.ids[first : first + count]
         ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
         start = padding + completion.start - 1 + first  # a token is predicted at the one before it
@@ -283,9 +300,10 @@ def _score_texts(
     batch_scores = batch_scores.on_host()
     results = []
     for index, completion in enumerate(batch):
-        texts = slice(index * copies, (index + 1) * copies)
-        tokens = _tokens_of_text(run, index * copies)
-        results.append(text_scores(batch_scores, texts, len(completion.ids), tokens))
+        first_row = index * copies
+        rows_of_text = slice(first_row, first_row + copies)
+        tokens = _tokens_of_text(run, first_row)
+        results.append(text_scores(batch_scores, rows_of_text, len(completion.ids), tokens))
     return results
 
 
@@ -298,9 +316,16 @@ def _tokens_of_text(run: ForwardPass, row: int) -> slice:
 
 
 def text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -> Scores:
-    """Return the scores of one text of a batch, (G, L, T), from those of the batch on the host, (B, K, L, T).
+    """Return the scores of one text of a batch.
 
-    Its `rows` are the copies of the text, each with the next K of `count` generated tokens.
+    Args:
+        batch_scores: The scores of the batch on the host, (B, K, L, T).
+        rows: The copies of the text in the batch, each with the scores for the next K generated tokens.
+        count: The number of its generated tokens, G.
+        tokens: Which of a row's tokens are those of the text.
+
+    Returns:
+        The scores for each generated token, (G, L, tokens).
     """
     row_scores = batch_scores.map(lambda values: values[rows].flatten(0, 1)[:count])
     sinks = None if batch_scores.sinks is None else batch_scores.sinks[rows].any(0)[tokens]
@@ -374,21 +399,19 @@ def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple
     return tuple(targets)
 
 
-def _requested_ids(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:
-    """Return the vocabulary entry that each row explains, and the one subtracted from all."""
-    width = model.vocabulary_size
-    if options.target is None or is_choice(options.target):
-        options.check_target(model)
-    contrast = None if options.contrast is None else index_of(model.task, options.contrast, width)
-    if options.targets is not None:
-        if len(options.targets) != len(ids):
-            raise TargetError(f"{len(options.targets)} targets for {len(ids)} generated tokens; give one for each")
-        return [index_of(model.task, choice, width) for choice in options.targets], contrast
-    if options.target is None:
-        return ids, contrast
-    if not is_choice(options.target):
+def _requested_ids(model: TaskModel, options: Options, generated_ids: list[int]) -> list[int]:
+    """Return the vocabulary entry that is explained at each generated token; check the contrast as well."""
+    count, vocabulary_size = len(generated_ids), model.vocabulary_size
+    if options.target is not None and not is_choice(options.target):
         raise TargetError("target= is one token for all places; targets= takes one for each generated token")
-    return [index_of(model.task, options.target, width)] * len(ids), contrast
+    options.check_target(model)
+    if options.target is not None:
+        return [index_of(model.task, options.target, vocabulary_size)] * count
+    if options.targets is None:
+        return generated_ids
+    if len(options.targets) != count:
+        raise TargetError(f"{len(options.targets)} targets for {count} generated tokens; give one for each")
+    return [index_of(model.task, choice, vocabulary_size) for choice in options.targets]
 
 
 def batch_targets(

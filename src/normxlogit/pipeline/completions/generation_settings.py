@@ -14,24 +14,24 @@ from ...results.storage.schema import Strings
 from ...tasks.base import GenerateSettings
 
 DECODER_IDS = "decoder_input_ids"
+"""The argument of `generate` with which a decoder beside an encoder begins."""
 
+PROMPT_INPUTS = {
+    "attention_mask", DECODER_IDS, "encoder_outputs", "input_features", "input_ids", "inputs", "inputs_embeds",
+    "past_key_values", "pixel_values",
+}  # fmt: skip
+"""Arguments of `generate` that hold a prompt."""
 
-PROMPT_INPUTS = {"attention_mask", DECODER_IDS, "encoder_outputs", "input_ids", "inputs", "inputs_embeds"}
-
-
-PROMPT_INPUTS |= {"input_features", "past_key_values", "pixel_values"}
-
-
-MOST = 40
-"""The argument of `generate` with which a decoder begins, those that hold a prompt, and its default length."""
-
+DEFAULT_NEW_TOKENS = 40
+"""How many tokens are generated at most, where no setting says it."""
 
 GREEDY = "generated greedily, where the model's own settings sample; do_sample=True samples"
 
 
 def merged_settings(model: TaskModel, called: GenerateSettings) -> dict[str, Any]:
     """Return the settings of `generate` that a call gives, with those of the pipeline that the model came with."""
-    return model.pipeline.generation.of_call(called, _configured(getattr(model.module, "generation_config", None)))
+    model_settings = _configured(getattr(model.module, "generation_config", None))
+    return model.pipeline.generation.of_call(called, model_settings)
 
 
 def _configured(config: Any) -> dict[str, Any]:
@@ -41,18 +41,27 @@ def _configured(config: Any) -> dict[str, Any]:
 
 def sampling_note(model: TaskModel, settings: GenerateSettings) -> Strings:
     """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
-    of_call = {**_configured(settings.get("generation_config")), **settings}
-    if of_call.get("do_sample") is not None:
+    call_settings = {**_configured(settings.get("generation_config")), **settings}
+    if call_settings.get("do_sample") is not None:
         return ()
     config = getattr(model.module, "generation_config", None)
-    return (GREEDY,) if model.pipeline.generation.samples or getattr(config, "do_sample", False) else ()
+    would_sample = model.pipeline.generation.samples or getattr(config, "do_sample", False)
+    return (GREEDY,) if would_sample else ()
 
 
 def most_new_tokens(model: TaskModel, options: GenerateSettings, before: int) -> int:
-    """Return the maximal number of generated tokens after so many, which `max_length` counts, as transformers does.
+    """Return the maximal number of generated tokens.
 
     `max_new_tokens` goes before `max_length`, and both before those of a `generation_config`: that of the call, and
     then the model's own.
+
+    Args:
+        model: A model that generates.
+        options: The settings of `generate`.
+        before: The number of tokens before the generated ones, which `max_length` counts, as in transformers.
+
+    Raises:
+        InputError: If the setting is not a positive number, or leaves no room.
     """
     configs = options.get("generation_config"), getattr(model.module, "generation_config", None)
     for settings in (options, *map(_configured, configs)):
@@ -65,7 +74,7 @@ def most_new_tokens(model: TaskModel, options: GenerateSettings, before: int) ->
                     f"max_length={length} leaves no room: {before} tokens stand before the answer; pass max_new_tokens="
                 )
             return length - before
-    return MOST
+    return DEFAULT_NEW_TOKENS
 
 
 def generation_config(
@@ -81,8 +90,8 @@ def generation_config(
     Raises:
         InputError: If a setting is made of the prompt, or settings do not go together.
     """
-    of_prompt = PROMPT_INPUTS - ({DECODER_IDS} if model.copy.decoder_limit is not None else set())
-    _check_no_prompt(of_prompt, options)
+    has_encoder = model.copy.decoder_limit is not None  # then the decoder's first tokens are not the prompt
+    _check_no_prompt(PROMPT_INPUTS - {DECODER_IDS} if has_encoder else PROMPT_INPUTS, options)
     settings = dict(options)
     if settings.get(DECODER_IDS) is not None:
         settings[DECODER_IDS] = torch.tensor([decoder_ids(options)], device=model.device)  # (1, D)
@@ -92,20 +101,21 @@ def generation_config(
         settings |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     if config.pad_token_id is None:
         config.pad_token_id = model.pad_id
-    config.max_length = None
+    config.max_length = None  # in `room` already
     settings.pop("max_length", None)
     settings["max_new_tokens"] = room
     if settings.get("stop_strings") or config.stop_strings:
         settings.setdefault("tokenizer", model.tokenizer)
     try:
-        return config, config.update(**settings)
+        unused_settings = config.update(**settings)
+        return config, unused_settings
     except ValueError as error:  # settings that do not go together, such as several sequences of greedy search
         raise InputError(f"generate: {str(error).strip().splitlines()[0]}") from None
 
 
-def _check_no_prompt(of_prompt: Set[str], options: GenerateSettings) -> None:
+def _check_no_prompt(prompt_inputs: Set[str], options: GenerateSettings) -> None:
     """Refuse arguments of `generate` that hold a prompt."""
-    for name in sorted(of_prompt):
+    for name in sorted(prompt_inputs):
         if options.get(name) is not None:
             raise InputError(f"generate: {name}= is made of the prompt; leave it out")
 

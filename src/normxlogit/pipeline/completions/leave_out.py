@@ -40,6 +40,10 @@ class Ablations:
     of pictures get the mean colour of what surrounds them, moments of sounds are silenced, before the processor.
 
     Args:
+        model: A language model.
+        completed: The prompt with its completion, the answer of G tokens, and with another answer if there is one.
+        sources: The S sources of the prompt.
+        progress: Shows how many ablations are measured.
         known: What is known already: the log-probability of each token of the answer, (G,), by which sources are there.
     """
 
@@ -53,7 +57,7 @@ class Ablations:
         known: Mapping[tuple[bool, ...], Array] | None = None,
     ) -> None:
         self.model, self.completed, self.sources = model, completed, sources
-        self._generated = len(completed.encoding) - completed.prompt_tokens
+        self._answer_length = len(completed.generated_ids)  # G
         self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
         self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(self.measured, progress, known)
 
@@ -70,7 +74,11 @@ class Ablations:
         """Return prompt and answer without the sources that are not present, one flag for each source."""
         removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
         remaining = self.completed.without(set(chain.from_iterable(source.tokens for source in removed)))
-        if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
+        if remaining.source is None:
+            is_prompt_empty = len(remaining) == self._answer_length
+        else:  # an encoder reads the prompt
+            is_prompt_empty = len(remaining.source) == 0
+        if is_prompt_empty:
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
         return self._without_places(remaining, [place for source in removed for place in source.places])
 
@@ -78,10 +86,10 @@ class Ablations:
         """Return what remains without some places of its media, each with the number of the medium."""
         if not removed:
             return remaining
-        places: list[list[Region]] = [[] for _ in remaining.media]
-        for medium, place in removed:
-            places[medium].append(place)
-        return generating_task(self.model).without_places(remaining, self.completed.prompt, places)
+        places_of_media: list[list[Region]] = [[] for _ in remaining.media]
+        for medium_index, place in removed:
+            places_of_media[medium_index].append(place)
+        return generating_task(self.model).without_places(remaining, self.completed.prompt, places_of_media)
 
     def measured(self, ablations: list[tuple[bool, ...]]) -> Iterable[tuple[tuple[bool, ...], Array]]:
         """Yield each ablation with the log-probability of each token of the answer, (G,), from whole forward passes.
@@ -93,26 +101,31 @@ class Ablations:
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
-        return log_probabilities(self.model, encodings, [self._generated] * len(encodings), self.completed.parting)
+        counts = [self._answer_length] * len(encodings)
+        return log_probabilities(self.model, encodings, counts, self.completed.parting)
 
 
 def log_probabilities(
     model: TaskModel, encodings: list[Encoding], counts: Sequence[int], parting: Parting | None = None
 ) -> list[Array]:
-    """Return the log-probabilities of the last tokens of each text, so many of each, from one batch.
+    """Return the log-probabilities of the last tokens of texts, in nats, from one batch.
 
     Args:
         model: A language model.
         encodings: The texts.
-        counts: How many tokens of each.
+        counts: How many of the last tokens of each are measured.
         parting: See `answer_log_probabilities`.
+
+    Returns:
+        For each text the log-probabilities of its last tokens, (count,).
     """
     batch = model.batch(encodings)
     hidden = model.states(batch)  # (B, T, H)
     values = []
     for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
-        token_ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
-        values.append(answer_log_probabilities(model, hidden[row][mask][-count - 1 : -1], token_ids, parting))
+        token_ids = batch.inputs["input_ids"][row][mask][-count:]  # (count,)
+        predicting_states = hidden[row][mask][-count - 1 : -1]  # (count, H), each at the token before
+        values.append(answer_log_probabilities(model, predicting_states, token_ids, parting))
     return values
 
 
@@ -162,19 +175,20 @@ def with_completion_verification(
     """
     if verify is None:
         return result
-    whole = (result if result.layers is None else result.layer(result.layers[-1])).whole()
+    last_layer = result if result.layers is None else result.layer(result.layers[-1])
+    whole = last_layer.whole()  # of several targets their sum, (U,)
     if verify == "reasoning":
-        units, pieces, completed = thoughts(whole, completed)
+        units, spans, completed = reasoning_sentences(whole, completed)
         if not units.parts:
             note = "not verified: no reasoning with an answer behind it was found; reasoning= says where it is"
             return replace(result, notes=(*result.notes, note))
     elif whole.units.kind[0] == "token":
-        units, pieces = _removable_words(whole, completed, verify)
+        units, spans = _removable_words(whole, completed, verify)
     else:
-        parts, pieces = removable_sources(whole, completed, division)
-        units = picked(whole, parts, verify)
-    ablations = Ablations(model, completed, list(pieces.values()), VERIFYING)
-    (verified,) = run_searches([result], [units], answers_without(ablations, pieces))
+        sources, spans = removable_sources(whole, completed, division)
+        units = picked(whole, sources, verify)
+    ablations = Ablations(model, completed, list(spans.values()), VERIFYING)
+    (verified,) = run_searches([result], [units], answers_without(ablations, spans))
     return verified
 
 
@@ -182,11 +196,13 @@ def _removable_words(
     whole: Attribution, completed: Completed, verify: Verify
 ) -> tuple[Removable, dict[Tokens, NamedSpan]]:
     """Return the words and parts of media that are removed of a prompt whose tokens have scores, and where each is."""
-    parts = removable(whole)
-    if whole.answer_units.start != completed.joined().prompt_tokens:  # an encoder's input has no scores
-        parts = parts._replace(parts=[part for part in parts.parts if part.tokens[0] >= whole.text_units])
-    units = picked(whole, parts, _in_characters(completed, verify))
-    return units, {part.tokens: _piece(whole, part) for part in units.parts}
+    candidates = removable(whole)
+    encoder_has_no_scores = whole.answer_units.start != completed.joined().prompt_tokens
+    if encoder_has_no_scores:  # then the words of the prompt, which it reads, are no units; parts of media are
+        media_parts = [part for part in candidates.parts if part.tokens[0] >= whole.text_units]
+        candidates = candidates._replace(parts=media_parts)
+    units = picked(whole, candidates, _in_characters(completed, verify))
+    return units, {part.tokens: _span_of_unit(whole, part) for part in units.parts}
 
 
 def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Array | None = None) -> Answers:
@@ -214,8 +230,14 @@ def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Arra
 
 
 def _in_characters(completed: Completed, named: Any) -> Any:
-    """Return what a caller names, with spans of messages as spans of the whole prompt."""
-    if completed.prompt.contents is None or not isinstance(named, Mapping | list | tuple):
+    """Return what a caller names to be removed, with spans of messages as spans of the whole prompt.
+
+    Args:
+        completed: The prompt with its completion.
+        named: The value of `verify=`: words and spans in a list, or by name; anything else names no span.
+    """
+    is_chat = completed.prompt.contents is not None
+    if not is_chat or not isinstance(named, Mapping | list | tuple):
         return named
     if isinstance(named, Mapping):
         return {name: _in_whole_prompt(completed, item) for name, item in named.items()}
@@ -229,12 +251,13 @@ def _in_whole_prompt(completed: Completed, item: Any) -> Any:
     return completed.span_of(str(item), tuple(item))
 
 
-def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
-    """Return where in the prompt a word, or a part of a picture or a sound, is."""
+def _span_of_unit(whole: Attribution, part: UnitScore) -> NamedSpan:
+    """Return where in the prompt a word, or a part of a picture or a sound, is: its tokens, or its place there."""
     for index, medium in enumerate(whole.media):
         if medium.units.start <= part.position < medium.units.stop:
-            return NamedSpan(part.text, 0, 0, (), places=((index, medium.place_of(part.tokens)),))
-    return NamedSpan(part.text, 0, 0, part.tokens)
+            place = medium.place_of(part.tokens)
+            return NamedSpan(part.text, start=0, end=0, tokens=(), places=((index, place),))
+    return NamedSpan(part.text, start=0, end=0, tokens=part.tokens)
 
 
 def removable_sources(
@@ -242,34 +265,40 @@ def removable_sources(
 ) -> tuple[Removable, dict[Tokens, NamedSpan]]:
     """Return the sources of a prompt as removable units, and where each is: at every place of its words.
 
+    Sources with the same words are removed together: the model would still read the words at the other place.
+
     Args:
         whole: The scores of the sources, (S,).
         completed: The prompt with its completion.
         division: How the prompt is divided into sources.
 
     Returns:
-        The sources, and for each of them, by its place among the units, its tokens and its places in media.
+        The sources, and for each of them, by its index among the units, its tokens and its places in media.
     """
-    sequence, units = completed.sequenced(), whole.units
-    of_media = iter(media_sources(completed, division))
-    same_words: dict[str | int, list[NamedSpan]] = {}  # the sources that have these words
-    sources_of: dict[int, list[NamedSpan]] = {}  # by unit
+    sequence = completed.sequenced()
+    units = whole.units
+    spans_of_media = iter(media_sources(completed, division))
+    spans_of_words: dict[str | int, list[NamedSpan]] = {}
+    spans_of_unit: dict[int, list[NamedSpan]] = {}  # units with the same words share one list
     for index in units.sources:
         if units.kind[index] in ("medium", "region"):
-            source = next(of_media)
+            span = next(spans_of_media)
         else:
             start, end = (units.spans or ())[index]
-            source = NamedSpan(units.text[index], start, end, sequence.tokens_in(start, end, of_answer=False))
-        words = " ".join(units.text[index].split()) or index
-        sources_of[index] = same_words.setdefault(words, [])
-        sources_of[index].append(source)
-    pieces: dict[Tokens, NamedSpan] = {}
-    for index, sources in sources_of.items():
-        piece = _joined(sources)
-        if piece.tokens or piece.places:
-            pieces[index,] = piece
-    parts = [UnitScore(units.names[i] or units.text[i], (i,), float(whole.scores[i])) for (i,) in pieces]
-    return Removable(parts, "source", "deleted"), pieces
+            span = NamedSpan(units.text[index], start, end, sequence.tokens_in(start, end, of_answer=False))
+        words = " ".join(units.text[index].split())
+        spans_of_unit[index] = spans_of_words.setdefault(words or index, [])  # what has no words is alone
+        spans_of_unit[index].append(span)
+    joined_spans: dict[Tokens, NamedSpan] = {}
+    for index, spans in spans_of_unit.items():
+        joined_span = _joined(spans)
+        if joined_span.tokens or joined_span.places:
+            joined_spans[index,] = joined_span
+    parts = [
+        UnitScore(text=units.names[index] or units.text[index], tokens=(index,), score=float(whole.scores[index]))
+        for (index,) in joined_spans
+    ]
+    return Removable(parts, "source", "deleted"), joined_spans
 
 
 def _joined(sources: list[NamedSpan]) -> NamedSpan:
@@ -278,7 +307,9 @@ def _joined(sources: list[NamedSpan]) -> NamedSpan:
     return sources[0]._replace(tokens=tokens, places=tuple(place for source in sources for place in source.places))
 
 
-def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
+def reasoning_sentences(
+    whole: Attribution, completed: Completed
+) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
     """Return the sentences of a reasoning as removable units, where each is, and what is measured without them.
 
     Args:
@@ -360,12 +391,20 @@ def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], part: _Com
 
 
 def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
-    """Return each medium of a prompt as a source, or its regions, among named sources, and the rest of it."""
-    pieces: list[NamedSpan] = []
+    """Return each medium of a prompt as a source, or its regions, among named sources, and the rest of it.
+
+    Args:
+        completed: The prompt with its completion.
+        sources: The division of the prompt into sources.
+
+    Returns:
+        The sources, without tokens: their `places` are boxes in pixels, or spans in seconds.
+    """
+    media_spans: list[NamedSpan] = []
     for index, name, kind, boxes in media_places(completed.encoding.media, sources):
         medium = completed.encoding.media[index]
-        all_of_it = (*(0.0 for _ in medium.extent), *medium.extent)
-        places = tuple((index, tuple(place)) for place in boxes or [all_of_it])
-        span = completed.encoding.characters_of(medium)
-        pieces.append(NamedSpan(name, *span, (), kind, None, places=places))
-    return pieces
+        whole_medium = (*(0.0 for _ in medium.extent), *medium.extent)  # from 0 to its size on each axis
+        places = tuple((index, tuple(box)) for box in boxes or [whole_medium])
+        start, end = completed.encoding.characters_of(medium)
+        media_spans.append(NamedSpan(name, start, end, tokens=(), kind=kind, sequence=None, places=places))
+    return media_spans

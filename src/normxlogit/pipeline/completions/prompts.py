@@ -34,18 +34,20 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: GenerateSettings) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
     _check_sampling(settings, merged_settings(model, settings))
-    written: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
-    if written is not None:
-        return written
+    task_results: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
+    if task_results is not None:
+        return task_results
     prompt_list, single = _prompt_list(model, prompts)
     completed = [
         replace(prompt, by_model=True) for prompt in generate_each(model, prompt_list, settings, options.reasoning)
     ]
     if options.other_answer is not None:
         other_answers = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
-        each = len(completed) // len(other_answers)  # of several sequences
-        completed = [replace(prompt, other=other_answers[i // each]) for i, prompt in enumerate(completed)]
-    results = _explained(model, completed, [options] * len(completed))
+        sequences_of_prompt = len(completed) // len(other_answers)  # several with num_return_sequences=
+        completed = [
+            replace(prompt, other=other_answers[index // sequences_of_prompt]) for index, prompt in enumerate(completed)
+        ]
+    results = _explain_completed(model, completed, [options] * len(completed))
     return results[0] if single and len(completed) == 1 else Attributions(results)
 
 
@@ -75,58 +77,66 @@ def explain_given(
     if settings and model.copy.decoder_limit is None:
         raise InputError(f"{model.name} has no decoder beside an encoder: leave out {next(iter(settings))}=")
     prompt_list, single = _prompt_list(model, prompts)
-    each = [options] if single else _options_of_each(options, len(prompt_list))
+    options_of_each = [options] if single else _options_of_each(options, len(prompt_list))
     texts = [completions] if single else _one_each("completion", completions, len(prompt_list))
     completed = []
-    for prompt, text, chosen in zip(prompt_list, texts, each, strict=True):
+    for prompt, text, own_options in zip(prompt_list, texts, options_of_each, strict=True):
         complete = partial(read_completion, model, prompt, settings=settings)
-        other = None if chosen.other_answer is None else complete(chosen.other_answer)
-        completed.append(replace(complete(text, reasoning=chosen.reasoning), other=other))
-    results = _explained(model, completed, each)
+        other = None if own_options.other_answer is None else complete(own_options.other_answer)
+        completed.append(replace(complete(text, reasoning=own_options.reasoning), other=other))
+    results = _explain_completed(model, completed, options_of_each)
     return results[0] if single else Attributions(results)
 
 
-def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
-    """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
+def _explain_completed(
+    model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
+) -> list[Attribution]:
+    """Explain completions by token, by part, or each whole one against its other answer, and verify them.
+
+    Args:
+        model: A model that generates.
+        completed: The prompts with their completions.
+        options: The options of each.
+    """
     divisions: list[SourceSpec | None] = [
-        prompt.division(chosen.sources) for prompt, chosen in zip(completed, options, strict=True)
+        prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)
     ]
-    each = list(zip(completed, options, divisions, strict=True))
+    requests = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
-        return [explain_answer(model, prompt, chosen, division) for prompt, chosen, division in each]
-    if all(chosen.parts is None and chosen.sources is None for chosen in options):
+        return [explain_answer(model, prompt, own_options, division) for prompt, own_options, division in requests]
+    if all(own_options.parts is None and own_options.sources is None for own_options in options):
         results = explain_completions(model, completed, options)
     else:
         results = []
         with progress_bar(len(completed), None) as advance:
-            for prompt, chosen, division in each:
-                results.append(explain_sources(model, prompt, chosen, division, chosen.parts))
+            for prompt, own_options, division in requests:
+                results.append(explain_sources(model, prompt, own_options, division, own_options.parts))
                 advance(1)
     return [
-        with_completion_verification(model, prompt, result, chosen.verify, division)
-        for result, (prompt, chosen, division) in zip(results, each, strict=True)
+        with_completion_verification(model, prompt, result, own_options.verify, division)
+        for result, (prompt, own_options, division) in zip(results, requests, strict=True)
     ]
 
 
 def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
     """Return prompts as a list, tokenised ones as encodings, and whether a single one was given."""
-    encoded = model.encoder.read_encoded(prompts, continued=True)
-    if encoded is not None and not model.task.position.left_to_right:
-        raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
-    if encoded is None:
+    tokenised = model.encoder.read_encoded(prompts, continued=True)
+    if tokenised is None:
         return read_prompts(prompts)
-    return [with_decoded_text(model.tokenizer, encoding) for encoding in encoded[0]], encoded[1]
+    if not model.task.position.left_to_right:
+        raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
+    encodings, single = tokenised
+    return [with_decoded_text(model.tokenizer, encoding) for encoding in encodings], single
 
 
 def _options_of_each(options: Options, count: int) -> list[Options]:
-    """Return the options of each of several prompts."""
-    given = {name: getattr(options, name) for name in OF_EACH_PROMPT}
-    one_each = {
-        name: _one_each(OF_EACH_PROMPT[name], value, count)
-        for name, value in given.items()
-        if not _is_for_all_prompts(name, value)
-    }
-    return [replace(options, **{name: values[place] for name, values in one_each.items()}) for place in range(count)]
+    """Return the options of each of several prompts: those of `OF_EACH_PROMPT` are its own, all others the same."""
+    lists: dict[str, list[Any]] = {}
+    for name, argument in OF_EACH_PROMPT.items():
+        value = getattr(options, name)
+        if not _is_for_all_prompts(name, value):
+            lists[name] = _one_each(argument, value, count)
+    return [replace(options, **{name: values[index] for name, values in lists.items()}) for index in range(count)]
 
 
 def _is_for_all_prompts(name: str, value: Any) -> bool:

@@ -18,8 +18,7 @@ REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 """What templates call the reasoning in a message."""
 
 MARKS = ("<think>", "</think>")
-"""What stands around reasoning where the tokenizer declares nothing."""
-
+"""What stands around the reasoning where the tokenizer declares nothing."""
 
 Marks = tuple[str, str]
 """What stands before the reasoning, and what stands behind it."""
@@ -41,25 +40,40 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Any = 
     Returns:
         The spans (start, end) of the reasoning, in characters of the completion, and those with the marks around.
     """
-    by_marks = are_marks(spec)
-    opening, ending = (spec[0].strip(), spec[1].strip()) if by_marks else reasoning_marks(model.reader)
-    if spec is not None and not by_marks:
-        spans = _checked(spec, completion)
-    elif thought := "" if by_marks else _parsed(model.tokenizer, completion, prompt):
-        start = completion.find(thought)
-        spans = ((start, start + len(thought)),)
-    elif ending in completion:
-        end = completion.find(ending)
-        start = completion.find(opening) + len(opening) if opening in completion[:end] else 0
-        spans = ((start, end),)  # it may be empty, of a model that answers at once
+    if are_marks(spec):
+        marks = spec[0].strip(), spec[1].strip()
+        spans = _between_marks(completion, marks)
     else:
-        spans = ()
-    return spans, tuple(_with_marks(completion, span, (opening, ending)) for span in spans)
+        marks = reasoning_marks(model.reader)
+        if spec is not None:
+            spans = _checked_spans(spec, completion)
+        elif reasoning := _parsed_reasoning(model.tokenizer, completion, prompt):
+            start = completion.find(reasoning)
+            spans = ((start, start + len(reasoning)),)
+        else:
+            spans = _between_marks(completion, marks)
+    return spans, tuple(_with_marks(completion, span, marks) for span in spans)
+
+
+def _between_marks(completion: str, marks: Marks) -> Spans:
+    """Return the span of a completion before the closing mark; none without this mark.
+
+    The opening mark may be at the end of the prompt, as some chat templates write it: then it begins at 0. The span may
+    be empty, of a model that answers at once.
+    """
+    opening, ending = marks
+    if ending not in completion:
+        return ()
+    end = completion.find(ending)
+    has_opening = opening in completion[:end]
+    start = completion.find(opening) + len(opening) if has_opening else 0
+    return ((start, end),)
 
 
 def are_marks(spec: Any) -> bool:
     """Return whether the caller gave what stands around the reasoning, rather than spans."""
-    return isinstance(spec, list | tuple) and len(spec) == 2 and all(isinstance(m, str) and m.strip() for m in spec)
+    is_pair = isinstance(spec, list | tuple) and len(spec) == 2
+    return is_pair and all(isinstance(mark, str) and mark.strip() for mark in spec)
 
 
 def opens_reasoning(prompt: str, opening: str) -> bool:
@@ -85,26 +99,31 @@ def shifted(spec: Any, by: int) -> Any:
         raise InputError("reasoning= takes spans (start, end) of the completion, or two texts around it") from None
 
 
-def _checked(spec: ReasoningSpec, completion: str) -> Spans:
-    """Return the spans of the caller in their order."""
+def _checked_spans(spec: ReasoningSpec, completion: str) -> Spans:
+    """Return the spans of the caller in their order; refuse what is not a span of the completion."""
     spans = shifted(spec, 0)
-    end_before = 0
+    end_of_last = 0
     for start, end in spans:
-        if not end_before <= start < end <= len(completion):
+        if not end_of_last <= start < end <= len(completion):
             raise InputError(f"reasoning: {(start, end)} is empty, overlaps another, or ends after {len(completion)}")
-        end_before = end
+        end_of_last = end
     return tuple(spans)
 
 
 def _with_marks(completion: str, span: Span, marks: Marks) -> Span:
     """Return a span with the marks that stand around it, and the white space behind them."""
-    before, behind = completion[: span[0]].rstrip(), completion[span[1] :].lstrip()
-    start = len(before) - len(marks[0]) if marks[0] and before.endswith(marks[0]) else span[0]
-    after = behind.removeprefix(marks[1])
-    return start, span[1] if after == behind else len(completion) - len(after.lstrip())
+    start, end = span
+    opening, ending = marks
+    before = completion[:start].rstrip()
+    if opening and before.endswith(opening):
+        start = len(before) - len(opening)
+    behind = completion[end:].lstrip()
+    if ending and behind.startswith(ending):
+        end = len(completion) - len(behind.removeprefix(ending).lstrip())
+    return start, end
 
 
-def _parsed(tokenizer: Any, completion: str, prompt: str) -> str:
+def _parsed_reasoning(tokenizer: Any, completion: str, prompt: str) -> str:
     """Return the reasoning that a tokenizer's response template finds in a completion; "" for none, as it stands."""
     if not parses_responses(tokenizer):
         return ""
@@ -112,25 +131,29 @@ def _parsed(tokenizer: Any, completion: str, prompt: str) -> str:
         message = tokenizer.parse_response(completion, prefix=prompt)
     except ValueError:  # a field that it requires is not there
         return ""
-    thought = next((str(message[name]).strip() for name in REASONING_KEYS if message.get(name)), "")
-    return thought if thought in completion else ""
+    reasoning = next((str(message[name]).strip() for name in REASONING_KEYS if message.get(name)), "")
+    return reasoning if reasoning in completion else ""  # a template may change its text
 
 
 def reasoning_marks(reader: Any) -> Marks:
-    """Return what a chat template writes before the reasoning of a message, and between it and the content."""
+    """Return what a chat template writes before the reasoning of a message, and between it and the content.
+
+    The template renders a message whose reasoning and content are known: the marks are what it writes around them.
+    """
     if not has_chat_template(reader):
         return MARKS
-    thought = "First this is thought."
-    answer = "Then that is said."
+    reasoning = "First this is thought."
+    content = "Then that is said."
     question = {"role": "user", "content": "?"}
-    message = {"role": "assistant", "content": answer, **dict.fromkeys(REASONING_KEYS, thought)}
+    answer = {"role": "assistant", "content": content, **dict.fromkeys(REASONING_KEYS, reasoning)}
     render = partial(reader.apply_chat_template, tokenize=False)
     try:
         prompt = render([question], add_generation_prompt=True)
-        answered = render([question, message], add_generation_prompt=False)
+        conversation = render([question, answer], add_generation_prompt=False)
     except (TemplateError, TypeError, ValueError):  # of a template that takes no such message
         return MARKS
-    before, _, after = answered.partition(thought)
-    ending = after.partition(answer)[0].strip()
-    opening = before.removeprefix(prompt).strip() if before.startswith(prompt) else ""  # or the prompt ends with it
+    before, _, after = conversation.partition(reasoning)
+    ending = after.partition(content)[0].strip()
+    has_own_prompt = before.startswith(prompt)  # else the prompt itself ends with the opening mark
+    opening = before.removeprefix(prompt).strip() if has_own_prompt else ""
     return (opening, ending) if ending else MARKS

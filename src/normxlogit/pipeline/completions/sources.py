@@ -41,6 +41,8 @@ from .completed import Completed
 from .completion import CompletionRequest, batch_targets, explain_completions, pass_over, scored_tokens, text_scores
 from .leave_out import Ablations, Array, log_probabilities, media_sources, with_completion_verification
 
+OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
+
 
 @enough_memory("find the sources of this answer")
 @torch.inference_mode(False)
@@ -79,11 +81,11 @@ def explain_sources(
     """
     media = completed.encoding.media
     options = options.for_media(media) if media else options
-    source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
+    source_spans, part_spans = sources_and_parts(completed, sources, parts)
     model.prepare(model.batch([completed.context]))
     if isinstance(options.method, Perturbation):
         if sources is not None:
-            return _ablate_sources(model, completed, options, source_pieces, part_pieces)
+            return _ablate_sources(model, completed, options, source_spans, part_spans)
         if media:
             raise MethodError(
                 f"{options.method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with "
@@ -92,12 +94,14 @@ def explain_sources(
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # a second one if memory runs out
         with attempt:
-            first_run, run = run, None  # it is backpropagated once: a second attempt makes a pass of its own
-            by_token = _token_scores(model, completed, options, part_pieces, token_weights, first_run)
+            # A pass can be backpropagated once: a second attempt makes one of its own.
+            first_run, run = run, None
+            by_token = _token_scores(model, completed, options, part_spans, token_weights, first_run)
     if by_token is None:
         return _sum_over_tokens(model, completed, options, sources, parts)
     passes = {"forward_passes": 1.0, "backward_passes": float(len(by_token.targets))}
-    return replace(by_token if sources is None else grouped(by_token, sources), diagnostics=passes)
+    by_source = by_token if sources is None else grouped(by_token, sources)
+    return replace(by_source, diagnostics=passes)
 
 
 def _sum_over_tokens(
@@ -105,7 +109,8 @@ def _sum_over_tokens(
 ) -> Attribution:
     """Explain the parts of an answer by the scores of each of its tokens, which are summed; see `explain_sources`."""
     method = options.method
-    if completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
+    has_encoder = completed.encoding.source is not None  # the sources are in what the encoder reads
+    if has_encoder and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(f"{method.info.name} does not score the source of such a model; frozen-gradient does")
     targets = part_targets(completed.answer_parts(parts))
     if completed.parting is not None:
@@ -113,15 +118,30 @@ def _sum_over_tokens(
         parts = [completed.parting.token]
     (tokens,) = explain_completions(model, [completed], [options])
     result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
-    result = result if completed.parting is None else replace(result, targets=targets)
-    forward_passes = 1 if method.info.tokenwise else len(completed.generated_ids)
+    if completed.parting is not None:
+        result = replace(result, targets=targets)
+    forward_passes = 1 if method.info.tokenwise else len(completed.generated_ids)  # else one for each token
     return replace(result, diagnostics={"forward_passes": float(forward_passes)})
 
 
 def _ablate_sources(
     model: TaskModel, completed: Completed, options: Options, sources: list[NamedSpan], parts: list[NamedSpan]
 ) -> Attribution:
-    """Score the sources of a prompt for each part of its answer by leaving them out."""
+    """Score the sources of a prompt for each part of its answer by leaving them out.
+
+    Args:
+        model: The model.
+        completed: The prompt with its completion.
+        options: The options of the call, with a perturbation method.
+        sources: The S sources.
+        parts: The K parts.
+
+    Returns:
+        The scores, (K, S).
+
+    Raises:
+        MethodError: If something else than the answer's own tokens is explained.
+    """
     method = cast(Perturbation, options.method)
     if not options.own_tokens:
         raise MethodError(
@@ -131,7 +151,7 @@ def _ablate_sources(
     weights = part_weights(completed, parts)
     ablations = Ablations(model, completed, sources)
     scores, quantity, forward_passes = score_sources(method, ablations, weights, options.explained)
-    described: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
+    origin: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
     sequence = completed.sequenced()
     return Attribution(
         scores=scores.astype(np.float32),
@@ -145,7 +165,7 @@ def _ablate_sources(
         notes=completed.encoding.notes,
         diagnostics={"forward_passes": forward_passes},
         merge=method.word_merge,
-        **described,
+        **origin,
     )
 
 
@@ -191,23 +211,28 @@ def sources_and_parts(
         InputError: If there is no such source or part, or the prompt holds no source.
     """
     sequence = completed.sequenced()
-    part_pieces = completed.answer_parts(parts)
+    part_spans = completed.answer_parts(parts)
     if sources is None:
-        return [], part_pieces
-    only_media = not sources and completed.encoding.media
-    source_pieces = [] if only_media else prompt_sources(sequence, sources)
-    source_pieces += media_sources(completed, sources)
-    if not source_pieces:
+        return [], part_spans
+    names_no_text = not sources and completed.encoding.media  # no named spans: the media alone are sources
+    source_spans = [] if names_no_text else prompt_sources(sequence, sources)
+    source_spans += media_sources(completed, sources)
+    if not source_spans:
         raise InputError("the prompt holds no source")
-    return source_pieces, part_pieces
+    return source_spans, part_spans
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
-    """Return a matrix of which generated tokens belong to each part, (K, G)."""
-    start = completed.joined().prompt_tokens
-    weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
-    for weights_of_part, part in zip(weights, parts, strict=True):
-        weights_of_part[[token - start for token in part.tokens]] = 1
+    """Return which of the G generated tokens belong to each of K parts, (K, G): 1 for those that do, else 0.
+
+    Args:
+        completed: The prompt with the answer.
+        parts: The parts of the answer, whose tokens count from the start of `Completed.joined`.
+    """
+    first_generated = completed.joined().prompt_tokens
+    weights = np.zeros((len(parts), len(completed.generated_ids)))
+    for part_index, part in enumerate(parts):
+        weights[part_index, [token - first_generated for token in part.tokens]] = 1
     return weights
 
 
@@ -223,12 +248,13 @@ def answer_pass(
         options: The method.
         arguments: Further arguments of the model, see `Batch`.
     """
-    if options.method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
+    has_no_gradients = options.method.info.tokenwise
+    if has_no_gradients or not options.own_tokens:
         return None
     is_frozen = isinstance(options.method, FrozenGradient)
-    if completed.context.source is not None and not is_frozen:  # would not reach the encoder
+    if completed.context.source is not None and not is_frozen:  # other gradients do not reach the encoder
         return None
-    request = CompletionRequest(completed, options, completed.generated_ids, None)
+    request = CompletionRequest(completed, options, ids=completed.generated_ids, contrast=None)
     return pass_over(model, [request], arguments=arguments)
 
 
@@ -244,28 +270,25 @@ def _token_scores(
 
     The weights and the pass are those of `explain_sources`. None if the method or the model has no such pass.
     """
-    method = options.method
-    start = completed.prompt_tokens
-    weights = part_weights(completed, parts)
     run = answer_pass(model, completed, options) if run is None else run
     if run is None:
         return None
-    if token_weights is not None:
-        weights = np.concatenate([weights, token_weights])
+    weights = part_weights(completed, parts)  # (K, G)
+    if token_weights is not None:  # further targets behind the parts, each named as the part in its place
+        weights = np.concatenate([weights, token_weights])  # (2K, G)
         parts = [*parts, *parts]
     contrast = None if completed.parting is None else completed.parting.other_id
-    target = batch_targets(model, torch.tensor([completed.generated_ids]), contrast, run, options.explained)  # (1, G)
-    predicted_at = torch.arange(start - 1, len(completed.context))[None]  # (1, G), at the tokens before
-    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
-    scores = method.score_each(Request(model, run, target), predicted_at, sums)
+    generated_ids = torch.tensor([completed.generated_ids])  # (1, G)
+    target = batch_targets(model, generated_ids, contrast, run, options.explained)
+    # Each token is predicted at the one before it.
+    predicted_at = torch.arange(completed.prompt_tokens - 1, len(completed.context))[None]  # (1, G)
+    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K or 2K, G)
+    scores = options.method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
-    # Of an encoder-decoder model with the source in front, as the scores are.
-    row_scores = text_scores(scores.on_host(), slice(1), len(weights), slice(None))
+    # Of an encoder-decoder model the source is joined in front, as the scores are.
+    row_scores = text_scores(scores.on_host(), rows=slice(1), count=len(weights), tokens=slice(None))
     return scored_tokens(model, completed.joined(), options, row_scores, targets=part_targets(parts))
-
-
-OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
 
 
 def explained_of(answers: Sequence[Completed]) -> OutputQuantity:
@@ -302,16 +325,18 @@ def explain_answer(
     answers = [completed] if completed.other is None else [completed, completed.other]
     _check_same_prompt(answers)
     options = _comparing(model, options, answers)
+    # Perturbation methods remove sources; the tokens' scores of other methods are summed to sources at the end.
     removed_sources = sources if isinstance(options.method, Perturbation) else None
-    explained = [explain_sources(model, each, options, removed_sources) for each in answers]
-    result = _difference(list(map(_of_prompt, explained)))
+    of_answers = [explain_sources(model, answer, options, removed_sources) for answer in answers]
+    result = _difference(list(map(_of_prompt, of_answers)))
+    last_prompt_token = (of_answers[0].prompt_tokens or 0) - 1  # -1 where sources have scores instead of tokens
     result = replace(
         result,
-        targets=(_target(model, completed, (explained[0].prompt_tokens or 0) - 1),),
+        targets=(_target(model, completed, last_prompt_token),),
         predictions=_next_token(model, completed),
         messages=result.messages or message_spans(completed.encoding.contents),
-        diagnostics=_passes(explained),
-        notes=_notes_of(explained, answers, adds_up=result.bias is not None),
+        diagnostics=_passes(of_answers),
+        notes=_notes_of(of_answers, answers, adds_up=result.bias is not None),
     )
     if options.explained == "log-probability" or len(answers) > 1:
         result = _with_log_probabilities(model, answers, result)
@@ -343,22 +368,28 @@ def _next_logits(model: TaskModel, encoding: Encoding) -> Tensor:
     return model.run(model.batch([encoding])).logits
 
 
-def _passes(explained: Sequence[Attribution]) -> dict[str, float]:
+def _passes(results: Sequence[Attribution]) -> dict[str, float]:
     """Return how many passes of each kind several explanations took together."""
     passes = Counter[str]()
-    for each in explained:
-        passes.update({name: float(cost) for name, cost in each.diagnostics.items() if name.endswith("passes")})
+    for result in results:
+        passes.update({name: float(count) for name, count in result.diagnostics.items() if name.endswith("passes")})
     return dict(passes)
 
 
-def _notes_of(explained: Sequence[Attribution], answers: Sequence[Completed], *, adds_up: bool) -> Strings:
-    """Return the notes of explained answers, and what is to be known of their difference."""
-    notes = [note for each in explained for note in each.notes]
+def _notes_of(results: Sequence[Attribution], answers: Sequence[Completed], *, adds_up: bool) -> Strings:
+    """Return the notes of explained answers, and what is to be known of their difference.
+
+    Args:
+        results: The explanation of each answer.
+        answers: The answer, and the other one if there is one.
+        adds_up: Whether scores and bias add up to what is explained.
+    """
+    notes = [note for result in results for note in result.notes]
     if adds_up and any(len(answer.generated_ids) > 1 for answer in answers):
         notes.append(OWN_TOKENS)
     are_same = len(answers) > 1 and answers[0].encoding.ids == answers[1].encoding.ids
     if are_same:
-        notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
+        notes.append(f"{results[0].completion!r} is both answers: their difference is zero at every token")
     return tuple(dict.fromkeys(notes))
 
 
@@ -379,18 +410,23 @@ def _with_log_probabilities(model: TaskModel, answers: Sequence[Completed], resu
 
     The scores of the prompt need not sum to the side of the likelier answer: then a note says what outweighs them.
     """
-    nats = [
-        float(log_probabilities(model, [answer.encoding], [len(answer.generated_ids)])[0].sum()) for answer in answers
-    ]
     target = result.target
-    notes = [f"log-probability of {target.name!r}: {nats[0]:.2f}"]
+    nats = _nats_of(model, answers[0])
+    note = f"log-probability of {target.name!r}: {nats:.2f}"
     if target.contrast is None:
-        return replace(result, notes=(*notes, *result.notes))
-    difference = nats[0] - nats[1]
-    notes[0] += f", of {target.contrast!r}: {nats[1]:.2f}; {target.name!r} is {likelihood_text(difference)}"
+        return replace(result, notes=(note, *result.notes))
+    contrast_nats = _nats_of(model, answers[1])
+    difference = nats - contrast_nats
+    note += f", of {target.contrast!r}: {contrast_nats:.2f}; {target.name!r} is {likelihood_text(difference)}"
     are_tokens = all(len(answer.generated_ids) == 1 for answer in answers)
     result = replace(result, quantity=_quantity_of_difference(result.quantity, are_tokens=are_tokens))
-    return replace(result, notes=(*notes, *_against_the_likelier(result, difference), *result.notes))
+    return replace(result, notes=(note, *_against_the_likelier(result, difference), *result.notes))
+
+
+def _nats_of(model: TaskModel, answer: Completed) -> float:
+    """Return the log-probability of a whole answer after its prompt, in nats."""
+    (of_tokens,) = log_probabilities(model, [answer.encoding], [len(answer.generated_ids)])
+    return float(of_tokens.sum())
 
 
 def _quantity_of_difference(quantity: Quantity, *, are_tokens: bool) -> Quantity:
@@ -424,17 +460,19 @@ def _against_the_likelier(result: Attribution, difference: float) -> list[str]:
 
 def _of_prompt(a: Attribution) -> Attribution:
     """Return the scores of a whole answer for its prompt alone; the bias holds those of the answer's own tokens."""
-    end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    units_of_answer = range(end, a.text_units)
-    units_left = [*range(end), *range(a.text_units, len(a.units))]  # pictures and sounds come last
+    # The units are those of the prompt, of the answer, and of pictures and sounds; or sources, all of the prompt.
+    prompt_end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    answer_units = range(prompt_end, a.text_units)
+    prompt_units = [*range(prompt_end), *range(a.text_units, len(a.units))]
+    scores = a.scores[0]  # of the only target, (units,) or (L, units)
     return replace(
         a,
-        scores=a.scores[0][..., units_left],
-        bias=None if a.bias is None else a.bias[0] + a.scores[0][..., units_of_answer].sum(-1, dtype=np.float64),
+        scores=scores[..., prompt_units],
+        bias=None if a.bias is None else a.bias[0] + scores[..., answer_units].sum(-1, dtype=np.float64),
         sink=None if a.sink is None else a.sink[0],
-        sinks=tuple(unit for unit in a.sinks if unit < end),
-        units=a.units.take(units_left),
-        media=tuple(replace(medium, first=medium.first - len(units_of_answer)) for medium in a.media),
+        sinks=tuple(unit for unit in a.sinks if unit < prompt_end),
+        units=a.units.take(prompt_units),
+        media=tuple(replace(medium, first=medium.first - len(answer_units)) for medium in a.media),
         text=a.prompt,
         completion=None,
         reasoning=(),
