@@ -85,10 +85,13 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
         from_first: Whether to begin at the first part instead of the beginning of the answer.
     """
     places = places_of_parts(a)
-    spans = sorted(enumerate(a.target_spans), key=itemgetter(1))
-    placed_pieces = [(*span, Piece("", kind="strong", part=part, source=places.get(span))) for part, span in spans]
-    shown_from = placed_pieces[0][0] if from_first else len(a.prompt or "")
-    return cut(a.text or "", placed_pieces, shown_from)
+    placed_pieces = [
+        (*span, Piece("", kind="strong", part=part, source=places.get(span)))
+        for part, span in enumerate(a.target_spans)
+    ]
+    placed_pieces.sort(key=itemgetter(0, 1))  # the span
+    start = min(a.target_spans)[0] if from_first else len(a.prompt or "")
+    return cut(a.text or "", placed_pieces, start)
 
 
 def places_of_parts(a: Attribution) -> dict[Span, int]:
