@@ -99,8 +99,10 @@ def _position_text(a: Attribution) -> str:
 
 def score_label(a: Attribution) -> str:
     """Return the label of an axis of scores."""
-    _, positive, negative = meanings(a)
-    return f"score: {positive}" + (f" (+), {negative} (−)" if negative else "")
+    meaning = meanings(a)
+    if not meaning.negative:
+        return f"score: {meaning.positive}"
+    return f"score: {meaning.positive} (+), {meaning.negative} (−)"
 
 
 def model_text(name: str) -> str:

@@ -41,14 +41,15 @@ HEARD = (
 def generation_blocks(g: Attribution) -> Blocks:
     """Return the blocks of generated text by tokens, or of a transcript by words; of several layers the last."""
     header_block = header([g], verdict(g.verified))
-    _, positive, negative = meanings(g)
+    meaning = meanings(g)
     if g.layers is not None:
         g = g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, posinf=0.0, neginf=0.0))
     # Of a transcript the text has no scores: its words rest on the sound alone.
     is_transcript = bool(g.media) and not g.scores[:, : g.text_units].any()
     if is_transcript:
-        return [header_block, *_transcript(g, negative), Legend(positive, negative, [SCALE_OF_WORDS])]
+        legend = Legend(meaning.positive, meaning.negative, [SCALE_OF_WORDS])
+        return [header_block, *_transcript(g, meaning.negative), legend]
     media, scores = _media_blocks(g, first_part=g.text_units)
     parts = _names_of_media_parts(g)
     hint = HINT.replace("what it", f"the {parts} and words that it") if media else HINT
@@ -57,11 +58,11 @@ def generation_blocks(g: Attribution) -> Blocks:
         header_block,
         _sentences(_prompt_and_completion(g)),
         *media,
-        Links({"signed": g.signed, "scores": scores}, hint, negative or NEGATIVE),
+        Links({"signed": g.signed, "scores": scores}, hint, meaning.negative or NEGATIVE),
         *_blocks_over_time(_by_word(g)),
         *removals_table(g.verified),
-        Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True),
-        Legend(positive, negative, notes),
+        Fold("Each generated token and what it rests on", [_strongest(g, meaning.negative or "")], essential=True),
+        Legend(meaning.positive, meaning.negative, notes),
         Fold("All scores", [bounded(_matrix(g))]),
     ]
 

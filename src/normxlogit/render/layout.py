@@ -67,9 +67,9 @@ class Layout:
 
     def legend(self, a: Attribution) -> Legend:
         """Return the legend of a result's colours."""
-        _, positive, negative = meanings(a)
-        unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
-        legend = Legend(positive, negative, grid=self.grid, unread=unread)
+        meaning = meanings(a)
+        has_unread_text = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
+        legend = Legend(meaning.positive, meaning.negative, grid=self.grid, unread=has_unread_text)
         if a.layers is None:
             return legend
         without_scores = [name for row, name in enumerate(self.grid.rows) if not self.grid.strongest(row, 1)]
