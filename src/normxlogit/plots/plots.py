@@ -65,7 +65,7 @@ def plot_attribution(a: Attribution, kind: PlotKind | None, *, k: int | None) ->
     is_single = a.scores.ndim == 1
     is_on_media = is_single and not a.has_text and kind in (None, "heatmap")
     if is_on_media:
-        return a.media[0].figure(a, k)  # a figure of all media, whichever draws it
+        return a.media[0].figure(a, k)  # all pictures, or the first sound
     grid = layout(a).grid
     if kind == "heatmap" or not is_single:
         return heat_map(_with_row_names(grid, a.targets[0].name).best(k))

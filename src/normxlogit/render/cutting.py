@@ -35,17 +35,18 @@ def cut(
         The pieces with their texts, and the text between them in pieces of its own.
     """
     pieces: list[Piece] = []
+    cut_up_to = start
     for first, last, piece in spans:
-        first, last = trimmed(text, max(first, start), last)
+        first, last = trimmed(text, max(first, cut_up_to), last)
         if last > first:
-            _add_between(pieces, text[start:first], between)
+            _add_between(pieces, text[cut_up_to:first], between)
             pieces.append(piece._replace(text=_with_signs(text[first:last])))
-            start = last
+            cut_up_to = last
         elif piece.kind == "special":
             _add_special(pieces, piece)
         else:
             pieces.append(piece)
-    _add_between(pieces, text[start:end].rstrip(), between)  # such as a text beyond the model's length
+    _add_between(pieces, text[cut_up_to:end].rstrip(), between)  # such as a text beyond the model's length
     while pieces and _is_plain_space(pieces[-1]):
         pieces.pop()
     return pieces
