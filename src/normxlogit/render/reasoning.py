@@ -30,7 +30,8 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> Blocks:
     parts = _parts_of(s)
     labels = _labels(s, parts)
     reached: set[int] = set()  # the sources and earlier parts that some way leads to
-    answer, reasoning = [], []
+    answer: list[Box] = []
+    reasoning: list[Box] = []
     for part, shares_of_part in zip(parts, shares, strict=True):
         ways = _strongest(shares_of_part)
         reached.update(way.unit for way in ways)
