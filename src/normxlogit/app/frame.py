@@ -28,8 +28,9 @@ DOCUMENTS_FILE = """<label class="nxl-file">Documents from files
 
 def framed(drawn: Shown, title: str = "Explanation") -> str:
     """Return a page in a frame that can neither reach the app nor the network, with buttons that save it."""
+    # The saved page is the library's own; in the frame it has hints and a script besides.
     hints = f'<p id="nxl-strike">{escape(drawn.hint)}</p><p id="nxl-unit">{escape(drawn.unit)}</p>'
-    inner = drawn.page.replace("</body>", f"<template>{hints}</template>\n{_IN_FRAME}\n</body>")
+    page_in_frame = drawn.page.replace("</body>", f"<template>{hints}</template>\n{_IN_FRAME}\n</body>")
     notes = "".join(_panel("Left out", note) for note in drawn.notes)
     return (
         f'<div class="nxl-result">{notes}<div class="nxl-buttons">'
@@ -37,7 +38,8 @@ def framed(drawn: Shown, title: str = "Explanation") -> str:
         '<button type="button" data-nxl-save="json">Save as JSON</button>'
         '<button type="button" data-nxl-back>Put the last word back</button></div>'
         f'<iframe class="nxl-page" title="{escape(title)}" sandbox="allow-scripts" '
-        f'data-page="{escape(drawn.page)}" data-json="{escape(drawn.json)}" srcdoc="{escape(inner)}"></iframe></div>'
+        f'data-page="{escape(drawn.page)}" data-json="{escape(drawn.json)}" srcdoc="{escape(page_in_frame)}"></iframe>'
+        "</div>"
     )
 
 

@@ -60,9 +60,9 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        if scope["type"] != "http":
+        if scope["type"] != "http":  # such as the start of the server
             await self.app(scope, receive, send)
-        elif self.hosts is not None and _name(Headers(scope=scope).get("host", "")) not in self.hosts:
+        elif self.hosts is not None and _host_name(Headers(scope=scope).get("host", "")) not in self.hosts:
             await PlainTextResponse("this server is reached under another name", 400)(scope, receive, send)
         elif not OPEN.match(scope["path"]):
             await PlainTextResponse("there is no such page", 404)(scope, receive, send)
@@ -70,9 +70,11 @@ class Guard:
             await self.app(scope, receive, send_with_policy)
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """Return the name in a Host header, without the port."""
-    return host[1:].split("]")[0] if host.startswith("[") else host.split(":")[0]
+    if host.startswith("["):  # an address of IPv6 has colons of its own
+        return host[1:].split("]")[0]
+    return host.split(":")[0]
 
 
 def make(
@@ -102,7 +104,7 @@ def make(
 
     app = App(model, limits, load)
     names = [method.spec for method in app.limits.allowed_methods(methods or ANSWER_METHODS[:1])]
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each request of gradio
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
         blocks(app, names),

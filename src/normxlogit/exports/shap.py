@@ -1,7 +1,7 @@
 """Results as SHAP's explanations, on which its plots work."""
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,9 +100,11 @@ def _token_texts(a: Attribution) -> list[str]:
     if a.offsets is None or a.text is None:
         return [f"{token} " for token in a.tokens]
     strings = [""] * len(a.tokens)
-    for sequence, text in enumerate((a.text, a.text_pair or "")):
-        indices = [i for i, s in enumerate(a.units.sequence) if s == sequence]
-        starts = list(accumulate((a.offsets[i][0] for i in indices), max))  # tokens that share characters may go back
-        for index, start, end in zip(indices, [0, *starts[1:]], [*starts[1:], len(text)], strict=False):
-            strings[index] = text[start:end]
+    for number, text in enumerate((a.text, a.text_pair or "")):
+        tokens = [token for token, sequence in enumerate(a.units.sequence) if sequence == number]
+        # Tokens that share characters may begin before the token before them.
+        starts = list(accumulate((a.offsets[token][0] for token in tokens), max))
+        cuts = [0, *starts[1:], len(text)]  # each token reaches up to the next one
+        for token, (start, end) in zip(tokens, pairwise(cuts), strict=False):
+            strings[token] = text[start:end]
     return strings

@@ -79,12 +79,13 @@ class PlotFigure(Figure):
 
     def savefig(self, fname: Any, **options: Any) -> None:
         """Write the figure in the format of the file name, without a time stamp."""
-        kind = options.get("format") or (Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else "")
-        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(kind).lower())
-        if undated:
-            options.setdefault("metadata", undated)
+        suffix = Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else ""  # an open file has none
+        file_format = options.get("format") or suffix
+        without_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(file_format).lower())
+        if without_date:
+            options.setdefault("metadata", without_date)
         with plot_style(), warnings.catch_warnings():
-            if kind == "svg":  # which takes the reader's fonts
+            if file_format == "svg":  # which takes the reader's fonts
                 warnings.filterwarnings("ignore", "Glyph .* missing from font")
             super().savefig(fname, **options)
 

@@ -32,7 +32,7 @@ from .figure import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHARED = 12
+MOST_SOURCES = 12
 """Most sources in the heat map of an answer."""
 
 NAME_CHARACTERS = 28
@@ -63,8 +63,9 @@ def plot_attribution(a: Attribution, kind: PlotKind | None, *, k: int | None) ->
     if a.completion is not None:
         return _plot_completion(a, k)
     is_single = a.scores.ndim == 1
-    if is_single and not a.has_text and kind in (None, "heatmap"):
-        return a.media[0].figure(a, k)
+    is_on_media = is_single and not a.has_text and kind in (None, "heatmap")
+    if is_on_media:
+        return a.media[0].figure(a, k)  # all pictures, or the first sound
     grid = layout(a).grid
     if kind == "heatmap" or not is_single:
         return heat_map(_with_row_names(grid, a.targets[0].name).best(k))
@@ -108,7 +109,7 @@ def _plot_completion(a: Attribution, k: int | None) -> "Figure":
     is_of_parts = a.targets[0].kind == "part"
     is_by_source = a.prompt_tokens is None  # the units are sources, not the tokens of the prompt
     if is_of_parts and is_by_source:
-        return _shares_of_sources(a, k or SHARED)
+        return _shares_of_sources(a, k or MOST_SOURCES)
     if a.media:
         return a.media[0].figure(a, k)  # all pictures, or the first sound
     parts = a if is_of_parts else a.group_targets("token")
@@ -143,8 +144,9 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
     """Draw a row of scores as horizontal bars, each with its number.
 
     Args:
-        grid: The scores, in one row.
-        starts: Where each bar of a waterfall begins; its last one, in grey, is the sum. Other bars begin at 0.
+        grid: The scores, in its first row.
+        starts: Of a waterfall the start of each bar, where the one before ends; the last, in grey, is the sum of the
+            others and starts at 0. Empty for bars that all start at 0.
     """
     if not grid.columns:
         raise DataError("no word or token to draw")
@@ -222,15 +224,23 @@ def _heat_map_layout(block: Grid) -> _HeatMapLayout:
     names_width = LETTER_WIDTH * max(len(line) for name in rows for line in name.split("\n"))
     rows_height = sum(max(ROW_HEIGHT, LINE_HEIGHT * (1.5 + name.count("\n"))) for name in rows)
     if is_wide:
-        columns, column_width = [_wrapped(name, WIDE_COLUMN_CHARACTERS) for name in block.columns], WIDE_COLUMN
+        columns = [_wrapped(name, WIDE_COLUMN_CHARACTERS) for name in block.columns]
+        column_width = WIDE_COLUMN
         labels_height = LINE_HEIGHT * (1 + max(name.count("\n") for name in columns))
-    else:
-        columns, column_width = [shortened(name, NAME_CHARACTERS) for name in block.columns], NARROW_COLUMN
+    else:  # names are turned: the longest one takes the height
+        columns = [shortened(name, NAME_CHARACTERS) for name in block.columns]
+        column_width = NARROW_COLUMN
         labels_height = LETTER_WIDTH * max(map(len, columns))
-    room = int((PAGE_WIDTH - COLOUR_BAR - names_width) / column_width)
-    strip_columns = min(max(1, room), len(columns))
-    width = COLOUR_BAR + names_width + column_width * strip_columns
-    return _HeatMapLayout(rows, columns, is_wide, strip_columns, width, 0.25 + labels_height + max(rows_height, 0.5))
+    columns_on_page = int((PAGE_WIDTH - COLOUR_BAR - names_width) / column_width)
+    strip_columns = min(max(1, columns_on_page), len(columns))
+    return _HeatMapLayout(
+        rows,
+        columns,
+        is_wide,
+        strip_columns,
+        width=COLOUR_BAR + names_width + column_width * strip_columns,
+        strip_height=0.25 + labels_height + max(rows_height, 0.5),
+    )
 
 
 def heat_map(block: Grid) -> PlotFigure:
@@ -248,18 +258,18 @@ def heat_map(block: Grid) -> PlotFigure:
         raise DataError("no word or token to draw")
     laid_out = _heat_map_layout(block)
     starts = range(0, len(block.columns), laid_out.strip_columns)
-    drawn = block.strengths if block.relative or block.steps else block.scores
-    table = np.nan_to_num(drawn, posinf=0.0, neginf=0.0)  # (R, C)
+    has_several_scales = block.relative or block.steps
+    shown = block.strengths if has_several_scales else block.scores
+    table = np.nan_to_num(shown, posinf=0.0, neginf=0.0)  # (R, C)
     scale = float(np.abs(table).max(initial=0.0)) or 1.0
-    colors: dict[str, Any] = {"cmap": "Reds", "vmin": 0.0, "vmax": scale}
-    if block.signed or (table < 0).any():
-        colors |= {"cmap": "RdBu_r", "vmin": -scale}
+    has_signs = block.signed or (table < 0).any()
+    colors: dict[str, Any] = {"cmap": "RdBu_r" if has_signs else "Reds", "vmin": -scale if has_signs else 0.0}
     with plot_style():
         figure = PlotFigure(max(3.5, laid_out.width), 0.3 + len(starts) * laid_out.strip_height)
         all_axes = figure.subplots(len(starts), squeeze=False)[:, 0]
         for start, axes in zip(starts, all_axes, strict=True):
             strip = slice(start, start + laid_out.strip_columns)
-            axes.imshow(table[:, strip], aspect="auto", interpolation="nearest", **colors)
+            axes.imshow(table[:, strip], aspect="auto", interpolation="nearest", vmax=scale, **colors)
             _write_names(axes, laid_out, laid_out.columns[strip])
             if block.steps:
                 axes.invert_yaxis()  # the last layer on top, as networks are drawn
@@ -275,10 +285,10 @@ def heat_map(block: Grid) -> PlotFigure:
 
 def _write_names(axes: Any, laid_out: _HeatMapLayout, columns: Sequence[str]) -> None:
     """Write the names of the rows and of a strip's columns, without ticks."""
-    turned = {"size": 8} if laid_out.is_wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
+    text_options = {"size": 8} if laid_out.is_wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xlim(-0.5, laid_out.strip_columns - 0.5)  # the last strip's columns are as wide
     axes.set_yticks(range(len(laid_out.rows)), laid_out.rows)
-    axes.set_xticks(range(len(columns)), columns, **turned)
+    axes.set_xticks(range(len(columns)), columns, **text_options)
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
     if laid_out.is_wide:
@@ -291,10 +301,16 @@ def _wrapped(name: str, width: int) -> str:
 
 
 def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None:
-    """Write each score into its field, in white on dark colours."""
+    """Write each score into its field, in white on dark colours.
+
+    Args:
+        axes: The axes of the strip.
+        scores: (R, C), the scores of the strip's columns.
+        strengths: (R, C), how dark each field is, from -1 to 1.
+    """
     scale = float(np.abs(scores).max(initial=0.0))
     signed = bool((scores < 0).any())
     for (row, column), score in np.ndenumerate(scores):
-        style = {"ha": "center", "va": "center", "size": 8}
         color = "white" if abs(strengths[row, column]) > 0.6 else "black"
-        axes.text(column, row, number(float(score), scale, signed=signed), color=color, **style)
+        text = number(float(score), scale, signed=signed)
+        axes.text(column, row, text, color=color, ha="center", va="center", size=8)

@@ -26,10 +26,6 @@ MOST_OPEN_CARDS = 3
 """Most cards on a page with which all of them are opened at first."""
 
 
-QUANTITIES = {False: "probability", True: "value"}
-"""What a prediction is shown with, by whether it is a value."""
-
-
 def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card]:
     """Return the cards of a page: one for each text, with its methods side by side, and a table of several texts.
 
@@ -38,16 +34,16 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
         words: Whether tokens are drawn as words; None where words can be told.
     """
     groups = results.drawn_together()
+    if len(groups) == 1:
+        return [Card(_blocks_of_group(groups[0], words))]
     result_cards = [
         Card(
-            _blocks_of_group(group, words),
-            shortened(group[0].heading()) if len(groups) > 1 else "",
-            opened=len(groups) <= MOST_OPEN_CARDS,
+            _blocks_of_group(group, words), heading=shortened(group[0].heading()), opened=len(groups) <= MOST_OPEN_CARDS
         )
         for group in groups
     ]
     have_predictions = all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results)
-    if len(groups) > 1 and have_predictions:
+    if groups and have_predictions:
         return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards]
     return result_cards
 
@@ -76,10 +72,11 @@ def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> Block
         a: The result.
         words: As in `cards`.
     """
-    if a.completion is not None:
-        tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
-        return generation_blocks(a) if tokens and a.generated else source_blocks(a)
-    return attribution_blocks(a, words=words)
+    if a.completion is None:
+        return attribution_blocks(a, words=words)
+    # Targets that are parts of the answer, and units that are sources, are drawn as an answer with its sources.
+    is_of_tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
+    return generation_blocks(a) if is_of_tokens and a.generated else source_blocks(a)
 
 
 def blocks_of_unexplained(result: Unexplained, *, words: bool | None = None) -> Blocks:
@@ -109,12 +106,12 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
     """Return a table of texts with the predictions, and the top words of each method."""
     methods = list(dict.fromkeys(map(method_of, chain.from_iterable(groups))))
     labels = {group[0].prediction.label for group in groups}
-    are_values = {group[0].prediction.probability is None for group in groups}
-    quantities = " or ".join(QUANTITIES[is_value] for is_value in sorted(are_values))
-    columns = [Column("text"), Column("label"), Column(quantities, numbers=True)]
+    quantities = {"value" if group[0].prediction.probability is None else "probability" for group in groups}
+    columns = [Column("text"), Column("label"), Column(" or ".join(sorted(quantities)), numbers=True)]
     columns += [Column(f"rests on, {name}") for name in methods] if len(methods) > 1 else [Column("rests on")]
     rows = [_overview_row(number, group, methods, words) for number, group in enumerate(groups, 1)]
-    if len(labels) == 1 and False not in are_values:  # a regression, or cosines: named once, and not in rows
+    is_one_value = len(labels) == 1 and quantities == {"value"}  # of a regression, or cosines
+    if is_one_value:  # the label is named once, above the values, and not in each row
         columns[1:3] = [Column(labels.pop(), numbers=True)]
         for row in rows:
             del row[1]

@@ -46,15 +46,20 @@ class Grid(Block):
     scales: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        """Fill in the kinds of columns, and the scale of each row: a common one, or its own for each step."""
-        object.__setattr__(self, "kinds", self.kinds or [""] * len(self.columns))
-        object.__setattr__(self, "details", self.details or [""] * len(self.columns))
-        if not self.scales:
-            scored = self.ranked or range(len(self.columns))  # special tokens where there is nothing else
-            largest = np.nan_to_num(np.abs(self.scores[:, scored])).max(1, initial=0.0)  # (R,)
-            steps = self.steps or (len(self.rows) if self.relative else 1) or 1
-            scales = largest.reshape(-1, steps).max(0, initial=0.0).tolist() * (len(self.rows) // steps)
-            object.__setattr__(self, "scales", scales)
+        """Fill in the kinds and details of columns, and the scale of each row."""
+        nothing = [""] * len(self.columns)
+        # The grid is frozen: its own fields are set past it.
+        object.__setattr__(self, "kinds", self.kinds or nothing)
+        object.__setattr__(self, "details", self.details or nothing)
+        object.__setattr__(self, "scales", self.scales or self._own_scales())
+
+    def _own_scales(self) -> list[float]:
+        """Return the largest magnitude that sets the scale of each row, (R,): of all rows, of a layer's, or its own."""
+        scored = self.ranked or range(len(self.columns))  # special tokens where there is nothing else
+        largest = np.nan_to_num(np.abs(self.scores[:, scored])).max(1, initial=0.0)  # (R,)
+        scale_count = self.steps or (len(self.rows) if self.relative else 1) or 1
+        scales = largest.reshape(-1, scale_count).max(0, initial=0.0).tolist()
+        return list(scales * (len(self.rows) // scale_count))
 
     @cached_property
     def plain(self) -> list[int]:
@@ -91,15 +96,22 @@ class Grid(Block):
 
     def pieces(self, row: int) -> list[Piece]:
         """Return the fields of a row."""
-        name = self.rows[row]
-        strengths = self.strengths[row].tolist()
-        described = zip(self.columns, strengths, self.kinds, self.details, strict=True)
-        pieces = []
-        for i, (column, strength, kind, details) in enumerate(described):
-            text = "" if np.isnan(self.scores[row, i]) else self.number(row, i)
-            details = "\n".join(filter(None, [name and f"({name})", details]))
-            pieces.append(Piece(text, strength, kind, column, text, details, i) if text else Piece(""))
-        return pieces
+        return [self._piece(row, column) for column in range(len(self.columns))]
+
+    def _piece(self, row: int, column: int) -> Piece:
+        """Return a field; a piece without a text if it is empty."""
+        if np.isnan(self.scores[row, column]):
+            return Piece("")
+        number_text, row_name = self.number(row, column), self.rows[row]
+        return Piece(
+            number_text,
+            strength=float(self.strengths[row, column]),
+            kind=self.kinds[column],
+            name=self.columns[column],
+            number=number_text,
+            details="\n".join(filter(None, [row_name and f"({row_name})", self.details[column]])),
+            column=column,
+        )
 
     def strongest(self, row: int, k: int | None = None) -> list[int]:
         """Return the ranked columns of a row, the one of the largest magnitude first, without those of a score of 0.
@@ -110,7 +122,7 @@ class Grid(Block):
         """
         scores = self.scores[row, self.ranked]
         order = np.argsort(-np.abs(scores), kind="stable")
-        return [self.ranked[place] for place in order if scores[place] != 0][:k]
+        return [self.ranked[index] for index in order if scores[index] != 0][:k]
 
     def strongest_pieces(self, row: int, k: int) -> tuple[Piece, ...]:
         """Return the names of the strongest columns of a row with their scores.
@@ -120,7 +132,10 @@ class Grid(Block):
             k: How many.
         """
         strengths = self.strengths[row].tolist()
-        return tuple(Piece(self.columns[i], strengths[i], number=self.number(row, i)) for i in self.strongest(row, k))
+        return tuple(
+            Piece(self.columns[column], strengths[column], number=self.number(row, column))
+            for column in self.strongest(row, k)
+        )
 
     def best(self, k: int | None) -> "Grid":
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
@@ -166,9 +181,11 @@ class Legend(Block):
         scales = set(self.grid.scales if self.grid else ())
         if not any(scales):
             return [*self.notes]
-        least = number(FAINT * max(scales), max(scales), signed=False)
-        limit = f"closer to 0 than {least}" if self.negative else f"less than {least}"
-        return [f"no colour: {limit if len(scales) == 1 else f'less than {FAINT:.0%} of the largest'}", *self.notes]
+        if len(scales) > 1:  # no single number is the limit of all rows
+            return [f"no colour: less than {FAINT:.0%} of the largest", *self.notes]
+        scale = max(scales)
+        limit = number(FAINT * scale, scale, signed=False)
+        return [f"no colour: {'closer to 0' if self.negative else 'less'} than {limit}", *self.notes]
 
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:
@@ -179,8 +196,10 @@ def number(score: float, scale: float, *, signed: bool = True) -> str:
         scale: The magnitude of the largest score.
         signed: Whether a plus sign is written.
     """
+    plus = "+" if signed else ""
     if scale and not 1e-4 <= scale < 1e5:
-        return format(score, "+.2e" if signed else ".2e")
+        return format(score, f"{plus}.2e")
     digits = min(max(2 - math.floor(math.log10(scale)), 0), 6) if scale else 2
-    text = format(score, f"+.{digits}f" if signed else f".{digits}f")
-    return text if float(text) else text.lstrip("+-")
+    text = format(score, f"{plus}.{digits}f")
+    is_zero = float(text) == 0  # has no sign
+    return text.lstrip("+-") if is_zero else text

@@ -35,17 +35,18 @@ def cut(
         The pieces with their texts, and the text between them in pieces of its own.
     """
     pieces: list[Piece] = []
+    cut_up_to = start
     for first, last, piece in spans:
-        first, last = trimmed(text, max(first, start), last)
+        first, last = trimmed(text, max(first, cut_up_to), last)
         if last > first:
-            _add_between(pieces, text[start:first], between)
+            _add_between(pieces, text[cut_up_to:first], between)
             pieces.append(piece._replace(text=_with_signs(text[first:last])))
-            start = last
+            cut_up_to = last
         elif piece.kind == "special":
             _add_special(pieces, piece)
         else:
             pieces.append(piece)
-    _add_between(pieces, text[start:end].rstrip(), between)  # such as a text beyond the model's length
+    _add_between(pieces, text[cut_up_to:end].rstrip(), between)  # such as a text beyond the model's length
     while pieces and _is_plain_space(pieces[-1]):
         pieces.pop()
     return pieces
@@ -85,10 +86,13 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
         from_first: Whether to begin at the first part instead of the beginning of the answer.
     """
     places = places_of_parts(a)
-    spans = sorted(enumerate(a.target_spans), key=itemgetter(1))
-    placed_pieces = [(*span, Piece("", kind="strong", part=part, source=places.get(span))) for part, span in spans]
-    shown_from = placed_pieces[0][0] if from_first else len(a.prompt or "")
-    return cut(a.text or "", placed_pieces, shown_from)
+    placed_pieces = [
+        (*span, Piece("", kind="strong", part=part, source=places.get(span)))
+        for part, span in enumerate(a.target_spans)
+    ]
+    placed_pieces.sort(key=itemgetter(0, 1))  # the span
+    start = min(a.target_spans)[0] if from_first else len(a.prompt or "")
+    return cut(a.text or "", placed_pieces, start)
 
 
 def places_of_parts(a: Attribution) -> dict[Span, int]:

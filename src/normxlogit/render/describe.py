@@ -38,7 +38,9 @@ def header(results: Sequence[Attribution], tested: str = "") -> Header:
 def _method_with_cost(a: Attribution) -> str:
     """Return a result's method, with what it costs if its settings are the default ones."""
     name, info = method_of(a), _info(a)
-    return name if info is None or name != info.name else f"{name}: {info.passes}"
+    if info is None or name != info.name:  # with other settings the costs may be others
+        return name
+    return f"{name}: {info.passes}"
 
 
 class Meanings(NamedTuple):
@@ -97,15 +99,17 @@ def _position_text(a: Attribution) -> str:
 
 def score_label(a: Attribution) -> str:
     """Return the label of an axis of scores."""
-    _, positive, negative = meanings(a)
-    return f"score: {positive}" + (f" (+), {negative} (−)" if negative else "")
+    meaning = meanings(a)
+    if not meaning.negative:
+        return f"score: {meaning.positive}"
+    return f"score: {meaning.positive} (+), {meaning.negative} (−)"
 
 
 def model_text(name: str) -> str:
     """Return a model's name; for a local folder, the last part of its path."""
     path = PurePath(name)
-    local = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2  # names on the hub have two parts
-    return path.name or name if local else name
+    is_folder = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2  # names on the hub have two
+    return (path.name or name) if is_folder else name
 
 
 def method_of(a: Attribution) -> str:
@@ -131,10 +135,13 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
         a: The result, with or without a verification.
         tokens: The tokens of the word.
     """
-    if a.verified is None or not tokens or (removal := a.verified.without(tokens[0])) is None:
+    if a.verified is None or not tokens:
         return ""
-    of_more = a.verified.unit not in SINGLE and not set(removal.tokens) <= set(tokens)
-    return "" if of_more else answer_text(removal, a.verified)
+    removal = a.verified.without(tokens[0])
+    if removal is None:
+        return ""
+    removed_more = a.verified.unit not in SINGLE and not set(removal.tokens) <= set(tokens)  # such as its sentence
+    return "" if removed_more else answer_text(removal, a.verified)
 
 
 def removals_table(verified: Verification | None, *, has_bars: bool = False) -> list[Table]:

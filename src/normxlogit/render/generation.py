@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
-from ..results.storage.schema import Indices
+from ..results.storage.schema import FloatArray, Indices
 from ..results.targets import answer_number
 from ..results.units.characters import quoted, visible
 from ..results.units.units import merge_scores
@@ -40,13 +40,17 @@ HEARD = (
 
 def generation_blocks(g: Attribution) -> Blocks:
     """Return the blocks of generated text by tokens, or of a transcript by words; of several layers the last."""
-    header_block, (_, positive, negative) = header([g], verdict(g.verified)), meanings(g)
-    g = g if g.layers is None else g.layer(g.layers[-1])
+    header_block = header([g], verdict(g.verified))
+    meaning = meanings(g)
+    if g.layers is not None:
+        g = g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, posinf=0.0, neginf=0.0))
     # Of a transcript the text has no scores: its words rest on the sound alone.
-    if g.media and not g.scores[:, : g.text_units].any():
-        return [header_block, *_transcript(g, negative), Legend(positive, negative, [SCALE_OF_WORDS])]
-    media, scores = _media_blocks(g, g.text_units)
+    is_transcript = bool(g.media) and not g.scores[:, : g.text_units].any()
+    if is_transcript:
+        legend = Legend(meaning.positive, meaning.negative, [SCALE_OF_WORDS])
+        return [header_block, *_transcript(g, meaning.negative), legend]
+    media, scores = _media_blocks(g, first_part=g.text_units)
     parts = _names_of_media_parts(g)
     hint = HINT.replace("what it", f"the {parts} and words that it") if media else HINT
     notes = [SCALE_OF_TOKENS, f"{parts} by the largest of theirs"] if media else [SCALE_OF_TOKENS]
@@ -54,11 +58,11 @@ def generation_blocks(g: Attribution) -> Blocks:
         header_block,
         _sentences(_prompt_and_completion(g)),
         *media,
-        Links({"signed": g.signed, "scores": scores}, hint, negative or NEGATIVE),
+        Links({"signed": g.signed, "scores": scores}, hint, meaning.negative or NEGATIVE),
         *_blocks_over_time(_by_word(g)),
         *removals_table(g.verified),
-        Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True),
-        Legend(positive, negative, notes),
+        Fold("Each generated token and what it rests on", [_strongest(g, meaning.negative or "")], essential=True),
+        Legend(meaning.positive, meaning.negative, notes),
         Fold("All scores", [bounded(_matrix(g))]),
     ]
 
@@ -66,7 +70,7 @@ def generation_blocks(g: Attribution) -> Blocks:
 def _transcript(g: Attribution, negative: str | None) -> Blocks:
     """Return the blocks of a transcript: its words, and the sound with what each word rests on."""
     by_word = _by_word(g)
-    media, scores = _media_blocks(by_word or g, 0)
+    media, scores = _media_blocks(by_word or g, first_part=0)
     words = answer_pieces(by_word, from_first=True) if by_word else []
     blocks: Blocks = [_sentences({"transcript": words}), *media]
     if by_word is not None:
@@ -155,21 +159,30 @@ def _media_blocks(g: Attribution, first_part: int) -> tuple[Blocks, list[list[fl
     """Return the blocks of pictures and sounds, and for a page's script a row of scores for each target.
 
     A row has the scores of the first `first_part` units, with None after the target, and of all parts of media.
+
+    Args:
+        g: The generated text.
+        first_part: The number of the first part of media among what links end at, behind the units of the text.
     """
     blocks: Blocks = []
-    # The shortest digits of the float32, so that a display rounds only once.
-    scores = [[float(str(score)) for score in row] for row in g.scores]
-    rows: list[list[float | None]] = [
-        [*row[: min(first_part, g.answer_units[target])]] for target, row in enumerate(scores)
-    ]
+    rows: list[list[float | None]] = []
+    for target, scores in enumerate(g.scores):
+        read_units = min(first_part, g.answer_units[target])
+        rows.append([*_short_numbers(scores[:read_units])])
     kinds = [medium.kind for medium in g.media]
     for medium in g.scored_media:
         block = medium.block(signed=g.signed, first=first_part, alone=kinds.count(medium.kind) == 1)
-        for row, parts in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
-            row += [*[None] * (first_part - len(row)), *(float(str(score)) for score in parts)]
+        for row, scores in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
+            unread = [None] * (first_part - len(row))
+            row += [*unread, *_short_numbers(scores)]
         blocks.append(block)
         first_part += len(block.parts)
     return blocks, rows
+
+
+def _short_numbers(scores: FloatArray) -> list[float]:
+    """Return float32 scores as floats with the fewest digits, so that a display rounds only once."""
+    return [float(str(score)) for score in scores]
 
 
 def _name(g: Attribution, *tokens: int) -> str:
@@ -181,29 +194,44 @@ def _name(g: Attribution, *tokens: int) -> str:
 
 def _strongest(g: Attribution, negative: str) -> Table:
     """Return a table of the strongest words of the prompt and earlier tokens for each generated token."""
-    scores = np.where(_is_read(g), g.scores[:, : g.text_units], 0.0)  # (G, T)
-    groups = _context(g)
-    merged = np.array([merge_scores(scores[:, list(tokens)], g.merge) for tokens in groups])  # (words, G)
-    names, columns = [_name(g, *tokens) for tokens in groups], merged.reshape(-1, len(g)).T  # (G, words)
-    grid = Grid([""] * len(g), names, columns, signed=g.signed, relative=True)
+    grid = _grid_of_context(g)
     rows = []
     for part, token in enumerate(g.answer_units):
-        probability = g.generated[part].probability
+        generated = g.generated[part]
         strongest = [
-            p._replace(details=negative if p.strength < 0 else "") for p in grid.strongest_pieces(part, STRONGEST)
+            piece._replace(details=negative if piece.strength < 0 else "")
+            for piece in grid.strongest_pieces(part, STRONGEST)
         ]
-        cells = [Cell((Piece(_name(g, token), kind="strong"),)), cell(answer_number(g.generated[part]), probability)]
-        rows.append([*cells, Cell(tuple(strongest))])
+        name = Cell((Piece(_name(g, token), kind="strong"),))
+        rows.append([name, cell(answer_number(generated), generated.probability), Cell(tuple(strongest))])
     return Table([Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")], rows)
 
 
+def _grid_of_context(g: Attribution) -> Grid:
+    """Return the scores of the words of the prompt and of earlier tokens, with a row for each generated token."""
+    scores = np.where(_is_read(g), g.scores[:, : g.text_units], 0.0)  # (G, T)
+    groups = _context(g)
+    merged = np.array([merge_scores(scores[:, list(tokens)], g.merge) for tokens in groups])  # (words, G)
+    return Grid(
+        rows=[""] * len(g),
+        columns=[_name(g, *tokens) for tokens in groups],
+        scores=merged.reshape(-1, len(g)).T,  # (G, words), also for no words
+        signed=g.signed,
+        relative=True,
+    )
+
+
 def _context(g: Attribution) -> list[Indices]:
-    """Return the words of the prompt and the earlier generated tokens, each by its tokens, without special ones."""
-    special = g.special_tokens_mask
+    """Return the words of the prompt and the earlier generated tokens, each by its tokens, without special ones.
+
+    The last token is left out: nothing was generated after it.
+    """
     start = g.answer_units.start
-    tokens = [(token,) for token in range(g.text_units - 1) if not special[token]]
+    tokens = [(token,) for token in range(g.text_units - 1) if not g.special_tokens_mask[token]]
     words = [word.tokens for word in g.words()] if g.has_words else tokens
-    return [word for word in words if word[-1] < start] + [token for token in tokens if token[0] >= start]
+    words_of_prompt = [word for word in words if word[-1] < start]
+    generated_tokens = [token for token in tokens if token[0] >= start]
+    return words_of_prompt + generated_tokens
 
 
 def _is_read(g: Attribution) -> NDArray[np.bool_]:

@@ -14,8 +14,8 @@ from .charts import FAINT, GREY
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-COLORS = {True: "220,38,38", False: "37,99,235"}
-"""Red for positive and blue for negative scores."""
+RED, BLUE = "220,38,38", "37,99,235"
+"""The colours of positive and of negative scores, as in `page.js`."""
 
 DENSEST = 0.55
 """The opacity of the strongest colour: text keeps a contrast of 4.5 on light and dark pages."""
@@ -89,7 +89,8 @@ def _environment() -> "Environment":
     filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
-    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": MOST_ROWS, "uncoloured": Piece("")[1:]}
+    uncoloured = Piece("")[1:]  # all fields but the text: a piece that has these needs no element of its own
+    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": MOST_ROWS, "uncoloured": uncoloured}
     return environment
 
 
@@ -104,13 +105,20 @@ def _markup(**attributes: str | None) -> Markup:
 
 
 def _attributes(piece: Piece, position: str = "") -> Markup:
-    """Return the class, colour, tooltip and data of a piece, and its position on a picture."""
-    sign, style = _colour(piece.strength)
-    kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
+    """Return the class, colour, tooltip and data of a piece.
+
+    Args:
+        piece: The piece.
+        position: Where it lies on a picture, as CSS; empty for a piece of a text.
+    """
+    color_class, style = _colour(piece.strength)
+    kind_class = CLASSES.get(piece.kind, "nxl-mark")
+    if piece.kind == "sink" and color_class:
+        kind_class = "nxl-mark"  # the style of sinks is for those without a colour
     name = shortened(piece.name or quoted(piece.text), NAME_CHARACTERS)
-    is_linked = {piece.part, piece.source} != {None}
+    is_linked = piece.part is not None or piece.source is not None
     return _markup(
-        **{"class": _joined(kind, sign, position and "nxl-patch")},
+        **{"class": _joined(kind_class, color_class, position and "nxl-patch")},
         style=f"position:absolute;{position};{style}" if position else style,
         title=_joined(f"{piece.name}  {piece.number}".strip(), piece.details, by="\n"),
         data_part=_number(piece.part),
@@ -126,26 +134,32 @@ def _joined(*texts: str, by: str = " ") -> str:
 
 
 def _number(value: float | None) -> str | None:
+    """Return a number with all its digits, as scripts read it."""
     return None if value is None else repr(value)
 
 
 def _direction(pieces: Pieces) -> str:
+    """Return the writing direction of a text, which special tokens do not decide."""
     return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 
 def _colour(strength: float) -> tuple[str, str]:
-    """Return the class and the style of a strength, which notebooks that drop style sheets show; empty if faint."""
-    if abs(strength) < FAINT:
+    """Return the CSS class and the style of a strength; both are empty if it is faint.
+
+    The style has the colour too: some notebooks drop style sheets.
+    """
+    amount = abs(strength)
+    if amount < FAINT:
         return "", ""
-    shade = f"rgba({COLORS[strength > 0]},{DENSEST * abs(strength):.3f})"
-    return "nxl-" + ("for" if strength > 0 else "against"), f"--s:{abs(strength):.3f};background-color:{shade}"
+    color_class, color = ("nxl-for", RED) if strength > 0 else ("nxl-against", BLUE)
+    return color_class, f"--s:{amount:.3f};background-color:rgba({color},{DENSEST * amount:.3f})"
 
 
 def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
     """Return the attributes of a cell: class, colour, anchor, value, and the column's name for narrow pages."""
-    sign, style = _colour(cell.strength)
+    color_class, style = _colour(cell.strength)
     return _markup(
-        **{"class": _joined("nxl-number" if column.numbers else "", sign)},
+        **{"class": _joined("nxl-number" if column.numbers else "", color_class)},
         style=style,
         id=cell.anchor,
         data_value=_number(cell.value),
@@ -154,11 +168,16 @@ def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
 
 
 def _bar_style(bar: Bar) -> str:
-    """Return the position, length and colour of a bar; narrow pages shorten it."""
-    start, share = min(bar.start, bar.end), abs(bar.end - bar.start)
-    width = f"display:inline-block;height:0.8em;width:{LONGEST_BAR * share:.2f}em"
-    offset = f"--x:{start:.4f};margin-left:{LONGEST_BAR * start:.2f}em;" if start else ""
-    return f"--s:{share:.3f};{offset}{width};background-color:rgba({COLORS[bar.end >= bar.start]},0.8)"
+    """Return the position, length and colour of a bar, as CSS.
+
+    Narrow pages shorten it: their style sheet computes its length from --s and its position from --x.
+    """
+    left_end = min(bar.start, bar.end)
+    length = abs(bar.end - bar.start)
+    width = f"display:inline-block;height:0.8em;width:{LONGEST_BAR * length:.2f}em"
+    offset = f"--x:{left_end:.4f};margin-left:{LONGEST_BAR * left_end:.2f}em;" if left_end else ""
+    color = RED if bar.end >= bar.start else BLUE
+    return f"--s:{length:.3f};{offset}{width};background-color:rgba({color},0.8)"
 
 
 def _choices(table: Table) -> list[str]:

@@ -60,31 +60,32 @@ class Layout:
             row: The index of the row.
             caption: What stands above the text; empty for the name of the row.
         """
-        scored = self.grid.pieces(row)
-        texts = [
-            [piece if piece.column is None else scored[piece.column]._replace(text=piece.text) for piece in pieces]
-            for pieces in self.texts
-        ]
+        scored_columns = self.grid.pieces(row)
+        texts = [[_scored_piece(piece, scored_columns) for piece in pieces] for pieces in self.texts]
         strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.strongest_pieces(row, SUMMARY))
         return Sentence(caption or self.grid.rows[row], texts, strongest or NOTHING)
 
     def legend(self, a: Attribution) -> Legend:
         """Return the legend of a result's colours."""
-        _, positive, negative = meanings(a)
-        unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
-        legend = Legend(positive, negative, grid=self.grid, unread=unread)
+        meaning = meanings(a)
+        has_unread_text = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
+        legend = Legend(meaning.positive, meaning.negative, grid=self.grid, unread=has_unread_text)
         if a.layers is None:
             return legend
-        silent = [name for row, name in enumerate(self.grid.rows) if not self.grid.strongest(row, 1)]
-        notes = ["each layer by its own largest score"]
-        facts = [f"{name}: {NOTHING}" for name in silent]
-        return replace(legend, notes=notes, facts=facts)
+        without_scores = [name for row, name in enumerate(self.grid.rows) if not self.grid.strongest(row, 1)]
+        facts = [f"{name}: {NOTHING}" for name in without_scores]
+        return replace(legend, notes=["each layer by its own largest score"], facts=facts)
 
 
-class _Described(NamedTuple):
+def _scored_piece(piece: Piece, scored_columns: Sequence[Piece]) -> Piece:
+    """Return a piece of a text with the score and colour of its column; one between the columns has none."""
+    return piece if piece.column is None else scored_columns[piece.column]._replace(text=piece.text)
+
+
+class _DescribedColumn(NamedTuple):
     """What is drawn of a column."""
 
-    text: int  # the index of its text
+    text: int  # which of the texts it stands in
     kind: str  # see `Piece.kind`
     name: str  # as a tooltip and a chart name it
     details: str  # the lines of its tooltip
@@ -106,8 +107,18 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         cut(text, [column.piece for column in described if column.text == number], between="rest")
         for number, text in enumerate(texts)
     ]
-    unit = "word" if in_words else a.units.kind[-1] if a.media else "token"
-    return Layout(unit, pieces, [column.tokens for column in columns], facts, _grid(a, columns, described))
+    return Layout(
+        unit="word" if in_words else _unit_of_tokens(a),
+        texts=pieces,
+        tokens=[column.tokens for column in columns],
+        facts=facts,
+        grid=_grid(a, columns, described),
+    )
+
+
+def _unit_of_tokens(a: Attribution) -> str:
+    """Return what a single unit is called: of a picture or sound what its parts are, which are the last units."""
+    return a.units.kind[-1] if a.media else "token"
 
 
 def _texts(a: Attribution) -> list[str]:
@@ -142,7 +153,7 @@ def _unknown_token(a: Attribution, tokens: Sequence[int]) -> str:
 
 def _described_columns(
     a: Attribution, texts: Sequence[str], columns: Sequence[UnitScore], facts: Facts
-) -> list[_Described]:
+) -> list[_DescribedColumn]:
     """Return what is drawn of each column, and in which text."""
     described = []
     text = 0
@@ -153,36 +164,51 @@ def _described_columns(
             text = min(sequence, len(texts) - 1)
         kind = _kind(a, column.tokens)
         characters = texts[text][column.start : column.end] or a.units.text[first]
+        # Where the column has characters in the text, `cut` puts them in the place of the piece's own.
         piece = Piece(characters if kind == "special" else NO_CHARACTER, kind=kind, column=number)
-        name = quoted(visible(a.unit_names[first] or characters))
-        details = [f"{fact}: {measured[number]}" for fact, measured in facts.items() if measured[number]]
-        if a.reads_at in column.tokens:
-            details.append(READ_HERE)
-        if not set(a.sinks).isdisjoint(column.tokens):
-            details.append(SINK)
-        described.append(_Described(text, kind, name, "\n".join(details), (column.start, column.end, piece)))
+        measured = {name: fact_column[number] for name, fact_column in facts.items()}
+        described.append(
+            _DescribedColumn(
+                text,
+                kind,
+                name=quoted(visible(a.unit_names[first] or characters)),
+                details=_details(a, column.tokens, measured),
+                piece=(column.start, column.end, piece),
+            )
+        )
     return described
+
+
+def _details(a: Attribution, tokens: Sequence[int], measured: Mapping[str, str]) -> str:
+    """Return the lines of the tooltip of some tokens: what was measured of them, and what is special of them."""
+    lines = [f"{name}: {fact}" for name, fact in measured.items() if fact]
+    if a.reads_at in tokens:
+        lines.append(READ_HERE)
+    if not set(a.sinks).isdisjoint(tokens):
+        lines.append(SINK)
+    return "\n".join(lines)
 
 
 def _kind(a: Attribution, tokens: Sequence[int]) -> str:
     """Return the kind of a piece of some tokens: "special", "read", "sink", or "" for ordinary ones."""
-    if a.units.special[tokens[0]] and a.units.special[tokens[-1]]:
+    are_special = a.units.special[tokens[0]] and a.units.special[tokens[-1]]
+    if are_special:
         return "special"
     if a.reads_at in tokens:
         return "read"
     return "" if set(a.sinks).isdisjoint(tokens) else "sink"
 
 
-def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_Described]) -> Grid:
+def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_DescribedColumn]) -> Grid:
     """Return the scores of the columns, with a row for each label and layer."""
     rows = _row_names(a)
-    scores = np.zeros((len(rows), 0), np.float32)
+    scores = np.zeros((len(rows), 0), np.float32)  # a text without words has no columns
     if columns:
         scores = np.stack([column.score for column in columns], -1).reshape(len(rows), -1)  # (rows, columns)
     return Grid(
-        rows,
-        [column.name for column in described],
-        np.nan_to_num(scores, posinf=0.0, neginf=0.0).astype(np.float32),
+        rows=rows,
+        columns=[column.name for column in described],
+        scores=np.nan_to_num(scores, posinf=0.0, neginf=0.0).astype(np.float32),
         label=score_label(a) if a.layers is None else "score / largest of the layer",
         signed=a.signed,
         kinds=[column.kind for column in described],

@@ -28,16 +28,18 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> Blocks:
     if not has_reasoning or not s.has_target_axis or not s.earlier_parts:
         return []
     parts = _parts_of(s)
-    cited = set[int]()
     labels = _labels(s, parts)
-    columns: dict[str, list[Box]] = {"Answer": [], "Reasoning": [], "What it rests on": []}
-    for part, row in zip(parts, shares, strict=True):
-        ways = _strongest(row)
-        cited |= {way.unit for way in ways}
-        columns["Reasoning" if part.is_thought else "Answer"].append(_box(part, ways, labels))
-    sources = sorted(cited.intersection(range(len(s.units.sources))))
-    columns["What it rests on"] = [Box(labels[source], _source_piece(s, source)) for source in sources]
-    return [Ways(columns)]
+    reached: set[int] = set()  # the sources and earlier parts that some way leads to
+    answer: list[Box] = []
+    reasoning: list[Box] = []
+    for part, shares_of_part in zip(parts, shares, strict=True):
+        ways = _strongest(shares_of_part)
+        reached.update(way.unit for way in ways)
+        column = reasoning if part.is_thought else answer
+        column.append(_box(part, ways, labels))
+    sources = [source for source in range(len(s.units.sources)) if source in reached]
+    source_boxes = [Box(labels[source], _source_piece(s, source)) for source in sources]
+    return [Ways({"Answer": answer, "Reasoning": reasoning, "What it rests on": source_boxes})]
 
 
 class _Part(NamedTuple):

@@ -29,8 +29,8 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
     """
     of_parts = _shares_of_earlier_parts(s if direct is None else direct)  # (K, P)
     of_sources = np.atleast_2d(np.nan_to_num(s.shares))[:, s.units.sources]  # (K, S), 0 for a part that rests on none
-    of_sources = of_sources * (1 - np.nansum(of_parts, -1, keepdims=True))
-    rows = np.hstack([of_sources, of_parts]).tolist()
+    left_to_sources = 1 - np.nansum(of_parts, -1, keepdims=True)  # (K, 1)
+    rows = np.hstack([of_sources * left_to_sources, of_parts]).tolist()
     data: dict[str, Any] = {"shares": [list(map(_rounded, row)) for row in rows]}
     if verdicts:
         data["verdicts"] = list(verdicts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import compress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,11 +44,11 @@ class SourceRow(NamedTuple):
 def source_blocks(s: Attribution) -> Blocks:
     """Return the blocks of an answer and its sources; of several layers the last."""
     facts = facts_of(s)
-    summed = s.whole()
     if s.layers is not None:
-        last = s.layers[-1]
-        facts.append(("layer", str(last)))
-        s, summed = s.layer(last), summed.layer(last)
+        last_layer = s.layers[-1]
+        facts.append(("layer", str(last_layer)))
+        s = s.layer(last_layer)
+    summed = s.whole()
     links = links_of(s)
     return [
         Header("", facts, s.notes, verdict(s.verified)),
@@ -65,9 +66,9 @@ def _strongest_sources(summed: Attribution) -> Table:
     """Return the table of the sources with the highest scores for the whole answer."""
     rows = []
     for source in summed.top(MOST_LISTED):
-        nats = None if summed.verified is None else summed.verified.loss(source.position)
+        loss = None if summed.verified is None else summed.verified.loss(source.position)
         name = "" if source.name == source.text else source.name
-        rows.append(SourceRow(name, source.text, source.share, nats))
+        rows.append(SourceRow(name, source.text, share=source.share, nats=loss))
     count = len(summed.units.sources)
     caption = f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"
     return source_table(rows, caption)
@@ -108,7 +109,8 @@ def as_sentences(pieces: Pieces, *, small: bool = False) -> Sentences:
 
 def prompt_fold(s: Attribution) -> Fold:
     """Return the prompt with its sources as linked pieces, and the text between them in grey."""
-    shares, units = s.whole().shares, s.units  # (U,)
+    units = s.units
+    shares = s.whole().shares  # (U,)
     spans = units.spans or ((0, 0),) * len(units)
     placed_pieces = []
     for source, unit in enumerate(units.sources):
@@ -116,8 +118,8 @@ def prompt_fold(s: Attribution) -> Fold:
         # A region of a picture has no text of its own: its name stands there.
         piece = Piece(f"[{name}]" if name else "", name=name, number=f"{shares[unit]:.0%}", source=source)
         placed_pieces.append((*spans[unit], piece))
-    placed_pieces.sort(key=lambda placed: placed[:2])
-    pieces = cut(s.text or "", placed_pieces, 0, len(s.prompt or ""), between="grey")
+    placed_pieces.sort(key=itemgetter(0, 1))  # the span
+    pieces = cut(s.text or "", placed_pieces, end=len(s.prompt or ""), between="grey")
     return Fold("What the model was given", [as_sentences(pieces, small=True)], opened=True)
 
 
@@ -129,7 +131,9 @@ def source_table(rows: Sequence[SourceRow], caption: str) -> Table:
         caption: The heading of the table.
     """
     largest = max(row.share for row in rows) or 1.0
-    are_shown = (any(row.name for row in rows), True, True, any(row.nats is not None for row in rows))
+    has_names = any(row.name for row in rows)
+    has_losses = any(row.nats is not None for row in rows)
+    are_shown = (has_names, True, True, has_losses)  # of `SOURCE_COLUMNS`
     cells = [tuple(compress(_source_cells(row, largest), are_shown)) for row in rows]
     return Table(list(compress(SOURCE_COLUMNS, are_shown)), cells, caption, stacked=True)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from itertools import chain
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.style import Style
@@ -53,13 +53,24 @@ DIM, BOLD, UNDERLINED = Style(dim=True), Style(bold=True), Style(underline=True)
 STYLES = {"strong": BOLD, "read": UNDERLINED, "unsupported": BOLD + UNDERLINED}
 STYLES |= dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
 """The styles of pieces by kind."""
-SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76, 190))}
-"""Background colours from weak to strong, for positive and negative scores, under white text."""
 COLOR_KEYS = {1: " red ", -1: " blue "}
 MARK_KEYS = {1: "(+++)", -1: "(---)"}
 """What a legend shows for positive and negative scores."""
-RED, BLUE = (214, 60, 60), (62, 112, 220)
-"""Colours of text and bars, with a contrast of 4.5 on black and white terminals."""
+Rgb = Sequence[int]
+"""Red, green and blue, each from 0 to 255."""
+
+
+class _SignColors(NamedTuple):
+    """The colours of scores of one sign."""
+
+    ink: Rgb  # of text and bars, with a contrast of 4.5 on black and white terminals
+    weak: Rgb  # the background of a weak score, under white text
+    strong: Rgb  # the background of the strongest score
+
+
+POSITIVE = _SignColors(ink=(214, 60, 60), weak=(150, 95, 95), strong=(190, 20, 20))
+NEGATIVE = _SignColors(ink=(62, 112, 220), weak=(90, 105, 150), strong=(24, 76, 190))
+WHITE, GREY_PATCH = (255, 255, 255), (128, 128, 128)
 
 
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
@@ -80,11 +91,23 @@ def printed(parts: Iterable[RenderableType], *, color: bool) -> str:
         parts: What is drawn, in its order.
         color: Whether colours are drawn.
     """
-    system: Any = "truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256"
-    plain: dict[str, Any] = dict.fromkeys(("legacy_windows", "force_jupyter", "highlight", "markup", "emoji"), False)
-    plain |= {"force_terminal": color, "color_system": system if color else None, "no_color": not color}
+    has_all_colors = os.environ.get("COLORTERM") in {"truecolor", "24bit"}
+    color_system: Any = "truecolor" if has_all_colors else "256"
     buffer = StringIO()
-    Console(file=buffer, width=_width(), **plain).print(*parts, sep="\n")
+    console = Console(
+        file=buffer,
+        width=_width(),
+        force_terminal=color,
+        color_system=color_system if color else None,
+        no_color=not color,
+        # Text is printed as it is, without rich's own markup, emoji names and coloured numbers.
+        legacy_windows=False,
+        force_jupyter=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    console.print(*parts, sep="\n")
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).strip("\n")
 
 
@@ -107,16 +130,23 @@ def wants_color(stream: TextIO) -> bool:
 def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
     """Return each block that a terminal draws, with a blank line between two."""
     parts: list[RenderableType] = []
-    marks: list[float] = []
+    marks: list[float] = []  # the strengths so far, whose signs a legend explains
     for block in blocks:
         marks += _marks(block)
-        if isinstance(block, Fold):
-            parts += [Text(), *_drawn(block.blocks, color)] if block.essential else []
-        elif isinstance(block, Legend):
-            parts += [Text(), legend] if (legend := _legend(block, color, marks)) else []
-        elif block.kind in _DRAW:
-            parts += [Text(), _DRAW[block.kind](block, color)]
-    return parts[1:]
+        drawn = _drawn_block(block, color, marks)
+        if drawn:
+            parts += [Text(), *drawn]
+    return parts[1:]  # without the blank line before the first
+
+
+def _drawn_block(block: Block, color: bool, marks: Sequence[float]) -> list[RenderableType]:
+    """Return what a terminal draws of a block; nothing of heat maps and links, which are for pages alone."""
+    if isinstance(block, Fold):
+        return _drawn(block.blocks, color) if block.essential else []
+    if isinstance(block, Legend):
+        legend = _legend(block, color, marks)
+        return [legend] if legend else []
+    return [_DRAW[block.kind](block, color)] if block.kind in _DRAW else []
 
 
 def _marks(block: Block) -> list[float]:
@@ -146,18 +176,27 @@ def _columns(sides: Iterable[Any], rows: Iterable[Iterable[Text]]) -> Columns:
     return table
 
 
-def _named(rows: Iterable[tuple[str, Style, Text]], width: int | None = None) -> Columns:
-    """Return a table of names and texts."""
+def _named_texts(rows: Iterable[tuple[str, Style, Text]], width: int | None = None) -> Columns:
+    """Return a table of names, each in a style, and texts.
+
+    Args:
+        rows: The name, its style and the text.
+        width: Most characters of a name; None for all.
+    """
     table = _columns(("left", "left"), ((_text(name, style), text) for name, style, text in rows))
-    table.columns[0].no_wrap, table.columns[0].max_width = True, width
+    names = table.columns[0]
+    names.no_wrap = True
+    names.max_width = width
     return table
 
 
 def _header(block: Header, color: bool) -> RenderableType:
-    """Return the lines of a header: what was predicted, tested and is known, with the name of each."""
-    rows: list[tuple[str, str, Style | None]] = [("prediction", block.prediction, BOLD), ("tested", block.tested, BOLD)]
-    rows += [(name, text, None) for name, text in (*block.facts, *(("note", note) for note in block.notes))]
-    return _named((name, DIM, _text(text, style)) for name, text, style in rows if text)
+    """Draw the answer in bold, then the facts and the notes."""
+    answers = [("prediction", block.prediction), ("tested", block.tested)]
+    facts = [*block.facts, *(("note", note) for note in block.notes)]
+    rows = [(name, DIM, _text(text, BOLD)) for name, text in answers if text]
+    rows += [(name, DIM, _text(text)) for name, text in facts if text]
+    return _named_texts(rows)
 
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
@@ -169,7 +208,7 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
     if block.small:
         pairs = zip(captions, drawn, strict=True)
         return Text("\n\n").join(Text("\n").join([_text(caption, DIM), text]) for caption, text in pairs)
-    return _named(((caption, BOLD, text) for caption, text in zip(captions, drawn, strict=True)), NAME_WIDTH)
+    return _named_texts(((caption, BOLD, text) for caption, text in zip(captions, drawn, strict=True)), NAME_WIDTH)
 
 
 def _sentence(pieces: Pieces, color: bool) -> Text:
@@ -179,29 +218,24 @@ def _sentence(pieces: Pieces, color: bool) -> Text:
         line.append_text(_text(piece.text, _style(piece, piece.strength, color)))
         if not color:
             line.append("(not read)" if piece.kind == "rest" else _mark(piece.strength))
-        line.append("".join(f"[{n}]" for n in piece.cited), DIM)
+        line.append("".join(f"[{number}]" for number in piece.cited), DIM)
     return line
 
 
 def _style(piece: Piece, strength: float, color: bool) -> Style | None:
+    """Return the colour of a strength; that of a piece's kind if the strength has none."""
     return (_shade(strength) if color else None) or STYLES.get(piece.kind)
 
 
 def _bar(bar: Bar, color: bool) -> Text:
-    """Return a bar on its axis: to the right of the zero of the scale if it is positive, otherwise to the left."""
+    """Return a bar on its axis, to the right of zero if it is positive, otherwise to the left."""
     length = max(1, round(abs(bar.end - bar.start) * BAR_AXIS))
-    zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0
+    zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0  # characters to the left of zero
     is_positive = bar.end >= bar.start
-    margin = zero if is_positive else max(0, zero - length)
-    line = Text(" " * margin)
+    line = Text(" " * (zero if is_positive else max(0, zero - length)))
     if color:
-        return line.append("█" * length, _rgb(_ink(is_positive)))
+        return line.append("█" * length, _rgb(_sign_colors(is_positive).ink))
     return line.append(("+" if is_positive else "-") * length)
-
-
-def _ink(is_positive: bool) -> Sequence[int]:
-    """Return the colour of positive scores, or that of negative ones."""
-    return RED if is_positive else BLUE
 
 
 def _cell(cell: Cell, color: bool) -> Text:
@@ -211,9 +245,11 @@ def _cell(cell: Cell, color: bool) -> Text:
         line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
         details = "".join(f" {text}" for text in (piece.number, piece.details) if text)
         line.append_text(_text(f"{details}   " if details else "", DIM))
-    line.rstrip()
+    line.rstrip()  # the space after the last piece's details
     line.append(", ".join(map(safe, cell.links)))
-    return line.append_text(_bar(cell.bar, color)) if cell.bar and _width() >= LEAST_WIDTH_WITH_BARS else line
+    if cell.bar and _width() >= LEAST_WIDTH_WITH_BARS:
+        line.append_text(_bar(cell.bar, color))
+    return line
 
 
 def _shown_rows(block: Table) -> list[Sequence[Cell]]:
@@ -225,12 +261,11 @@ def _table(block: Table, color: bool) -> RenderableType:
     """Draw a table; without colours, a column of marks follows each column with coloured cells."""
     rows = _shown_rows(block)
     left_out = len(block.rows) - len(rows)
-    headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
+    parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
     if any(column.name for column in block.columns):
-        rows.insert(0, headings)
-    parts: list[RenderableType] = [_cells(block, rows, color)]
-    if block.caption:
-        parts.insert(0, _text(block.caption, DIM))
+        headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
+        rows = [headings, *rows]
+    parts.append(_cells(block, rows, color))
     if left_out:
         parts.append(Text(f"and {left_out} more", DIM))
     return Group(*parts)
@@ -238,12 +273,13 @@ def _table(block: Table, color: bool) -> RenderableType:
 
 def _cells(block: Table, rows: Sequence[Sequence[Cell]], color: bool) -> Columns:
     """Draw the cells of some rows of a table, with their marks where there are no colours."""
-    sides = list[str]()
-    columns = list[list[Text]]()
+    sides: list[str] = []  # where each column is aligned
+    columns: list[list[Text]] = []
     for index, column in enumerate(block.columns):
         sides.append("right" if column.numbers else "left")
         columns.append([_cell(row[index], color) for row in rows])
-        if not color and any(row[index].strength for row in block.rows):
+        has_marks = not color and any(row[index].strength for row in block.rows)
+        if has_marks:
             sides.append("left")
             columns.append([Text(_mark(row[index].strength).strip("()")) for row in rows])
     return _columns(sides, zip(*columns, strict=True))
@@ -256,16 +292,23 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 
 
 def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
-    """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores."""
+    """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores.
+
+    Args:
+        block: The legend.
+        color: Whether there are colours, otherwise marks.
+        marks: The strengths of the pieces and cells before it.
+    """
+    meanings = block.meanings() if color else _meanings_of_marks(block, marks)
+    notes = _notes_on_colours(block) if color else _notes_on_marks(block, are_drawn=bool(meanings))
+    if not meanings and not notes:
+        return None
     line = Text()
     style = DIM if color else Style()
-    meanings = block.meanings() if color else _meanings_of_marks(block, marks)
     for sign, meaning in meanings:
         line.append(COLOR_KEYS[sign] if color else MARK_KEYS[sign], _shade(sign) if color else None)
         line.append_text(_text(f" {meaning}   ", style))
-    notes = _notes_on_colours(block) if color else _notes_on_marks(block, bool(meanings))
-    line.append_text(_text("   ".join(notes), style))
-    return line if meanings or notes else None
+    return line.append_text(_text("   ".join(notes), style))
 
 
 def _meanings_of_marks(block: Legend, marks: Sequence[float]) -> list[tuple[int, str]]:
@@ -278,7 +321,7 @@ def _notes_on_colours(block: Legend) -> list[str]:
     return [*block.remarks(), *block.facts, *block.styles, *([GREY] if block.unread else [])]
 
 
-def _notes_on_marks(block: Legend, are_drawn: bool) -> Sequence[str]:
+def _notes_on_marks(block: Legend, *, are_drawn: bool) -> Sequence[str]:
     """Return what a legend says beside the meanings of the marks, if some are drawn."""
     if not are_drawn:
         return block.facts
@@ -301,26 +344,36 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
 def _shade(strength: float) -> Style | None:
     """Return a text colour for weak scores and a background for others, for dark and light terminals."""
     amount = abs(strength)
-    positive = strength > 0
     if amount < FAINT:
         return None
+    colors = _sign_colors(strength > 0)
     if amount < 2 * FAINT:
-        return Style(color=_rgb(_ink(positive)))
-    return Style(color=_rgb((255,) * 3), bgcolor=_rgb(*SHADES[positive], amount), bold=amount >= STEPS[2])
+        return Style(color=_rgb(colors.ink))
+    background = _mixture(colors.weak, colors.strong, amount)
+    return Style(color=_rgb(WHITE), bgcolor=background, bold=amount >= STEPS[2])
 
 
 def tone(strength: float) -> str:
     """Return the colour of a patch, between grey and that of its sign."""
-    return _rgb((128,) * 3, _ink(strength > 0), min(abs(strength), 1.0))
+    return _mixture(GREY_PATCH, _sign_colors(strength > 0).ink, min(abs(strength), 1.0))
 
 
-def _rgb(weak: Sequence[int], strong: Sequence[int] = (), amount: float = 0.0) -> str:
-    """Return a colour, or a mixture of two, as a string for rich."""
-    mixed = (round(w + (s - w) * amount) for w, s in zip(weak, strong or weak, strict=True))
-    return f"rgb({','.join(map(str, mixed))})"
+def _sign_colors(is_positive: bool) -> _SignColors:
+    return POSITIVE if is_positive else NEGATIVE
+
+
+def _mixture(first: Rgb, second: Rgb, amount: float) -> str:
+    """Return a mixture of two colours for rich: the first for an amount of 0, the second for 1."""
+    return _rgb([round(start + (end - start) * amount) for start, end in zip(first, second, strict=True)])
+
+
+def _rgb(color: Rgb) -> str:
+    """Return a colour as a string for rich."""
+    return f"rgb({','.join(map(str, color))})"
 
 
 def _mark(strength: float) -> str:
-    """Return the mark of a score without colours: its sign, more often the stronger it is; empty if it is faint."""
-    signs = ("+" if strength > 0 else "-") * sum(abs(strength) >= step for step in STEPS)
-    return f"({signs})" if signs else ""
+    """Return one to three signs for a strength, as in (++); none for a faint one."""
+    sign = "+" if strength > 0 else "-"
+    count = sum(abs(strength) >= step for step in STEPS)
+    return f"({sign * count})" if count else ""

@@ -66,14 +66,17 @@ def _every_row(a: Attribution, grid: Grid) -> Fold:
 
 def _strongest(laid_out: Layout) -> Blocks:
     """Return the strongest scores with bars and with what the model answers without them."""
-    grid = laid_out.grid
-    without = laid_out.facts[WITHOUT]
-    ranked = [column for rank, column in enumerate(grid.strongest(0)) if rank < MOST_BARS or without[column]]
-    if not ranked:
+    grid, without = laid_out.grid, laid_out.facts[WITHOUT]
+    # Words that were removed have a bar whatever their rank.
+    shown = [column for rank, column in enumerate(grid.strongest(0)) if rank < MOST_BARS or without[column]]
+    if not shown:
         return [Paragraph(f"no {laid_out.unit} has a score other than zero")]
-    read_columns = [column for column, kind in enumerate(grid.kinds) if kind == "read"]
-    notes = [Paragraph(f"read here: {grid.columns[i]} {grid.number(0, i)}. {READ_HERE}") for i in read_columns]
-    return [_bars(grid, ranked, without, laid_out.unit), *notes, *_unknown_words(laid_out)]
+    notes = [
+        Paragraph(f"read here: {grid.columns[column]} {grid.number(0, column)}. {READ_HERE}")
+        for column, kind in enumerate(grid.kinds)
+        if kind == "read"
+    ]
+    return [_bars(grid, shown, without, laid_out.unit), *notes, *_unknown_words(laid_out)]
 
 
 def _unknown_words(laid_out: Layout) -> Blocks:
@@ -97,15 +100,17 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
     """Return the blocks of several methods' results for one text and target."""
     layouts = _layouts(results, words)
     titles = distinct_names(results, method_of)
-    described = header(results)
+    common_header = header(results)
     tested = [(f"tested, {title}", verdict(a.verified)) for title, a in zip(titles, results, strict=True)]
-    _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))
+    was_tested = [(name, text) for name, text in tested if text]
+    signed = next((a for a in results if a.signed), results[0])  # its legend explains both colours
+    meaning = meanings(signed)
     unknown = layouts[0].facts[READ_AS]
     return [
-        replace(described, facts=[*described.facts, *(fact for fact in tested if fact[1])]),
+        replace(common_header, facts=[*common_header.facts, *was_tested]),
         Sentences([laid_out.sentence(caption=title) for laid_out, title in zip(layouts, titles, strict=True)]),
         _every_score(layouts, titles, {READ_AS: unknown} if any(unknown) else {}),
-        Legend(positive, negative, notes=["each method by its own largest score"]),
+        Legend(meaning.positive, meaning.negative, notes=["each method by its own largest score"]),
         _agreement(titles, results.agreement.correlations),
     ]
 
@@ -121,7 +126,7 @@ def _agreement(titles: Sequence[str], correlations: Float64Array) -> Table:
 
 def comparison_grid(results: Sequence[Attribution]) -> Grid:
     """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
-    grids = [drawn.grid for drawn in _layouts(results, None)]
+    grids = [laid_out.grid for laid_out in _layouts(results, None)]
     scores = np.concatenate([grid.scores for grid in grids])  # (M, columns)
     return Grid(
         rows=distinct_names(results, method_of),
@@ -142,45 +147,43 @@ def bounded(grid: Grid) -> Block:
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
     """Lay out the results of several methods on one target and layer, with the same pieces of text."""
     layouts = [layout(a, words=words) for a in results]
-    first = (layouts[0].grid.columns, layouts[0].tokens, 1)
-    if any((drawn.grid.columns, drawn.tokens, len(drawn.grid.rows)) != first for drawn in layouts):
-        raise DataError("methods side by side need one score for each token of the same text")
+    first = layouts[0]
+    for laid_out in layouts:
+        has_same_pieces = laid_out.grid.columns == first.grid.columns and laid_out.tokens == first.tokens
+        if not has_same_pieces or len(laid_out.grid.rows) != 1:
+            raise DataError("methods side by side need one score for each token of the same text")
     return layouts
 
 
-def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) -> Table:
+def _bars(grid: Grid, shown: Sequence[int], without: Sequence[str], unit: str) -> Table:
     """Return the strongest scores with bars, and those of words that were removed in a verification.
 
     Args:
         grid: One row of scores.
-        ranked: The columns that are shown, in their order.
+        shown: The columns that have a bar, in their order.
         without: The answer without each column; empty where it was not measured.
         unit: What a column is.
     """
-    scores = grid.scores[0, ranked].tolist()
-    least, largest = min(0.0, *scores), max(0.0, *scores)
-    span = largest - least
-    rows = [
-        [
-            cell(grid.columns[column]),
-            cell(grid.number(0, column), score),
-            Cell(bar=Bar(-least / span, (score - least) / span)),
-            cell(without[column]),
-        ]
-        for column, score in zip(ranked, scores, strict=True)
-    ]
-    columns = [Column(""), Column("score", numbers=True), Column(""), Column(WITHOUT)]
-    if not any(without[column] for column in ranked):
-        columns = [Column(""), Column("", numbers=True), Column("")]
-        rows = [row[:-1] for row in rows]
-    return Table(columns, rows, _caption_of_bars(grid, len(ranked), unit), stacked=True)
+    scores = grid.scores[0, shown].tolist()
+    axis_start = min(0.0, *scores)
+    axis_length = max(0.0, *scores) - axis_start
+    was_removed = any(without[column] for column in shown)
+    rows = []
+    for column, score in zip(shown, scores, strict=True):
+        bar = Bar(start=-axis_start / axis_length, end=(score - axis_start) / axis_length)
+        row = [cell(grid.columns[column]), cell(grid.number(0, column), score), Cell(bar=bar)]
+        rows.append([*row, cell(without[column])] if was_removed else row)
+    columns = [Column(""), Column("", numbers=True), Column("")]
+    if was_removed:
+        columns = [Column(""), Column("score", numbers=True), Column(""), Column(WITHOUT)]
+    return Table(columns, rows, _caption_of_bars(grid, len(shown), unit), stacked=True)
 
 
-def _caption_of_bars(grid: Grid, listed: int, unit: str) -> str:
-    """Return how many of the units with a score have a bar, and what they are."""
+def _caption_of_bars(grid: Grid, shown_count: int, unit: str) -> str:
+    """Return the caption of some bars, which says of how many these are the strongest."""
     count = len(grid.strongest(0))
     units = unit if count == 1 else f"{unit}{'es' if unit.endswith('ch') else 's'}"
-    return f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
+    return f"The {shown_count} strongest of {count} {units}" if count > shown_count else units.capitalize()
 
 
 def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Facts) -> Table:
@@ -192,20 +195,32 @@ def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Facts)
         facts: Further columns, each with a text for each word, by their headings.
     """
     unit, first = layouts[0].unit, layouts[0].grid
-    strengths = np.stack([laid_out.grid.strengths[0] for laid_out in layouts])  # (M, columns)
-    sizes, are_compared = np.abs(strengths).max(0, initial=0.0), len(layouts) > 1  # (columns,)
-    kinds = {"special": "special"}  # others are told by the colours of the text
-    words = zip(first.columns, first.kinds, strict=True)
-    columns = [[Cell((Piece(name, kind=kinds.get(kind, "")),)) for name, kind in words]]
-    for laid_out, colours in zip(layouts, strengths if are_compared else 0 * strengths, strict=True):
-        scored = enumerate(zip(laid_out.grid.scores[0].tolist(), colours.tolist(), strict=True))
-        columns.append([cell(laid_out.grid.number(0, i), score, strength=colour) for i, (score, colour) in scored])
+    are_compared = len(layouts) > 1
+    columns = [_names_of_words(first)]
+    columns += [_cells_of_scores(laid_out.grid, are_coloured=are_compared) for laid_out in layouts]
     columns += [list(map(cell, fact)) for fact in facts.values()]
+    strengths = np.stack([laid_out.grid.strengths[0] for laid_out in layouts])  # (M, columns)
+    largest = np.abs(strengths).max(0, initial=0.0)  # (columns,)
     return Table(
         [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)],
         list(zip(*columns, strict=True)),
         f"Scores of each {unit}" if are_compared else "",
         numbered=True,
         sortable=True,
-        terminal_rows=sorted(first.plain, key=lambda i: -sizes[i])[:MOST_BARS],
+        terminal_rows=sorted(first.plain, key=lambda column: -largest[column])[:MOST_BARS],
     )
+
+
+def _names_of_words(grid: Grid) -> list[Cell]:
+    """Return a cell with the name of each word; of the kinds only special tokens differ from others in a table."""
+    kinds = ["special" if kind == "special" else "" for kind in grid.kinds]
+    return [Cell((Piece(name, kind=kind),)) for name, kind in zip(grid.columns, kinds, strict=True)]
+
+
+def _cells_of_scores(grid: Grid, *, are_coloured: bool) -> list[Cell]:
+    """Return a cell with the score of each word in the first row of a grid."""
+    scores, strengths = grid.scores[0].tolist(), grid.strengths[0].tolist()
+    return [
+        cell(grid.number(0, column), score, strength=strength if are_coloured else 0.0)
+        for column, (score, strength) in enumerate(zip(scores, strengths, strict=True))
+    ]

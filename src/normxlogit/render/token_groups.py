@@ -53,11 +53,11 @@ def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:
     """
     texts = ["", ""] if 1 in a.units.sequence else [""]
     groups: list[TokenGroup] = []
-    number = 0
+    number = 0  # which text the token stands in
     has_marks = any(token[:1] in _WORD_STARTS for token in a.tokens)
     for index, token in enumerate(a.tokens):
         sequence = a.units.sequence[index]
-        if sequence is not None:  # a special token stands in the text of the token before it
+        if sequence is not None:  # otherwise a token stands in the text of the token before it
             number = sequence
         if a.special_tokens_mask[index]:
             groups.append(TokenGroup((index,), 0, 0))

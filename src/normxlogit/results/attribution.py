@@ -74,7 +74,8 @@ class Attribution(Contents):
         if self.layers is None or layer not in self.layers:
             raise MethodError(f"no layer {layer} among {self.layers}")
         index = self.layers.index(layer)
-        return self._transformed(lambda scores: scores.take(index, int(self.has_target_axis)), layers=None)
+        layer_axis = 1 if self.has_target_axis else 0
+        return self._transformed(lambda scores: scores.take(index, layer_axis), layers=None)
 
     def whole(self) -> "Attribution":
         """Return the sum over the targets of a completion, the attribution of the whole answer.
@@ -132,19 +133,17 @@ class Attribution(Contents):
 
     def _words_of(self, text: str, sequence: int, merge: Merge) -> list[UnitScore]:
         """Return the words of one text, without their shares; the first generated token begins a word."""
-        columns = zip(self.offsets or (), self.units.sequence, self.units.special, strict=False)
         tokens = [
             (token, *span)
-            for token, (span, of_text, is_special) in enumerate(columns)
-            if of_text == sequence and not is_special
+            for token, span in enumerate(self.offsets or ())
+            if self.units.sequence[token] == sequence and not self.units.special[token]
         ]
-        generated = [start for token, start, _ in tokens if token in self.answer_units]
-        return [
-            UnitScore(
-                text[start:end], tuple(members), merge_scores(self.scores[..., members], merge), start, end, sequence
-            )
-            for start, end, members in word_groups(text, tokens, min(generated, default=0), self.units.words)
-        ]
+        completion_start = min((start for token, start, _ in tokens if token in self.answer_units), default=0)
+        words = []
+        for start, end, word_tokens in word_groups(text, tokens, completion_start, self.units.words):
+            score = merge_scores(self.scores[..., word_tokens], merge)
+            words.append(UnitScore(text[start:end], tuple(word_tokens), score, start, end, sequence))
+        return words
 
     def group(self, by: SourceSpec) -> "Attribution":
         """Return the same with coarser units, each with the sum of its units' scores; of words as the method merges.
@@ -229,12 +228,12 @@ class Attribution(Contents):
         if k < 0:
             raise InputError(f"k must be at least 0, not {k}")
         summed = self._summed("top()")
-        hidden = {*self.answer_units}
+        left_out = {*self.answer_units}
         if not special:
-            hidden |= {self.reads_at, *np.flatnonzero(self.units.special).tolist()}
+            left_out |= {self.reads_at, *np.flatnonzero(self.units.special).tolist()}
         order = np.argsort(summed.scores if lowest else -summed.scores, kind="stable").tolist()
-        shown = [unit for unit in order if unit not in hidden][:k]
-        return [summed._scored_unit(unit, self.unit_names[unit]) for unit in shown]
+        ranked = [unit for unit in order if unit not in left_out]
+        return [summed._scored_unit(unit, self.unit_names[unit]) for unit in ranked[:k]]
 
     def _scored_unit(self, unit: int, name: str) -> UnitScore:
         """Return a unit with its score and its share, of a result with one score for each unit."""
@@ -296,7 +295,7 @@ class Attribution(Contents):
         if self.targets[0].kind == "part" and self.completion is not None:
             return self.completion
         media = [medium.name for medium in self.media] if self.completion is None else []
-        return " / ".join(t for t in (self.prompt, self.text_pair, *media) if t) or "".join(self.tokens)
+        return " / ".join(filter(None, (self.prompt, self.text_pair, *media))) or "".join(self.tokens)
 
     def short_text(self) -> str:
         """Return the text, its answer and the words of the highest scores, in one line."""

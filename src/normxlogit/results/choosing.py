@@ -27,7 +27,8 @@ def of_target(a: "Attribution", target: str | SupportsIndex) -> "Attribution":
     index = _target_index(a, target)
     if not a.has_target_axis:
         return a
-    is_verified = a.verified is not None and a.verified.target == a.targets[index].name
+    # A verification is of one target; of a completion it is of the whole answer.
+    is_verified = a.verified is not None and a.verified.target == a.targets[index].name and a.completion is None
     result = a._transformed(
         lambda scores: scores[index],
         targets=(a.targets[index],),
@@ -36,10 +37,10 @@ def of_target(a: "Attribution", target: str | SupportsIndex) -> "Attribution":
         },
         predictions=_predictions_for(a, index),
         generated=a.generated[index : index + 1],
-        verified=a.verified if is_verified and a.completion is None else None,
+        verified=a.verified if is_verified else None,
     )
-    is_generated = a.generated and a.prompt_tokens is not None
-    return _with_units(result, units_before(a, index)) if is_generated else result
+    is_generated_token = a.generated and a.prompt_tokens is not None
+    return _up_to_target(result, units_before(a, index)) if is_generated_token else result
 
 
 def _target_index(a: "Attribution", target: str | SupportsIndex) -> int:
@@ -80,18 +81,22 @@ def units_before(a: "Attribution", index: int) -> list[int]:
     return [*range(a.prompt_tokens + index), *range(a.text_units, len(a.units))]
 
 
-def _with_units(a: "Attribution", read_units: list[int]) -> "Attribution":
-    """Return the result for a generated token with the units that were read before it, and the text up to there."""
+def _up_to_target(a: "Attribution", read_units: list[int]) -> "Attribution":
+    """Return the result for a generated token with the units that were read before it, and the text up to there.
+
+    Args:
+        a: The result for the token, still with all units.
+        read_units: The units that were read: the first tokens of the text, and all parts of media.
+    """
     unread = len(a.units) - len(read_units)
     text_units = a.text_units - unread
-    sinks = tuple(
-        unit for unit in a.sinks if unit < text_units - 1
-    )  # the position that predicts is never held constant
-    text = None
-    spans = a.units.spans
+    predicting_unit = text_units - 1  # the position that predicts is never held constant
+    sinks = tuple(unit for unit in a.sinks if unit < predicting_unit)
+    text, spans = None, a.units.spans
     if a.text is not None and spans is not None:
         # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
-        text = a.text[: max(spans[text_units][0], *(end for _, end in spans[:text_units]), 0)]
+        target_start = spans[text_units][0]
+        text = a.text[: max(target_start, *(end for _, end in spans[:text_units]), 0)]
     return replace(
         a,
         scores=np.ascontiguousarray(a.scores[..., read_units]),

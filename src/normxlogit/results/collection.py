@@ -76,10 +76,12 @@ class Attributions(Sequence[R], Exports):
         """
         if isinstance(index, slice):
             return type(self)(self._items[index])
-        if isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0):
+        is_array = getattr(index, "ndim", 0) > 0  # arrays of numpy and torch have `__index__` too
+        if isinstance(index, SupportsIndex) and not is_array:
             return self._items[index]
         indices = np.asarray(index)
-        if indices.ndim != 1 or (len(indices) and indices.dtype.kind not in "iub"):
+        are_numbers = indices.dtype.kind in "iub"  # signed and unsigned whole numbers, and true and false
+        if indices.ndim != 1 or (len(indices) and not are_numbers):
             raise InputError("results are chosen by a number, a slice, a list of numbers, or a mask of true and false")
         if indices.dtype == bool:
             if len(indices) != len(self):
@@ -120,7 +122,7 @@ class Attributions(Sequence[R], Exports):
         """
         matches = [*self]
         if gold is not None:
-            keeps_right = correct is not False
+            keeps_right = correct is not False  # neither keeps a text whose label is missing: it has None
             are_right = self._are_right(gold, gold_labels)
             matches = [result for result, is_right in zip(self, are_right, strict=True) if is_right is keeps_right]
         elif correct is not None:
@@ -130,7 +132,9 @@ class Attributions(Sequence[R], Exports):
         if label is not None:
             labels = [str(getattr(prediction_of(result), "label", "")) for result in matches]
             matches = [matches[index] for index in matching_names(label, labels)]
-        return type(self)(filter(predicate or (lambda result: True), matches))
+        if predicate is not None:
+            matches = list(filter(predicate, matches))
+        return type(self)(matches)
 
     def _are_right(self, gold: Any, gold_labels: Any) -> list[bool | None]:
         """Return whether each prediction is the right one, None where this is not known; arguments as of `filter`."""
@@ -220,9 +224,11 @@ class Attributions(Sequence[R], Exports):
         results = self.compared()
         not_special = ~np.array(results[0].units.special)
         ranks = np.stack([_ranks(a.scores[not_special]) for a in results])  # (M, T)
-        centered = ranks - (ranks.shape[1] + 1) / 2
+        mean_rank = (ranks.shape[1] + 1) / 2
+        centered = ranks - mean_rank  # (M, T)
         lengths = np.linalg.norm(centered, axis=1)  # (M,)
-        with np.errstate(invalid="ignore"):  # 0 / 0
+        with np.errstate(invalid="ignore"):  # 0 / 0 of a method that scores all tokens alike
+            # Spearman's correlation is Pearson's of the ranks: a cosine of centered vectors.
             correlations = np.clip(centered @ centered.T / np.outer(lengths, lengths), -1, 1)  # (M, M)
         return Agreement(distinct_names(results, _method), correlations)
 
@@ -256,27 +262,26 @@ class Attributions(Sequence[R], Exports):
     def __repr__(self) -> str:
         explained = [result for result in self if result.error is None]
         methods = list(dict.fromkeys(result.scored.method for result in explained))
-        by_methods = f" by {', '.join(methods)}" if methods[1:] else ""
+        by_methods = f" by {', '.join(methods)}" if len(methods) > 1 else ""
         missing = len(self) - len(explained)
         not_explained = f", {missing} of them not explained" if missing else ""
         return one_line(f"Attributions({len(self)} results{by_methods}{not_explained})")
 
     def _text_columns(self) -> Columns:
-        return concat_tables([result._text_columns() for result in self], self._methods())
+        return concat_tables([result._text_columns() for result in self], self._method_cells())
 
-    def _methods(self) -> list[Row]:
-        """Return the cells of methods, none if all results have the same method."""
+    def _method_cells(self) -> list[Row]:
+        """Return the leading cells of each result in a table: its method, or none if all have the same one."""
         methods = [_method(result) for result in self]
-        several = len({*methods} - {""}) > 1
-        return [{"method": method} if several else {} for method in methods]
+        have_several = len({*methods} - {""}) > 1
+        return [{"method": method} if have_several else {} for method in methods]
 
     def by_text(self) -> "list[Self]":
         """Group adjacent results of several methods on one text; every other result is a group of its own."""
         groups: list[list[R]] = []
         for result in self:
-            last = groups[-1] if groups else []
-            if last and _text(result) == _text(last[0]) and _method(result) not in map(_method, last):
-                last.append(result)
+            if groups and _is_another_method_on(result, groups[-1]):
+                groups[-1].append(result)
             else:
                 groups.append([result])
         return [type(self)(group) for group in groups]
@@ -294,8 +299,9 @@ class Attributions(Sequence[R], Exports):
     def _columns(self) -> Columns:
         """Return a table with a row for each unit, with the number of its text and its method if there are several."""
         text_indices = [index for index, group in enumerate(self.by_text()) for _ in group]
-        first = [{"text_index": index, **method} for index, method in zip(text_indices, self._methods(), strict=True)]
-        return concat_tables([result._columns() for result in self], first)
+        numbered = zip(text_indices, self._method_cells(), strict=True)
+        leading_cells = [{"text_index": index, **method} for index, method in numbered]
+        return concat_tables([result._columns() for result in self], leading_cells)
 
 
 def load(path: str | Path) -> Any:
@@ -324,7 +330,7 @@ OWN_KINDS = frozenset(each.kind for each in (Attribution, Attributions, Unexplai
 
 def record_type(kind: Any) -> type[Record]:
     """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
-    if kind in [*references("results", OWN_KINDS)]:  # a damaged file may have anything there
+    if kind in list(references("results", OWN_KINDS)):  # of a damaged file it may be a list, which no mapping finds
         return import_registered("results", kind)
     return Unexplained if kind == Unexplained.kind else Attribution
 
@@ -360,13 +366,19 @@ def _explained(a: Attribution) -> tuple[Any, ...]:
     return a.units.text, a.text, a.text_pair, a.targets, a.model
 
 
+def _is_another_method_on(result: Record, group: Sequence[Record]) -> bool:
+    """Return whether a result is of the text of a group of results, by a method that none of them has."""
+    return _text(result) == _text(group[0]) and _method(result) not in map(_method, group)
+
+
 def _text(result: Record) -> tuple[Any, ...]:
-    """Return the text that a result is of, with its units; None for what a kind of results does not have."""
+    """Return the text of a result, with its second text and its units; None for what it does not have."""
     return tuple(getattr(result, name, None) for name in ("text", "text_pair", "units"))
 
 
 def _ranks(scores: FloatArray) -> Float64Array:
-    """Return the rank of each score from 1, ties sharing their mean."""
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    means: Float64Array = np.cumsum(counts) - (counts - 1) / 2
-    return means[inverse]
+    """Return the rank of each score from 1, ties sharing their mean; (T,)."""
+    _, value_indices, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    last_ranks = np.cumsum(counts)  # of each distinct score, in ascending order
+    mean_ranks: Float64Array = last_ranks - (counts - 1) / 2
+    return mean_ranks[value_indices]

@@ -19,14 +19,15 @@ def check_scores(a: "Attribution") -> None:
     target_count = len(a.targets)
     require(target_count > 0 and unit_count > 0, "targets, units: none")
     require({*a.units.sequence} <= {None, 0, 1}, "sequence: neither 0 nor 1")
-    target_axes = a.scores.ndim - 1 - (a.layers is not None)
-    require(
-        target_axes in (0, 1) and target_axes >= (target_count > 1), "scores: not the axes of its targets and layers"
-    )
     layer_axis = () if a.layers is None else (len(a.layers),)
-    shape = (*(target_count,) * target_axes, *layer_axis)
+    axes_without_targets = len(layer_axis) + 1
+    has_target_axis = a.scores.ndim == axes_without_targets + 1
+    can_lack_target_axis = target_count == 1
+    fits = has_target_axis or (can_lack_target_axis and a.scores.ndim == axes_without_targets)
+    require(fits, "scores: not the axes of its targets and layers")
+    shape = (target_count, *layer_axis) if has_target_axis else layer_axis
     require(a.scores.shape == (*shape, unit_count) and 0 not in shape, f"scores: not of shape {(*shape, unit_count)}")
-    lengths = {len(value) for value in a.diagnostics.values() if target_axes and isinstance(value, tuple)}
+    lengths = {len(value) for value in a.diagnostics.values() if has_target_axis and isinstance(value, tuple)}
     require(lengths <= {target_count}, "diagnostics: not one for each target")
     for constants in (a.bias, a.sink):
         fits = constants is None or constants.shape == a._bias_shape(shape)

@@ -98,7 +98,8 @@ class Contents(Record):
     @property
     def has_target_axis(self) -> bool:
         """Whether the first axis of `scores` runs over targets."""
-        return self.scores.ndim - 1 - (self.layers is not None) == 1
+        layer_axes = 0 if self.layers is None else 1
+        return self.scores.ndim == 2 + layer_axes  # the last axis is that of units
 
     @property
     def target(self) -> Target:
@@ -153,7 +154,8 @@ class Contents(Record):
     @cached_property
     def explains_itself(self) -> bool:
         """Whether the targets are the generated tokens themselves, and not others in their place."""
-        return bool(self.generated) and [t.id for t in self.targets] == [token.id for token in self.generated]
+        target_ids = [target.id for target in self.targets]
+        return bool(self.generated) and target_ids == [token.id for token in self.generated]
 
     @cached_property
     def target_spans(self) -> list[Span]:
@@ -162,10 +164,12 @@ class Contents(Record):
 
     @cached_property
     def earlier_parts(self) -> dict[Span, int]:
-        """The parts of an answer that are units: the unit of each span."""
-        columns = zip(self.units.kind, self.units.sequence, self.units.spans or (), strict=False)
-        units = enumerate(columns)
-        return {span: unit for unit, (kind, text, span) in units if kind == "answer" and text is not None}
+        """The parts of an answer that are units: the unit of each span; the rest of an answer has no span."""
+        return {
+            span: unit
+            for unit, span in enumerate(self.units.spans or ())
+            if self.units.kind[unit] == "answer" and self.units.sequence[unit] is not None
+        }
 
     @cached_property
     def has_text(self) -> bool:
@@ -183,8 +187,11 @@ class Contents(Record):
     @cached_property
     def scored_media(self) -> tuple[Medium, ...]:
         """The media of the input, each with the scores of its units in their shape."""
-        axes = self.scores.shape[:-1]
-        return tuple(replace(m, scores=self.scores[..., m.units].reshape(*axes, *m.shape)) for m in self.media)
+        axes = self.scores.shape[:-1]  # of targets and layers
+        return tuple(
+            replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
+            for medium in self.media
+        )
 
     @property
     def images(self) -> "tuple[PictureScores, ...]":

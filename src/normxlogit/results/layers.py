@@ -17,13 +17,21 @@ def representative_layer(a: "Attribution") -> int:
     """Return the index of the last layer with visible scores outside special tokens; 0 without an axis of layers."""
     if a.layers is None:
         return 0
-    sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, T)
-    plain = ~np.array(a.units.special, dtype=bool)
-    return last_visible(sizes[:, plain].sum(-1), sizes.sum(-1))
+    magnitudes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, U)
+    is_plain = ~np.array(a.units.special, dtype=bool)  # (U,)
+    return last_visible(magnitudes[:, is_plain].sum(-1), magnitudes.sum(-1))
 
 
 def last_visible(plain: FloatArray, total: FloatArray) -> int:
-    """Return the last layer with visible scores outside special tokens, of magnitudes there and of all scores, (L,)."""
+    """Return the index of the last layer with visible scores outside special tokens.
+
+    Args:
+        plain: (L,), the sum of the magnitudes of scores outside special tokens.
+        total: (L,), that of all scores.
+
+    Returns:
+        Its index; if no layer has any, that of the layer with the largest share.
+    """
     shares = plain / np.maximum(total, 1e-30)  # (L,)
     visible = np.flatnonzero(shares >= VISIBLE)
     return int(visible[-1] if len(visible) else shares.argmax())

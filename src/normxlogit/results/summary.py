@@ -18,9 +18,9 @@ TITLE_CHARACTERS = 32
 
 def summary_of(a: "Attribution") -> str:
     """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
-    heading = shortened(a.heading(), TITLE_CHARACTERS)
-    answer = _answer(a)
-    return f"{heading!r}{answer and f' -> {answer}'}: {_scores(a)}"
+    heading, answer = shortened(a.heading(), TITLE_CHARACTERS), _answer(a)
+    arrow = f" -> {answer}" if answer else ""
+    return f"{heading!r}{arrow}: {_scores(a)}"
 
 
 def _answer(a: "Attribution") -> str:
@@ -33,7 +33,8 @@ def _answer(a: "Attribution") -> str:
 
 def _scores(a: "Attribution") -> str:
     """Return the units with the largest magnitude; the shape of the scores where a unit has several."""
-    if a.layers is not None or (a.has_target_axis and a.completion is None):
+    has_several_targets = a.has_target_axis and a.completion is None  # those of a completion are summed
+    if a.layers is not None or has_several_targets:
         return f"scores {'x'.join(map(str, a.scores.shape))}"
     visible = [unit for unit in named_scores(a, "repr") if unit.name.strip()]
     visible.sort(key=lambda unit: -abs(unit.score))

@@ -68,8 +68,8 @@ def prediction_of(result: Any) -> Prediction | None:
 
 def prediction_text(prediction: Prediction) -> str:
     """Return a prediction as "negative, 98.2%", or "score = 3.14" for regression."""
-    label = visible(prediction.label)
-    return f"{label}{' =' if prediction.probability is None else ','} {answer_number(prediction)}"
+    label, number = visible(prediction.label), answer_number(prediction)
+    return f"{label} = {number}" if prediction.probability is None else f"{label}, {number}"
 
 
 def answer_number(prediction: Prediction) -> str:

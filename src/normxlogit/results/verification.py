@@ -113,12 +113,15 @@ class Verification:
 
     def text_row(self) -> Fields:
         """Return the cells for a table of texts: the removed units, the answer without them, and the control."""
-        removal = self.smallest or self.together
-        row: Fields = {"removed": ", ".join(removal.units), "changed": removal.changed}
-        for name, removed in (("without", removal), ("without_others", self.control)):
-            row[f"prediction_{name}"] = getattr(removed and removed.prediction, "label", None)
-            row[f"value_{name}"] = getattr(removed, "value", None)
-        return row
+        removal, control = self.smallest or self.together, self.control
+        return {
+            "removed": ", ".join(removal.units),
+            "changed": removal.changed,
+            "prediction_without": _predicted_label(removal),
+            "value_without": removal.value,
+            "prediction_without_others": _predicted_label(control),
+            "value_without_others": None if control is None else control.value,
+        }
 
     def validate(self, tokens: int) -> None:
         """Raise ValueError if a removal does not fit an input of some tokens."""
@@ -132,6 +135,12 @@ class Verification:
             require(bool(removal.units) == bool(removal.tokens), "verified: units without tokens")
 
 
+def _predicted_label(removal: Removal | None) -> str | None:
+    """Return what is predicted without some units; None if nothing is, or no units were removed."""
+    prediction = None if removal is None else removal.prediction
+    return None if prediction is None else prediction.label
+
+
 def parts_of_media() -> dict[RemovedUnit, RemovedBy]:
     """Return what removable parts of media are called, each with how they are removed."""
     media = registered("media").values()
@@ -142,10 +151,11 @@ def likelihood_text(nats: float) -> str:
     """Return a change of a log-probability as how many times (its exponential) likelier or less likely a text is."""
     is_over = abs(nats) >= math.log(MOST_TIMES)
     times = MOST_TIMES if is_over else math.exp(abs(nats))
-    shown = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
-    if shown == "1.0":
+    two_digits = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
+    if two_digits == "1.0":
         return "as likely"
-    return f"{'over ' * is_over}{shown} times {'likelier' if nats > 0 else 'less likely'}"
+    over = "over " if is_over else ""
+    return f"{over}{two_digits} times {'likelier' if nats > 0 else 'less likely'}"
 
 
 def verdict(verified: Verification | None) -> str:
@@ -154,8 +164,8 @@ def verdict(verified: Verification | None) -> str:
         return ""
     removal, control = verified.smallest or verified.together, verified.control
     has_label = verified.original.prediction is not None and verified.quantity != "value"
-    unchanged = "still " * (verified.smallest is None and has_label)
-    text = f"Without {names_of(verified, removal)}: {unchanged}{answer_text(removal, verified)}{_with_all(removal)}."
+    still = "still " if has_label and verified.smallest is None else ""  # no set was found that changes the label
+    text = f"Without {names_of(verified, removal)}: {still}{answer_text(removal, verified)}{_with_all(removal)}."
     if control is None:
         return text
     units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
@@ -205,8 +215,13 @@ def names_of(verified: Verification, removal: Removal) -> str:
 
 def _listed(units: Sequence[str], unit: str) -> str:
     """Return units, each a word, region or other `unit`, as a list in a sentence."""
+    if not units:
+        return "nothing"
     if len(units) > MOST_NAMED:
         return f"{len(units)} {unit}s"
-    are_places = unit not in REMOVED_UNITS
-    marked = [f"{unit} {t}" if are_places else f'"{shortened(visible(t), LONGEST)}"' for t in units]
-    return " and ".join(filter(None, [", ".join(marked[:-1]), *marked[-1:]])) or "nothing"
+    if unit in REMOVED_UNITS:
+        names = [f'"{shortened(visible(text), LONGEST)}"' for text in units]
+    else:  # parts of media, which are called by their places
+        names = [f"{unit} {place}" for place in units]
+    *earlier_names, last_name = names
+    return f"{', '.join(earlier_names)} and {last_name}" if earlier_names else last_name

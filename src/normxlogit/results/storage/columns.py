@@ -46,10 +46,10 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionEr
 
 
 class Column(NamedTuple):
-    """A column: its type, as in the schema, and the attribution's field it is read back to, or what computes it."""
+    """A column of a file, with a value of each result."""
 
-    type: Any
-    value: str | Callable[[Attribution], Any]
+    type: Any  # as in the schema
+    value: str | Callable[[Attribution], Any]  # the attribution's field that it is read back to, or what computes it
 
     def of(self, a: Attribution) -> Any:
         """Return the value of an attribution in it."""
@@ -153,8 +153,9 @@ def _arrow_type(type_: Any) -> Any:
         return pyarrow.struct(arrow_types(get_type_hints(type_, include_extras=True)).items())
     if get_origin(type_) is Literal:
         return pyarrow.string()
-    first, *further = get_args(type_)
-    return pyarrow.list_(_arrow_type(first), -1 if further == [...] else 1 + len(further))
+    entry_type, *further = get_args(type_)
+    any_length = -1  # as Arrow calls it
+    return pyarrow.list_(_arrow_type(entry_type), any_length if further == [...] else 1 + len(further))
 
 
 def result_row(result: Record, columns: Collection[str]) -> Fields:
@@ -164,9 +165,10 @@ def result_row(result: Record, columns: Collection[str]) -> Fields:
     a = result.scored
     values = {name: column.of(a) for name, column in COLUMNS.items() if name in columns}
     state = _state_beside(values.keys(), a)
-    if result is not a:  # which holds the attribution
-        of_result = _others(result, ())
-        state = {"kind": result.kind, **{name: state if value is a else value for name, value in of_result.items()}}
+    if result is not a:  # a result that holds the attribution, such as citations
+        fields_of_result = _fields_without(result, ())
+        fields = {name: state if value is a else value for name, value in fields_of_result.items()}
+        state = {"kind": result.kind, **fields}
     cells = {name: value.ravel() if isinstance(value, np.ndarray) else value for name, value in values.items()}
     return cells | {**result.column_values(), "result_json": _json(state)}
 
@@ -174,12 +176,19 @@ def result_row(result: Record, columns: Collection[str]) -> Fields:
 def _state_beside(columns: Collection[str], a: Attribution) -> Fields:
     """Return what of an attribution is in none of some columns."""
     in_columns = {FIELDS[name] for name in columns if name in FIELDS}
-    return {"kind": a.kind, **_others(a, in_columns), "units": _others(a.units, in_columns, "units.")}
+    units = _fields_without(a.units, in_columns, "units.")
+    return {"kind": a.kind, **_fields_without(a, in_columns), "units": units}
 
 
-def _others(record: Any, names: Collection[str], prefix: str = "") -> Fields:
-    """Return the fields of a record but some, which are named with a prefix."""
-    return {name: getattr(record, name) for name in field_names(record) if prefix + name not in names}
+def _fields_without(record: Any, left_out: Collection[str], prefix: str = "") -> Fields:
+    """Return the fields of a record but some, by their names.
+
+    Args:
+        record: A dataclass or a named tuple.
+        left_out: The fields that are left out, each named with the prefix.
+        prefix: Such as "units." for the fields of an attribution's units.
+    """
+    return {name: getattr(record, name) for name in field_names(record) if prefix + name not in left_out}
 
 
 def _json(value: Any) -> str:
@@ -211,7 +220,7 @@ def result_states(table: Any) -> list[Fields]:
     """Return the states of the results in a table, as `from_dict` reads them."""
     if "result_json" not in table.column_names:
         raise DataError("these results were written without their texts (attribute --keep-text keeps them), or changed")
-    columns = {
+    columns_by_field = {
         field: _as_written(table[name], _arrow_type(COLUMNS[name].type)).to_pylist()
         for name, field in FIELDS.items()
         if name in table.column_names
@@ -219,12 +228,12 @@ def result_states(table: Any) -> list[Fields]:
     shapes = table["shape"].to_pylist()
     states = list(map(json.loads, table["result_json"].to_pylist()))
     for row, state in enumerate(states):
-        a = state.get("attribution", state)
-        for field, values in columns.items():
-            holder = a["units"] if field.startswith("units.") else a
-            holder[field.removeprefix("units.")] = values[row]
+        a = state.get("attribution", state)  # the result may hold the attribution
+        for field, values in columns_by_field.items():
+            record = a["units"] if field.startswith("units.") else a
+            record[field.removeprefix("units.")] = values[row]
         a["scores"] = np.reshape(np.array(a["scores"], np.float32), shapes[row])
-        a.setdefault("text", None)  # not kept
+        a.setdefault("text", None)  # of a corpus whose texts were not kept
         a.setdefault("text_pair", None)
     return states
 
@@ -285,7 +294,7 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
         problem = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason_of(error)})"
-        raise DataError(f"{name}: {problem}" + (f"; {advice}" if advice else "")) from None
+        raise DataError("; ".join(filter(None, [f"{name}: {problem}", advice]))) from None
 
 
 def parquet_file(file: Any) -> Any:

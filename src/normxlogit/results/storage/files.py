@@ -29,11 +29,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
             return
         if target.exists() and not os.access(target, os.W_OK):  # a rename would not ask
             raise DataError(f"cannot write {path}: the file is read-only")
-        # The suffix stays, because writers choose the format by it; its end is enough, as names have a limit.
+        # The suffix stays, as writers choose the format by it; a long one is cut, as names have at most 255 bytes.
         temporary = target.with_name(f".writing-{uuid4().hex}{target.suffix[-20:]}")
         yield temporary
         with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # the content is on the disk before the name is
         if target.exists():
             shutil.copymode(target, temporary)
         temporary.replace(target)

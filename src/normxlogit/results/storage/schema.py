@@ -63,6 +63,7 @@ DEEPEST_NESTING = 16
 """The deepest nesting of a setting that is read."""
 
 Check = Callable[[Any], Any]
+"""A function that returns a value in the type that it is for, or raises ValueError."""
 
 
 def plain(value: Any) -> Any:
@@ -147,16 +148,20 @@ def union_members(hint: Any) -> tuple[Any, ...]:
 
 def described(hint: Any) -> str:
     """Return a description of the values that a type hint allows, for errors."""
-    parts: list[str] = []
-    for alternative in union_members(hint):
-        if get_origin(alternative) is Literal:
-            parts += map(repr, get_args(alternative))
-        elif get_origin(alternative) is tuple:
-            parts.append(f"several values, each {described(get_args(alternative)[0])}")
-        else:
-            name = "None" if alternative is type(None) else f"a {alternative.__name__}"
-            parts.append(SCALARS[alternative][0] if alternative in SCALARS else name)
-    return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    *earlier, last = [text for alternative in union_members(hint) for text in _described_values(alternative)]
+    return f"{', '.join(earlier)} or {last}" if earlier else last
+
+
+def _described_values(hint: Any) -> list[str]:
+    """Return descriptions of the values that a type which is not a union allows: of a Literal one for each."""
+    if get_origin(hint) is Literal:
+        return list(map(repr, get_args(hint)))
+    if get_origin(hint) is tuple:
+        return [f"several values, each {described(get_args(hint)[0])}"]
+    if hint in SCALARS:
+        description, _ = SCALARS[hint]
+        return [description]
+    return ["None" if hint is type(None) else f"a {hint.__name__}"]
 
 
 def setting_text(value: Any) -> str:
@@ -177,12 +182,18 @@ def abbreviated(value: Any) -> str:
 
 def _whole(value: Any, least: int, limit: int) -> int | None:
     """Return a whole number from `least` to below `limit`; None for any other value."""
-    integral = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
-    return number if integral and least <= (number := int(value)) < limit else None
+    is_numpy_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    is_whole = type(value) is int or is_numpy_number
+    return int(value) if is_whole and least <= int(value) < limit else None
 
 
 def _real(value: Any, *, finite: bool) -> float | None:
-    """Return a number as a float; None for any other value. Unless `finite`, also NaN and infinity, as their names."""
+    """Return a number as a float; None for any other value.
+
+    Args:
+        value: A number. Unless `finite`, also NaN or an infinity, or its name in JSON.
+        finite: Whether NaN and infinities are refused.
+    """
     if isinstance(value, str) and not finite:
         return NOT_FINITE.get(value)
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
@@ -214,8 +225,11 @@ def _scalar(hint: Any, value: Any) -> Any:
 
 def _member(hint: Any, value: Any) -> Any:
     """Return one of the values of a Literal, an object of a class, or None."""
-    allowed = get_args(hint)
-    is_member = any(type(value) is type(v) and value == v for v in allowed) if allowed else isinstance(value, hint)
+    allowed = get_args(hint)  # of a Literal; a class and None have no arguments
+    if allowed:
+        is_member = any(type(value) is type(member) and value == member for member in allowed)  # True is not 1
+    else:
+        is_member = isinstance(value, hint)
     if not is_member:
         raise _refusal(described(hint), value)
     return value
@@ -224,7 +238,8 @@ def _member(hint: Any, value: Any) -> Any:
 def _union(hint: Any, value: Any) -> Any:
     """Convert a value by the first alternative that takes it."""
     alternatives = [kind for kind in get_args(hint) if kind is not type(None)]
-    if value is None and len(alternatives) < len(get_args(hint)):
+    allows_none = len(alternatives) < len(get_args(hint))
+    if value is None and allows_none:
         return None
     if len(alternatives) == 1:
         return check(alternatives[0])(value)  # whose error says more
@@ -279,11 +294,11 @@ def _record(record: Any, checks: dict[str, Check], state: Any) -> Any:
     if not isinstance(state, Mapping):
         raise _refusal("fields with values", state)
     values = {}
-    for name, field_of in checks.items():
+    for name, check_field in checks.items():
         if name not in state:
             raise ValueError(f"{name} is missing")
         try:
-            values[name] = field_of(state[name])
+            values[name] = check_field(state[name])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return record(**values)
@@ -293,25 +308,26 @@ def _array(value: Any) -> FloatArray:
     """Return nested lists of numbers as an array."""
     if isinstance(value, np.ndarray):
         return value.astype(np.float32)
-    entries = np.array(value, object)  # of rows that differ in length an array of lists, not of numbers
-    wide = np.array(list(map(check(Number), entries.ravel().tolist())), np.float64).reshape(entries.shape)
+    entries = np.array(value, object)  # of rows that differ in length an array of lists, which the check refuses
+    numbers_of_entries = list(map(check(Number), entries.ravel().tolist()))
+    float64 = np.array(numbers_of_entries, np.float64).reshape(entries.shape)
     with np.errstate(over="ignore"):
-        narrow = wide.astype(np.float32)
-    if np.any(np.isinf(narrow) & np.isfinite(wide)):
+        float32 = float64.astype(np.float32)
+    if np.any(np.isinf(float32) & np.isfinite(float64)):
         raise ValueError("a number is too large")
-    return narrow
+    return float32
 
 
-def _nested(value: Any, depth: int = DEEPEST_NESTING) -> Any:
+def _nested(value: Any, depth_left: int = DEEPEST_NESTING) -> Any:
     """Return the value of a setting: numbers, strings, None, and tuples and mappings of them."""
-    if not depth:
+    if not depth_left:
         raise ValueError("nested too deeply")
     if isinstance(value, str):
         return NOT_FINITE.get(value, value)
     if isinstance(value, list | tuple):
-        return tuple(_nested(v, depth - 1) for v in value)
+        return tuple(_nested(entry, depth_left - 1) for entry in value)
     if isinstance(value, Mapping):
-        return {k: _nested(v, depth - 1) for k, v in value.items()}
+        return {name: _nested(entry, depth_left - 1) for name, entry in value.items()}
     return value
 
 

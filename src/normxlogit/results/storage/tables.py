@@ -46,13 +46,14 @@ def unit_columns(a: "Attribution") -> Columns:
         for layer in range(len(layers))
         for unit in units_before(a, target)
     ]
-    of_targets, of_layers, of_units = np.array(rows, int).reshape(-1, 3).T.tolist()
+    # Of each row the index of its target, of its layer and of its unit; also of a table without rows.
+    targets, layer_indices, units = np.array(rows, int).reshape(-1, 3).T.tolist()
     columns: Columns = {
-        "target": of_targets,
-        "label": [a.targets[target].name for target in of_targets],
-        "layer": [layers[layer] for layer in of_layers],
-        **{name: [values[unit] for unit in of_units] for name, values in _described_units(a).items()},
-        "score": scores[of_targets, of_layers, of_units].tolist(),
+        "target": targets,
+        "label": [a.targets[target].name for target in targets],
+        "layer": [layers[index] for index in layer_indices],
+        **{name: [values[unit] for unit in units] for name, values in _described_units(a).items()},
+        "score": scores[targets, layer_indices, units].tolist(),
         "text": [a.prompt] * len(rows),
     }
     if (prediction := prediction_of(a)) is not None:
@@ -78,13 +79,10 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
         "special": units.special,
     }
     for medium in a.media:
-        places = medium.flat_places.T.tolist()
-        columns = {
-            "medium": [medium.name] * len(medium.part_names),
-            **dict(zip(medium.place_columns, places, strict=True)),
-        }
-        for name, values in columns.items():
-            described.setdefault(name, [None] * count)[medium.units] = values
+        places = dict(zip(medium.place_columns, medium.flat_places.T.tolist(), strict=True))
+        for name, values in {"medium": [medium.name] * len(medium.part_names), **places}.items():
+            column = described.setdefault(name, [None] * count)  # media of one kind share their columns
+            column[medium.units] = values
     if a.verified is not None:
         removals = map(a.verified.without, range(count))
         described["value_without"] = [removal and removal.value for removal in removals]
@@ -93,7 +91,7 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
 
 def text_row(a: "Attribution") -> Row:
     """Return the row of a text in a table of texts: the prediction, the top units and the notes."""
-    scores = named_scores(a, "a row for each text")
+    scores = named_scores(a, "a row for each text")  # first, as it refuses what has no such row
     row: Row = {"text": a.prompt, "prediction": a.completion or ""}
     if (prediction := prediction_of(a)) is not None:
         row |= _prediction_cells(a, prediction)
@@ -132,21 +130,28 @@ def named_scores(a: "Attribution", purpose: str) -> list[NamedScore]:
     """
     summed = a._summed(purpose)
     units = summed.top(len(a.units))
-    if a.has_words and "token" in a.units.kind:
+    if a.has_words and "token" in a.units.kind:  # words of the prompt in the place of its tokens
         words = [word for word in summed.words() if word.tokens[-1] < a.answer_units.start]
-        units = [*words, *(unit for unit in units if unit.position >= a.text_units)]
+        parts_of_media = [unit for unit in units if unit.position >= a.text_units]
+        units = words + parts_of_media
     return [NamedScore(unit.name or unit.text, unit.score) for unit in units]
 
 
-def concat_tables(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
-    """Concatenate tables, each with leading cells that all its rows share; missing columns are filled with None."""
+def concat_tables(tables: Sequence[Columns], leading_cells: Sequence[Row]) -> Columns:
+    """Concatenate tables; missing columns are filled with None.
+
+    Args:
+        tables: The tables, each with at least one column.
+        leading_cells: Of each table the cells that all its rows share, which stand before its own.
+    """
     columns: Columns = {}
     row_count = 0
-    for table, cells in zip(tables, first, strict=True):
-        length = len(next(iter(table.values())))
-        part = {name: [value] * length for name, value in cells.items()} | table
-        for name in columns | part:
-            columns.setdefault(name, [None] * row_count).extend(part.get(name, [None] * length))
+    for own_columns, cells in zip(tables, leading_cells, strict=True):
+        length = len(next(iter(own_columns.values())))
+        table = {name: [value] * length for name, value in cells.items()} | own_columns
+        for name in columns | table:
+            column = columns.setdefault(name, [None] * row_count)
+            column.extend(table.get(name, [None] * length))
         row_count += length
     return columns
 

@@ -26,7 +26,9 @@ def shortened(text: str, length: int = LENGTH) -> str:
 
 def safe_output(text: str) -> str:
     """Return the text with control sequences made visible, except those that set colours."""
-    return "".join(part if index % 2 else safe(part) for index, part in enumerate(_COLOR.split(text)))
+    parts = _COLOR.split(text)  # text and colour sequences in turns, beginning with text
+    parts[::2] = map(safe, parts[::2])
+    return "".join(parts)
 
 
 def visible(text: str) -> str:
@@ -44,8 +46,9 @@ def quoted(name: str) -> str:
 def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
     """Return the writing direction of a text, that of its first letter with a direction."""
     for character in text:
-        if known := _DIRECTIONS.get(unicodedata.bidirectional(character)):
-            return known
+        bidirectional_class = unicodedata.bidirectional(character)
+        if bidirectional_class in _DIRECTIONS:
+            return _DIRECTIONS[bidirectional_class]
     return "auto"
 
 

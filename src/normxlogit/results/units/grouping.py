@@ -12,7 +12,7 @@ from ...text.characters import Span
 from ..storage.schema import Fields, FloatArray, Indices
 from ..targets import Target
 from .kinds import Merge
-from .media import media_places
+from .media import Medium, media_places
 from .spans import Groups, NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .units import APART, Units, merge_scores
 
@@ -39,16 +39,17 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
     check_coarser(a, groups)
     groups += _units_left(a, groups)
-    sums: Fields = {"bias": None, "sink": None, "sinks": ()}
-    if merge == "sum":  # bias and sink add up with sums only
-        sums = {"sinks": _groups_with(a.sinks, groups)}
+    if merge == "sum":
+        constants: Fields = {"sinks": _groups_with(a.sinks, groups)}
+    else:  # bias and sink add up with sums only
+        constants = {"bias": None, "sink": None, "sinks": ()}
     return replace(
         a,
         scores=np.stack([_merged(a.scores, group, merge) for group in groups], -1).astype(np.float32),  # (..., groups)
         units=units_of(groups, [a.text or "", a.text_pair or ""]),
         targets=tuple(target._replace(position=None) for target in a.targets),
         **a._without_units(),
-        **sums,
+        **constants,
     )
 
 
@@ -67,24 +68,28 @@ def _groups_with(units: Sequence[int], groups: Groups) -> Indices:
 def _units_left(a: "Attribution", groups: Groups) -> Groups:
     """Return what no group holds, as further groups: the rest of the prompt, and the answer's own tokens."""
     grouped_units = {unit for group in groups for unit in group.tokens}
-    rest = tuple(unit for unit in range(a.answer_units.start) if unit not in grouped_units)
+    tokens = tuple(unit for unit in range(a.answer_units.start) if unit not in grouped_units)
     if a.completion is not None:
-        return [NamedSpan("the rest of the prompt", 0, 0, rest, "rest", None), *_earlier_words(a)]
-    return [NamedSpan(f"the rest of the {'text' if a.has_text else 'input'}", 0, 0, rest, "rest", None)]
+        return [_rest_of("prompt", tokens), *_earlier_words(a)]
+    return [_rest_of("text" if a.has_text else "input", tokens)]
+
+
+def _rest_of(whole: str, tokens: Indices) -> NamedSpan:
+    return NamedSpan(f"the rest of the {whole}", 0, 0, tokens, kind="rest", sequence=None)
 
 
 def _earlier_words(a: "Attribution") -> Groups:
     """Return the answer's own tokens as groups: those of each explained part of it, then all others."""
     name = "the answer's earlier words"
-    groups = Groups()
+    groups: Groups = []
     left = list(a.answer_units)
     parts = [target.span for target in a.targets if target.kind == "part"] if a.units.spans else []
     for part in filter(None, dict.fromkeys(parts)):
         tokens = units_ending_in(a, part, left)
         left = [unit for unit in left if unit not in tokens]  # two tokens of one character are both in its first part
-        groups.append(NamedSpan(name, *part, tuple(tokens), "answer"))
+        groups.append(NamedSpan(name, *part, tuple(tokens), kind="answer"))
     if left or not groups:
-        groups.append(NamedSpan(name, 0, 0, tuple(left), "answer", None))
+        groups.append(NamedSpan(name, 0, 0, tuple(left), kind="answer", sequence=None))
     return groups
 
 
@@ -154,7 +159,9 @@ def units_of(groups: Groups, texts: Sequence[str]) -> Units:
     """Return named spans of texts, pictures and sounds as units."""
     return Units(
         kind=tuple(group.kind for group in groups),
-        text=tuple("" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in groups),
+        text=tuple(
+            "" if group.sequence is None else texts[group.sequence][group.start : group.end] for group in groups
+        ),
         special=tuple(group.kind in APART for group in groups),
         sequence=tuple(group.sequence for group in groups),
         spans=tuple((group.start, group.end) for group in groups),
@@ -180,11 +187,13 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     text = (a.text, a.text_pair)[sequence]
     if a.offsets is None or text is None:
         raise DataError("sources need the text and the character offsets of its tokens")
-    in_other = [text_index not in (None, sequence) for text_index in a.units.sequence]
+    are_elsewhere = [text_index not in (None, sequence) for text_index in a.units.sequence]  # tokens of the other text
     return Sequenced(
         text,
-        offsets=[(0, 0) if is_other else span for span, is_other in zip(a.offsets, in_other, strict=False)],
-        special=list(map(or_, a.special_tokens_mask, in_other)),
+        offsets=[
+            (0, 0) if is_elsewhere else span for span, is_elsewhere in zip(a.offsets, are_elsewhere, strict=False)
+        ],
+        special=list(map(or_, a.special_tokens_mask, are_elsewhere)),
         prompt_tokens=a.answer_units.start,
         prompt_characters=len(text if a.prompt_tokens is None else a.prompt or ""),
         messages=None if sequence else a.messages,
@@ -204,7 +213,8 @@ def groups_of(a: "Attribution", by: SourceSpec) -> Groups:
         InputError: If there is no such kind, span or region.
     """
     groups: Groups = []
-    if not a.media or (by and (a.units.spans is not None or a.has_text)):
+    has_text_to_group = a.units.spans is not None or a.has_text
+    if not a.media or (by and has_text_to_group):
         groups = prompt_sources(sequenced(a), by)
         if a.text_pair is not None and isinstance(by, str):
             groups += [group._replace(sequence=1) for group in prompt_sources(sequenced(a, 1), by)]
@@ -220,17 +230,36 @@ def _media_groups(a: "Attribution", by: SourceSpec) -> Groups:
         shares = medium.share_inside(place.places[0]) if place.kind == "region" else left[place.medium]
         left[place.medium] = left[place.medium] - shares
         parts = np.flatnonzero(shares)
-        tokens, weights = medium.first + parts, shares.ravel()[parts]
-        edges = [edge for token in medium.tokens for edge in a.units.spans[token]] if a.units.spans else []
-        start, end = min(edges, default=0), max(edges, default=0)
+        units, weights = medium.first + parts, shares.ravel()[parts]
+        start, end = _span_of_placeholders(a, medium)
         groups.append(
-            NamedSpan(place.name, start, end, tuple(tokens.tolist()), place.kind, None, tuple(weights.tolist()))
+            NamedSpan(
+                place.name,
+                start,
+                end,
+                tokens=tuple(units.tolist()),
+                kind=place.kind,
+                sequence=None,
+                weights=tuple(weights.tolist()),
+            )
         )
     return groups
 
 
+def _span_of_placeholders(a: "Attribution", medium: Medium) -> Span:
+    """Return where the tokens that stand for a medium are in the text; (0, 0) if that is not known."""
+    edges = [edge for token in medium.tokens for edge in a.units.spans[token]] if a.units.spans else []
+    return min(edges, default=0), max(edges, default=0)
+
+
 def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Any:
-    """Return the scores of a group, (...)."""
+    """Return the scores of a group, (...).
+
+    Args:
+        scores: (..., U), those of all units.
+        group: The group.
+        merge: How a word's score comes from its tokens'; what is in no word is summed in any case.
+    """
     values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
     if merge == "sum" or group.kind in APART:
         return values @ np.array(group.weights or [1.0] * len(group.tokens))

@@ -190,12 +190,14 @@ class Medium:
 
     def removable(self) -> list[UnitScore]:
         """Return the groups of its parts that can be left out; of several answers the sums of their scores count."""
-        groups = self.removed_together()  # (parts,)
-        scores, removable = self.scores.reshape(-1, groups.size).sum(0, dtype=np.float64), []  # (parts,)
-        for group in dict.fromkeys(groups[groups >= 0].tolist()):
-            units = tuple((self.first + np.flatnonzero(groups == group)).tolist())
+        group_of_parts = self.removed_together()  # (parts,)
+        scores = self.scores.reshape(-1, group_of_parts.size).sum(0, dtype=np.float64)  # (parts,)
+        removable = []
+        for group in dict.fromkeys(group_of_parts[group_of_parts >= 0].tolist()):
+            is_in_group = group_of_parts == group  # (parts,)
+            units = tuple((self.first + np.flatnonzero(is_in_group)).tolist())
             name = self.place_name(self.place_of(units))
-            removable.append(UnitScore(name, units, float(scores[groups == group].sum())))
+            removable.append(UnitScore(name, units, float(scores[is_in_group].sum())))
         return removable
 
     def block(self, *, signed: bool, first: int | None = None, alone: bool = True) -> "MediumBlock":
@@ -219,7 +221,8 @@ class Medium:
 
 def is_region(item: Any, *, has_text: bool = True) -> bool:
     """Return whether a caller's source is a region of a medium."""
-    if has_text and isinstance(item, tuple) and len(item) == 2 and all(type(number) is int for number in item):
+    is_pair = isinstance(item, tuple) and len(item) == 2 and all(type(number) is int for number in item)
+    if has_text and is_pair:
         return False  # characters of the text
     return any(kind.is_region(item, has_text=has_text) for kind in registered("media").values())
 
@@ -285,19 +288,25 @@ def _placed_regions(media: Sequence[Any], named: Fields, has_text: bool) -> list
 
 def overlap(first: Place, second: Place) -> bool:
     """Return whether two places, or spans of characters, have something in common."""
-    axes = len(first) // 2
-    return all(first[i] < second[axes + i] and second[i] < first[axes + i] for i in range(axes))
+    axes = len(first) // 2  # the beginnings along the axes stand before the ends
+    return all(first[axis] < second[axes + axis] and second[axis] < first[axes + axis] for axis in range(axes))
 
 
 def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
-    """Return places that together are what is in none of some places of a medium."""
+    """Return places that together are what is in none of some places of a medium.
+
+    The edges of all places cut the medium into cells, and each cell is inside a place or in none.
+    """
     axes = len(extent)
     edges = [
-        sorted({0, size, *(edge for place in places for edge in (place[i], place[axes + i]))})
-        for i, size in enumerate(extent)
+        sorted({0, size, *(edge for place in places for edge in (place[axis], place[axes + axis]))})
+        for axis, size in enumerate(extent)
     ]
-    cells = [tuple(zip(*sides, strict=True)) for sides in product(*map(pairwise, edges))]  # beginnings, ends
-    return [(*low, *high) for low, high in cells if not any(overlap((*low, *high), place) for place in places)]
+    cells = []
+    for sides in product(*map(pairwise, edges)):  # of a cell the beginning and the end along each axis
+        beginnings, ends = zip(*sides, strict=True)
+        cells.append((*beginnings, *ends))
+    return [cell for cell in cells if not any(overlap(cell, place) for place in places)]
 
 
 def medium_class(kind: str) -> type[Medium]:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...text.boundaries import paragraph_spans, sentence_spans
-from ...text.characters import Span, trimmed
+from ...text.characters import Span, moved, trimmed
 from ..storage.schema import Index, Indices
 from .kinds import PartKind, SourceKind
-from .media import is_region
+from .media import is_region, overlap
 from .units import UnitKind, word_groups
 
 SourceSpec = SourceKind | Mapping[str, Indices]
@@ -88,37 +88,43 @@ class Sequenced:
             end: One past the last.
             of_answer: Whether tokens of the answer are looked for, or those of the prompt.
         """
-        first, last = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
-        begins = self._begins[first:last]
-        return tuple((np.flatnonzero((start <= begins) & (begins < end)) + first).tolist())
+        first_token, end_token = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
+        begins = self._begins[first_token:end_token]
+        is_inside = (start <= begins) & (begins < end)
+        return tuple((first_token + np.flatnonzero(is_inside)).tolist())
 
     def divided(self, divide: Callable[[str], list[Span]], start: int, end: int) -> list[Span]:
-        """Return spans between two characters: those of the texts between special tokens, which part a written chat.
+        """Divide what stands between two characters; no span reaches over a special token, which parts a written chat.
 
         Args:
             divide: What divides a text, such as into sentences.
             start: The first character.
             end: One past the last.
+
+        Returns:
+            Spans in characters of the whole text.
         """
         special_spans = [span for span in self._special_spans if start <= span[0] < span[1] <= end]
         spans = []
-        for before, after in pairwise([(start, start), *special_spans, (end, end)]):
-            shift = before[1]
-            spans += [(shift + first, shift + last) for first, last in divide(self.text[shift : after[0]])]
+        for (_, text_start), (text_end, _) in pairwise([(start, start), *special_spans, (end, end)]):
+            spans += [moved(span, text_start) for span in divide(self.text[text_start:text_end])]
         return spans
 
     @cached_property
     def _special_spans(self) -> list[Span]:
         """The spans of special tokens that are written in the text, such as "</s>"; not those of unknown words."""
         pairs = zip(self.offsets, self.special, strict=False)  # pictures have no offsets
-        spans = [span for span, special in pairs if special and span[1] - span[0] > 2]
-        return [(a, b) for a, b in spans if not (self.text[a].isalnum() or self.text[b - 1].isalnum())]
+        spans = [span for span, is_special in pairs if is_special and span[1] - span[0] > 2]
+        # An unknown word, whose token is special too, begins or ends with a letter; "</s>" does not.
+        return [
+            (start, end) for start, end in spans if not (self.text[start].isalnum() or self.text[end - 1].isalnum())
+        ]
 
     @cached_property
     def _begins(self) -> NDArray[np.int64]:
         """The first character of each token that is not white space, shape (T,); -1 for special tokens."""
-        spans = zip(self.offsets, self.special, strict=False)
-        return np.array([-1 if special else trimmed(self.text, *span)[0] for span, special in spans], int)
+        pairs = zip(self.offsets, self.special, strict=False)
+        return np.array([-1 if is_special else trimmed(self.text, *span)[0] for span, is_special in pairs], int)
 
 
 def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> Groups:
@@ -154,9 +160,10 @@ def _sources_of_kind(sequence: Sequenced, kind: SourceKind) -> Groups:
         messages = (MessageSpan("prompt", 0, sequence.prompt_characters),)
     sources = []
     for message in messages:
-        spans = _spans_of_kind(sequence, kind, message.start, message.end)
-        spans = [span._replace(kind=kind) for span in spans if sequence.text[span.start : span.end].strip()]
-        sources += [span._replace(name=message.role) for span in spans] if kind == "message" else spans
+        for span in _spans_of_kind(sequence, kind, message.start, message.end):
+            if sequence.text[span.start : span.end].strip():
+                name = message.role if kind == "message" else span.name
+                sources.append(span._replace(kind=kind, name=name))
     return sources
 
 
@@ -164,9 +171,12 @@ def _named_source(sequence: Sequenced, name: str, span: Indices) -> NamedSpan:
     """Return a source that the caller named by its characters, with its tokens."""
     if not isinstance(span, Sequence) or not _is_pair(span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
-    (start, end), size = span, sequence.prompt_characters
-    if not 0 <= start < end <= size:
-        raise InputError(f"source {name!r}: {start} to {end} is not a span of the prompt, which has {size} characters")
+    start, end = span
+    length = sequence.prompt_characters
+    if not 0 <= start < end <= length:
+        raise InputError(
+            f"source {name!r}: {start} to {end} is not a span of the prompt, which has {length} characters"
+        )
     tokens = sequence.tokens_in(start, end, of_answer=False)
     if not tokens:
         raise InputError(f"source {name!r}: no token begins between the characters {start} and {end}")
@@ -174,6 +184,7 @@ def _named_source(sequence: Sequenced, name: str, span: Indices) -> NamedSpan:
 
 
 def _is_pair(numbers: Sequence[Any]) -> bool:
+    """Return whether these are two whole numbers."""
     return len(numbers) == 2 and all(isinstance(number, int) for number in numbers)
 
 
@@ -194,8 +205,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> Groups:
     if isinstance(parts, Mapping):
         return _named_parts(sequence, parts)
     if named_tokens := _named_tokens(sequence, parts):
-        spans = [(*sequence.offsets[token], (token,)) for token in named_tokens]
-        return [NamedSpan(sequence.text[first:last], first, last, token) for first, last, token in spans]
+        return [_part_of_token(sequence, token) for token in named_tokens]
     if parts in ("word", "sentence", "paragraph"):
         part_spans = _answer_parts_of_kind(sequence, parts)
     else:
@@ -205,6 +215,12 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> Groups:
     return part_spans
 
 
+def _part_of_token(sequence: Sequenced, token: int) -> NamedSpan:
+    """Return a token as a part of an answer."""
+    start, end = sequence.offsets[token]
+    return NamedSpan(sequence.text[start:end], start, end, tokens=(token,))
+
+
 def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
     """Return named parts of an answer with all tokens that have a character of them; parts without any are left out.
 
@@ -212,15 +228,15 @@ def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
     "[TOOL_CALLS]", to the part that names it.
     """
     tokens = range(sequence.prompt_tokens, len(sequence.offsets))
-    offsets = np.array([sequence.offsets[token] for token in tokens]).reshape(-1, 2)  # (T, 2)
-    named = []
+    named_parts = []
     for name, span in parts.items():
         start, end = _span_in_answer(sequence, span)
-        inside = np.flatnonzero((offsets[:, 0] < end) & (start < offsets[:, 1]))
-        named.append(NamedSpan(str(name), start, end, tuple(tokens[place] for place in inside)))
-    if not (named := [part for part in named if part.tokens]):
+        inside = tuple(token for token in tokens if overlap(sequence.offsets[token], (start, end)))
+        if inside:
+            named_parts.append(NamedSpan(str(name), start, end, inside))
+    if not named_parts:
         raise InputError("no token of the answer is in these parts")
-    return named
+    return named_parts
 
 
 def _named_tokens(sequence: Sequenced, parts: PartSpec) -> list[int]:
@@ -245,32 +261,40 @@ def _span_in_answer(sequence: Sequenced, span: Any) -> Span:
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
             f"indices, a span (start, end) of characters, or several by name, not {span!r}"
         )
-    (start, end), shift = span, sequence.prompt_characters
-    length = len(sequence.text) - shift
+    start, end = span
+    length = len(sequence.text) - sequence.prompt_characters
     if not 0 <= start < end <= length:
         raise InputError(f"{span} is not a span of the completion, which has {length} characters")
-    return shift + start, shift + end
+    return moved(span, sequence.prompt_characters)
 
 
 def _answer_parts_of_kind(sequence: Sequenced, kind: SourceKind) -> Groups:
     """Return the words, sentences or paragraphs of an answer; none of them reaches over an end of its reasoning."""
-    start, end = sequence.prompt_characters, len(sequence.text)
+    completion_start = sequence.prompt_characters
+    start, end = completion_start, len(sequence.text)
     parts: Groups = []
-    for thought, marked_thought in sequence.reasoning:
-        first, last = (sequence.prompt_characters + edge for edge in marked_thought)
-        parts += _spans_of_kind(sequence, kind, start, first)
-        parts += _thoughts(sequence, kind, thought, (first, last))
-        start = last
+    for spans in sequence.reasoning:
+        thought, marked_thought = (moved(span, completion_start) for span in spans)
+        parts += _spans_of_kind(sequence, kind, start, marked_thought[0])
+        parts += _thoughts(sequence, kind, thought, marked_thought)
+        start = marked_thought[1]
     parts += _spans_of_kind(sequence, kind, start, end)
     # An answer without a sentence, such as an emoji, is one part.
     return parts or _spans_of_kind(sequence, "paragraph", start, end)
 
 
-def _thoughts(sequence: Sequenced, kind: SourceKind, thought: Span, marked: Span) -> Groups:
-    """Return the parts of one reasoning; the marks around it belong to its first and its last part."""
-    shift = sequence.prompt_characters
-    thoughts = _spans_of_kind(sequence, kind, shift + thought[0], shift + thought[1])
-    edges = [marked[0], *(part.start for part in thoughts[1:]), marked[1]]
+def _thoughts(sequence: Sequenced, kind: SourceKind, thought: Span, marked_thought: Span) -> Groups:
+    """Return the parts of one reasoning; the marks around it belong to its first and its last part.
+
+    Args:
+        sequence: The prompt with its completion.
+        kind: What the reasoning is divided into.
+        thought: Its span, in characters of the whole text.
+        marked_thought: The same with the marks around it.
+    """
+    thoughts = _spans_of_kind(sequence, kind, *thought)
+    marked_start, marked_end = marked_thought
+    edges = [marked_start, *(part.start for part in thoughts[1:]), marked_end]
     return [
         part._replace(start=start, end=end, tokens=sequence.tokens_in(start, end, of_answer=True))
         for part, (start, end) in zip(thoughts, pairwise(edges), strict=False)
@@ -284,8 +308,9 @@ def _spans_of_kind(sequence: Sequenced, kind: SourceKind, start: int, end: int) 
         spans = [(start, end)]
     elif kind == "word":
         tokens = [(token, *sequence.offsets[token]) for token in sequence.tokens_in(start, end, of_answer=of_answer)]
-        words = word_groups(sequence.text, tokens, start if of_answer else end, sequence.words)
-        spans = [(first, last) for first, last, _ in words]
+        boundary = start if of_answer else end  # no word reaches over the beginning of the answer
+        words = word_groups(sequence.text, tokens, boundary, sequence.words)
+        spans = [(word.start, word.end) for word in words]
     else:
         divide = sentence_spans if kind == "sentence" else paragraph_spans
         spans = sequence.divided(divide, start, end)

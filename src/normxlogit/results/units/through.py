@@ -39,23 +39,24 @@ def passed_through(
         InputError: If no part lies in the spans.
     """
     part_of_unit = _parts_passed_on(a, spans)
-    units, parts = np.array(sorted(part_of_unit.items())).T  # (n,) each
-    direct = a.scores.astype(np.float64)  # (K, ..., U)
-    basis = direct if weighted is None else weighted.astype(np.float64)  # (K, ..., U)
-    passed, rests = direct.copy(), basis.copy()
-    passed[..., units] = rests[..., units] = 0
+    units, parts = np.array(sorted(part_of_unit.items())).T  # (n,) each: units of the answer, and the part of each
+    direct = a.scores.astype(np.float64)  # A and B, (K, ..., U)
+    basis = direct if weighted is None else weighted.astype(np.float64)  # the same, for r, (K, ..., U)
+    passed, passed_basis = direct.copy(), basis.copy()  # T, (K, ..., U)
+    passed[..., units] = passed_basis[..., units] = 0
     support = np.zeros_like(direct)  # r, (K, ..., U)
     starts = np.arange(len(a)) if a.generated else np.array(a.target_spans)[:, 0]  # (K,)
     for part in np.argsort(starts, kind="stable"):  # as they stand in the text
-        is_earlier = starts[parts] < starts[part]
-        earlier, own = units[is_earlier], units[parts == part]
-        for scores, total in ((direct, passed), (basis, rests)):
-            of_earlier = support[parts[is_earlier]]  # (n, ..., U)
-            total[part] += np.einsum("...n,n...u->...u", scores[part][..., earlier], of_earlier)  # (..., U)
-        if own.size:
-            support[part] = _shares_of_support(rests[part], own[0])
+        is_earlier = starts[parts] < starts[part]  # (n,)
+        earlier_units, own_units = units[is_earlier], units[parts == part]
+        support_of_earlier = support[parts[is_earlier]]  # (earlier, ..., U)
+        for scores, total in ((direct, passed), (basis, passed_basis)):
+            of_earlier = scores[part][..., earlier_units]  # (..., earlier)
+            total[part] += np.einsum("...n,n...u->...u", of_earlier, support_of_earlier)  # (..., U)
+        if own_units.size:  # later parts rest on it
+            support[part] = _shares_of_support(passed_basis[part], own_units[0])
             # What a part takes from its own earlier words rests on what the part rests on.
-            passed[part] += direct[part][..., own].sum(-1, keepdims=True) * support[part]
+            passed[part] += direct[part][..., own_units].sum(-1, keepdims=True) * support[part]
     settings = {**a.settings, "through": "the answer" if spans is None else str(spans)}
     return replace(a, scores=passed.astype(np.float32), settings=settings, verified=None)
 
@@ -63,7 +64,8 @@ def passed_through(
 def _shares_of_support(scores: Float64Array, own_unit: int) -> Float64Array:
     """Return positive scores, (..., U), divided by their sum; a part that rests on nothing rests on its own unit."""
     positive = np.maximum(scores, 0)
-    positive[..., own_unit] += positive.sum(-1) == 0
+    rests_on_nothing = positive.sum(-1) == 0  # (...)
+    positive[..., own_unit] += rests_on_nothing
     return np.asarray(positive / positive.sum(-1, keepdims=True))
 
 
@@ -72,8 +74,9 @@ def _parts_passed_on(a: "Attribution", spans: str | Sequence[Span] | None) -> Pa
     part_of_unit = _parts_that_are_units(a)
     if spans is None:
         return part_of_unit
-    chosen = _spans_passed(a, spans)
-    lies_there = [any(overlap(target.span or (-1, -1), span) for span in chosen) for target in a.targets]
+    spans_passed = _spans_passed(a, spans)
+    without_span = (-1, -1)  # overlaps with nothing
+    lies_there = [any(overlap(target.span or without_span, span) for span in spans_passed) for target in a.targets]
     passed_on = {unit: part for unit, part in part_of_unit.items() if lies_there[part]}
     if not passed_on:
         raise InputError("no explained part of the answer that later ones read lies there")
@@ -107,8 +110,8 @@ def _parts_by_spans(a: "Attribution") -> PartOfUnit:
 def _explains_own_words(a: "Attribution") -> bool:
     """Return whether what is explained is the answer itself: no other tokens in its place, and no contrast."""
     has_contrast = any(target.contrast is not None for target in a.targets)
-    is_other = a.generated and not a.explains_itself
-    return not (has_contrast or is_other)
+    explains_other_tokens = a.generated and not a.explains_itself
+    return not (has_contrast or explains_other_tokens)
 
 
 def _spans_passed(a: "Attribution", spans: str | Sequence[Span]) -> list[Span]:

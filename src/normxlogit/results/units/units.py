@@ -27,8 +27,8 @@ is what of the prompt is in no other unit, "answer" the answer's own earlier tok
 APART: tuple[UnitKind, ...] = ("rest", "answer")
 """Kinds of units that are not sources: the rest of a prompt, and the answer's own earlier tokens."""
 
-NOTHING = {"spans": (0, 0), "words": (0, 0), "ids": None, "name": ""}
-"""Fill values of the columns that not all units have."""
+FILL_VALUES = {"spans": (0, 0), "words": (0, 0), "ids": None, "name": ""}
+"""What stands in a column for units that do not have it, as far as not all units do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +80,11 @@ class Units:
 
     def __add__(self, other: "Units") -> "Units":
         """Concatenate units; a column that only one of them has is filled for the other."""
-        ours, theirs = self.columns, other.columns
+        own_columns, other_columns = self.columns, other.columns
         columns: Fields = {}
-        for name in ours | theirs:
-            nothing = (NOTHING.get(name),)
-            columns[name] = ours.get(name, nothing * len(self)) + theirs.get(name, nothing * len(other))
+        for name in own_columns | other_columns:
+            fill = (FILL_VALUES.get(name),)
+            columns[name] = own_columns.get(name, fill * len(self)) + other_columns.get(name, fill * len(other))
         return replace(self, **columns)
 
     def take(self, indices: Sequence[int]) -> "Units":
@@ -167,27 +167,29 @@ def word_groups(
     Args:
         text: The text.
         tokens: The index of each token, and its first and last character, the last one excluded.
-        boundary: The character at which a word ends, and another begins.
+        boundary: The character at which a word ends, and another begins, such as the start of a completion.
         split: The characters of the word of each token; None to find words in the text.
     """
     if split is not None:
         return _split_words(tokens, split)
-    words = word_spans(text, 0, boundary) + word_spans(text, boundary)
-    starts, ends = [start for start, _ in words], [end for _, end in words]
-    groups: list[WordTokens] = []
-    waiting: list[int] = []  # tokens without characters, and a space of its own before a number, go with the next
-    for index, start, end in sorted(tokens, key=itemgetter(1, 2)):
-        if not text[start:end].strip(" ") and not start < end == boundary:
-            waiting.append(index)
+    spans = word_spans(text, 0, boundary) + word_spans(text, boundary)
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    words: list[WordTokens] = []
+    without_word: list[int] = []  # tokens without characters, and lone spaces as before a number: of the next word
+    for token, start, end in sorted(tokens, key=itemgetter(1, 2)):
+        is_blank = not text[start:end].strip(" ")
+        ends_at_boundary = start < end == boundary  # a blank there may not join the next word, behind the boundary
+        if is_blank and not ends_at_boundary:
+            without_word.append(token)
             continue
         start, end = trimmed(text, start, end)  # byte-level tokens begin with the space
-        reached = slice(bisect_right(ends, start), bisect_left(starts, end))
-        word = WordTokens(min([start, *starts[reached]]), max([end, *ends[reached]]), [*waiting, index])
-        waiting = []
-        _append_word(groups, word)
-    if waiting and groups:
-        groups[-1].tokens.extend(waiting)
-    return [word._replace(tokens=sorted(word.tokens)) for word in groups]
+        reached = slice(bisect_right(ends, start), bisect_left(starts, end))  # the words that the token is in
+        word_start, word_end = min([start, *starts[reached]]), max([end, *ends[reached]])
+        _append_word(words, WordTokens(word_start, word_end, [*without_word, token]))
+        without_word = []
+    if without_word and words:
+        words[-1].tokens.extend(without_word)
+    return [word._replace(tokens=sorted(word.tokens)) for word in words]
 
 
 def _append_word(words: list[WordTokens], word: WordTokens) -> None:
@@ -201,21 +203,35 @@ def _append_word(words: list[WordTokens], word: WordTokens) -> None:
 def _split_words(tokens: list[tuple[int, int, int]], split: Sequence[Span]) -> list[WordTokens]:
     """Return the words into which a caller has split a text, with the tokens of each."""
     words: dict[Span, WordTokens] = {}
-    for index, *_ in tokens:
-        span = split[index]
-        words.setdefault(span, WordTokens(*span, [])).tokens.append(index)
+    for token, _, _ in tokens:
+        span = split[token]
+        words.setdefault(span, WordTokens(*span, tokens=[])).tokens.append(token)
     return list(words.values())
 
 
 def merge_scores(scores: Any, merge: str) -> Any:
-    """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
+    """Reduce the last axis to one score.
+
+    Args:
+        scores: (..., tokens), the scores of the tokens of a word, as an array of numpy.
+        merge: One of `Merge`; "max" takes the largest magnitude with its sign.
+
+    Returns:
+        An array of the leading axes; a float if there are none.
+
+    Raises:
+        InputError: If the way to merge is unknown.
+    """
     match merge:
-        case "sum" | "mean":
-            score = getattr(scores, merge)(-1)
+        case "sum":
+            score = scores.sum(-1)
+        case "mean":
+            score = scores.mean(-1)
         case "first":
             score = scores[..., 0]
         case "max":
-            score = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+            largest = np.abs(scores).argmax(-1)[..., None]  # (..., 1)
+            score = np.take_along_axis(scores, largest, -1)[..., 0]
         case _:
             raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
     return float(score) if score.ndim == 0 else score
