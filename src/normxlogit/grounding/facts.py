@@ -221,7 +221,7 @@ def all_words(sentence: str) -> list[tuple[int, int, WordKind]]:
     numbers = numbers_in(sentence, LEAST)
     matches = [match for match in _STATED.finditer(sentence) if not any(overlap(match.span(), n[:2]) for n in numbers)]
     words: list[tuple[int, int, WordKind]] = [(*match.span(), _kind(sentence, match)) for match in matches]
-    words += [(number.start, number.end, "numeral" if number.in_words else "number") for number in numbers]
+    words += [(number.start, number.end, number.kind) for number in numbers]
     return sorted(words)
 
 

@@ -56,8 +56,8 @@ def missing_names(sentence: str, text: ComparedText) -> int:
         sentence: A sentence of an answer.
         text: All sources and the question as one text.
     """
-    names = [(start, end, kind) for start, end, kind in all_words(sentence) if kind in ("number", "name")]
-    return sum(not text.has(sentence[start:end], kind) for start, end, kind in names)
+    words = all_words(sentence)
+    return sum(not text.has(sentence[a:b], kind) for a, b, kind in words if kind in ("number", "name"))
 
 
 def support(shared: float, passage_gain: float, missing: int) -> float:

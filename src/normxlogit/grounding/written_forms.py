@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import regex
 from text_to_num import Token, find_numbers
@@ -96,13 +96,13 @@ class Number(NamedTuple):
         start: Its first character.
         end: One past its last character, that of a word such as "million" behind digits.
         values: What it may be, see `number_values`.
-        in_words: Whether it is written in words alone.
+        kind: "numeral" if it is written in words alone.
     """
 
     start: int
     end: int
     values: frozenset[str]
-    in_words: bool
+    kind: Literal["number", "numeral"]
 
 
 @lru_cache(maxsize=2**12)
@@ -128,7 +128,7 @@ def _in_digits(text: str) -> Iterator[Number]:
         if scale is not None and (zeros := _zeros(scale[1])):
             values |= {f"{Decimal(value).scaleb(zeros).normalize():f}" for value in values if _DECIMAL.fullmatch(value)}
             end = scale.end()
-        yield Number(match.start(), end, frozenset(values), in_words=False)
+        yield Number(match.start(), end, frozenset(values), "number")
 
 
 def _zeros(word: str) -> int:
@@ -146,7 +146,7 @@ class _Word(Token):  # type: ignore[misc]
     def text(self) -> str:
         return self.match.group()
 
-    def nt_separated(self, previous: "_Word") -> bool:
+    def nt_separated(self, previous: Any) -> bool:
         """Return whether something stands between two words that does not stand inside a number."""
         return not _INSIDE_NUMBER.fullmatch(self.match.string, previous.match.end(), self.match.start())
 
@@ -157,7 +157,7 @@ def _in_words(text: str, least: int = 0) -> Iterator[Number]:
     for language in LANGUAGES:
         for number in find_numbers(words, language, least):
             start, end = words[number.start].match.start(), words[number.end - 1].match.end()
-            yield Number(start, end, frozenset(number_values(number.text)), in_words=True)
+            yield Number(start, end, frozenset(number_values(number.text)), "numeral")
 
 
 def forms_in(text: str) -> set[str]:
