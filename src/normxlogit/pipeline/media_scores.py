@@ -44,8 +44,7 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     media = context.media
     if context.signal is not None:
         frames = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
-        signal_medium = context.signal.medium(frames)
-        media = () if signal_medium is None else (signal_medium,)
+        media = tuple(filter(None, [context.signal.medium(frames)]))  # it may be None
         scores = _frames_as_parts(scores, frames) if frames else scores
     if not media:
         return scores, []
