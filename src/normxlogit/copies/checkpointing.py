@@ -30,15 +30,17 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
         paths: The modules.
         around: A context in which each runs again.
     """
-    latest: dict[Any, list[Tensor]] = {}
+    latest: dict[Any, list[Tensor]] = {}  # what one call saved: the last one that ran again
     with ExitStack() as stack:
         for path in set(paths):
-            table, forward = (module := copy.get_submodule(path)).__dict__, module.__dict__.get("forward")
-            if forward is None:
-                stack.callback(table.pop, "forward")
-            else:  # of the module itself, such as another package's
-                stack.callback(table.update, forward=forward)
-            table["forward"] = partial(_call_checkpointed, latest, around, module.forward)
+            module = copy.get_submodule(path)
+            attributes = module.__dict__
+            own_forward = attributes.get("forward")  # that another package put on this module, such as accelerate
+            if own_forward is None:
+                stack.callback(attributes.pop, "forward")
+            else:
+                stack.callback(attributes.update, forward=own_forward)
+            attributes["forward"] = partial(_call_checkpointed, latest, around, module.forward)
         yield
 
 
