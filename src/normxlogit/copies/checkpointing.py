@@ -47,8 +47,18 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
 def _call_checkpointed(
     latest: dict[Any, list[Tensor]], around: Around, forward: Forward, *args: Any, **kwargs: Any
 ) -> Any:
-    """Call a module's forward; its graph has numbers in the place of saved tensors, which `latest` holds by call."""
-    call = object()
+    """Call a module's forward; its graph has numbers in the place of saved tensors, in the order of saving.
+
+    When the backward pass asks for the tensor of a number, the forward runs again, and saves the tensors then.
+
+    Args:
+        latest: The tensors of the call that ran again last, by call; those of the call before are dropped.
+        around: A context in which it runs again.
+        forward: The module's forward.
+        *args: Its arguments by position.
+        **kwargs: Its arguments by name.
+    """
+    call = object()  # a key of its own
     shapes = list[torch.Size]()
     states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
     versions = _versions(states)

@@ -79,12 +79,14 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
     numbers = Counter[str]()
 
     def begin(path: str, module: Any, *args: Any, **kwargs: Any) -> Any:
+        """Enter a call in the list before the module runs."""
         numbers[path] += 1
         calls.append(Call(path, None, number=numbers[path]))
         running.append(calls[-1])
         return module(*args, **kwargs)
 
     def end(output: Any, arguments: CallArguments) -> None:
+        """Record the call that ends: the one of those running that began last."""
         call = running.pop()
         first_argument = arguments.main_input
         call.main_input = first_argument if isinstance(first_argument, Tensor) else None

@@ -171,6 +171,7 @@ def detached_sinks(readouts: Readouts) -> Iterator[None]:
     last, exempt = max(readouts), None
 
     def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """Set the gradients of sinks to zero, before the node of a readout passes them on; a hook on that node."""
         nonlocal exempt
         output = readout.edges[0].output_nr
         gradient = gradients[output]

@@ -46,6 +46,7 @@ def tokens_removed(
     is_masked = masks(model) if masked is None else masked
 
     def without(removal: TextRemoval) -> Encoding:
+        """Return what the model reads after a removal."""
         encoding = encodings[removal.text]
         tokens = removal.tokens
         if not tokens:

@@ -63,6 +63,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
 
     def project_shifted(embedding: Any, states: Tensor) -> Tensor:
+        """Replace the output embedding: its logits, shifted around the vocabulary."""
         module = embedding.__self__
         return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
 
@@ -97,6 +98,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
     another = {**traced.inputs, main_input.name: main_input.another(traced.inputs[main_input.name])}
 
     def answer_with(replaced: Replacements) -> Tensor | None:
+        """Return the model's answer to the other text where some outputs are replaced."""
         with pool.lease() as copy, torch.inference_mode():
             return answer_of(run(copy, another, replace=replaced).output)
 

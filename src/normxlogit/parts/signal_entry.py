@@ -87,6 +87,7 @@ def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
     entries: list[SignalEntry] = []
 
     def record_entry(path: str, module: Any, output: Any, arguments: CallArguments) -> None:
+        """Record the first module that is given numbers, and not ids; it changes nothing, as a `Replace` may."""
         entry_input = arguments.main_input
         if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
             return
