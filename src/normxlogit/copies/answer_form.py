@@ -37,7 +37,10 @@ SHAPE_ONLY = frozenset([
 
 
 class _LogitsOfProbabilities(torch.autograd.Function):
-    """The logits of probabilities; a node of its own, so that the frozen network refuses it by name."""
+    """The logits of probabilities; a node of its own, so that the frozen network refuses it by name.
+
+    Exclusive outcomes have the logits log p; independent ones log p - log(1 - p), with the slope 1 / (p (1 - p)).
+    """
 
     @staticmethod
     def forward(ctx: Any, probabilities: Tensor, independent: bool) -> Tensor:
@@ -61,10 +64,11 @@ class Normaliser(NamedTuple):
     outcomes: Literal["exclusive", "independent"]  # whether one of these outcomes is true, or each by itself
 
     def logits(self, answer: Tensor) -> Tensor:
-        """Return logits that give an answer."""
+        """Return logits of which this function makes an answer."""
+        is_independent = self.outcomes == "independent"
         if self.outputs == "log-probabilities":
-            return answer if self.outcomes == "exclusive" else answer - torch.log(-torch.expm1(answer))
-        return _LogitsOfProbabilities.apply(answer, self.outcomes == "independent")  # type: ignore[no-untyped-call]
+            return answer - torch.log(-torch.expm1(answer)) if is_independent else answer
+        return _LogitsOfProbabilities.apply(answer, is_independent)  # type: ignore[no-untyped-call]
 
 
 NORMALISERS = {
@@ -85,7 +89,11 @@ class _Recorded(NamedTuple):
 
 
 class _RecordedLogits(TorchFunctionMode):
-    """Records the inputs of normalisers in a forward pass, and what is only reshaped afterwards."""
+    """Records the inputs of normalisers in a forward pass.
+
+    What a module does with a normaliser's result before it returns it may only reshape it: the same is done to the
+    logits.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -279,11 +287,11 @@ def answer_form(
     answers: list[Tensor] = []
     recorded: list[_Recorded | None] = []
     for number in range(probes):
-        with _RecordedLogits() as record:
+        with _RecordedLogits() as recording:
             output = run(number)
         answers_to_probe = [fields_of(output)[key] for key in keys]
         answers += answers_to_probe
-        recorded += map(record.of, answers_to_probe)
+        recorded += map(recording.of, answers_to_probe)
     recorded_normaliser = _recorded_normaliser(answers, recorded)
     normaliser = recorded_normaliser or _normaliser_by_numbers(answers, declared)
     if declared is not None and (normaliser is None or normaliser.outputs != declared):
@@ -296,7 +304,7 @@ def answer_form(
 
 
 def _recorded_normaliser(answers: Sequence[Tensor], recorded: Sequence[_Recorded | None]) -> Normaliser | None:
-    """Return the function that made all answers of recorded logits; None unless one did."""
+    """Return the function that made all answers, each of its recorded logits; None if no single one did."""
     normaliser = None
     for answer, entry in zip(answers, recorded, strict=True):
         if entry is None or normaliser not in (None, NORMALISERS[entry.normaliser]):
@@ -308,23 +316,28 @@ def _recorded_normaliser(answers: Sequence[Tensor], recorded: Sequence[_Recorded
 
 
 def _normaliser_by_numbers(answers: Sequence[Tensor], declared: Outputs | None) -> Normaliser | None:
-    """Return what makes answers of logits, by the numbers alone; None for logits."""
+    """Return what makes answers of logits, by the numbers alone; None for logits.
+
+    Numbers within 0 and 1 alone may be anything: without a declaration, only those with the sum one are probabilities.
+    """
     for normaliser in NORMALISERS.values():
-        may_be = normaliser.outcomes == "exclusive" if declared is None else normaliser.outputs == declared
-        if may_be and _are_returned_by(normaliser, answers):
+        is_possible = normaliser.outcomes == "exclusive" if declared is None else normaliser.outputs == declared
+        if is_possible and _are_returned_by(normaliser, answers):
             return normaliser
     return None
 
 
 def _are_returned_by(normaliser: Normaliser, answers: Sequence[Tensor]) -> bool:
     """Return whether numbers can be the output of a normaliser: within 0 and 1, exclusive ones with the sum one."""
-    chances = [answer.double().exp() if normaliser.outputs == "log-probabilities" else answer for answer in answers]
-    within = all(bool(((chance >= 0) & (chance <= 1 + SUM_TOLERANCE)).all()) for chance in chances)
-    if not within or normaliser.outcomes == "independent":
-        return within
-    if chances[0].ndim < 2 or chances[0].shape[-1] < 2:
+    are_logarithms = normaliser.outputs == "log-probabilities"
+    probabilities = [answer.double().exp() if are_logarithms else answer for answer in answers]
+    are_within = all(bool(((values >= 0) & (values <= 1 + SUM_TOLERANCE)).all()) for values in probabilities)
+    if not are_within or normaliser.outcomes == "independent":
+        return are_within
+    has_classes = probabilities[0].ndim > 1 and probabilities[0].shape[-1] > 1
+    if not has_classes:
         return False
-    sums = torch.cat([chance.double().sum(-1).flatten() for chance in chances])
+    sums = torch.cat([values.double().sum(-1).flatten() for values in probabilities])
     return bool(((sums - 1).abs() < SUM_TOLERANCE).all())
 
 
@@ -345,7 +358,9 @@ Arguments = Callable[[Inputs], dict[str, Any]]
 
 
 def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = IDS) -> Arguments:
-    """Return what makes the arguments of a forward: the main input under its own name, and what else it has names for.
+    """Return a function that makes the arguments of a forward of what a model of transformers is given.
+
+    The main input gets the name that the forward has for it, and inputs for which it has no name are left out.
 
     Args:
         model: The module.
@@ -371,10 +386,11 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
         if absent:
             raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
         renamed = {name_of.get(name, name): value for name, value in inputs.items()}
+        if takes_any and not is_plain:
+            return renamed
+        # A plain module with **kwargs is not given switches of transformers, such as `return_dict`.
         return {
-            name: value
-            for name, value in renamed.items()
-            if name in names or (takes_any and (isinstance(value, Tensor) or not is_plain))
+            name: value for name, value in renamed.items() if name in names or (takes_any and isinstance(value, Tensor))
         }
 
     return arguments

@@ -19,7 +19,7 @@ from .run import Inputs, private_clone
 from .trace import Call, Calls, trace
 
 EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "high": 2.0**-10, "medium": 2.0**-10, True: 2.0**-10}
-"""The relative rounding of a factor, by the value of a setting that reduces the precision."""
+"""The relative rounding of a factor, by the value of a setting that reduces the precision; True of `allow_tf32`."""
 
 OF_PRODUCTS = ("cuda.matmul.fp32_precision", "mkldnn.matmul.fp32_precision")
 OF_CONVOLUTIONS = ("mkldnn.conv.fp32_precision",)
@@ -36,8 +36,11 @@ _changed: "list[_Setting]" = []  # those that the caller has set
 
 @contextmanager
 def full_float32() -> Iterator[bool]:
-    """Compute float32 in full precision in the block, in all threads; yield whether the caller has set another."""
-    global _blocks  # the settings are the process's
+    """Compute float32 in full precision in the block, in all threads; yield whether the caller has set another.
+
+    The settings are the process's: the first of several blocks changes them, and the last one that ends restores them.
+    """
+    global _blocks
     with _lock:
         if not _blocks:
             _changed[:] = _reduced_settings(convolutions=True)
@@ -145,7 +148,8 @@ def non_finite_error(model: nn.Module, inputs: Inputs, calls: Calls | None = Non
     with attempted():  # the error is raised all the same, without the module's name
         calls = trace(private_clone(model), inputs)[0] if calls is None else calls
     broken_calls = [call for call in calls or () if _returns_non_finite(call, inputs)]
-    where, cause = "in its head", "; load the model in float32 or bfloat16 if it overflows, and check its weights"
+    where = "in its head"
+    cause = "; load the model in float32 or bfloat16 if it overflows, and check its weights"
     if broken_calls:
         path = min(broken_calls, key=lambda call: call.end).path
         where = f"first in what {path or 'the model itself'} returns"

@@ -30,23 +30,35 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
         paths: The modules.
         around: A context in which each runs again.
     """
-    latest: dict[Any, list[Tensor]] = {}
+    latest: dict[Any, list[Tensor]] = {}  # what one call saved: the last one that ran again
     with ExitStack() as stack:
         for path in set(paths):
-            table, forward = (module := copy.get_submodule(path)).__dict__, module.__dict__.get("forward")
-            if forward is None:
-                stack.callback(table.pop, "forward")
-            else:  # of the module itself, such as another package's
-                stack.callback(table.update, forward=forward)
-            table["forward"] = partial(_call_checkpointed, latest, around, module.forward)
+            module = copy.get_submodule(path)
+            attributes = module.__dict__
+            own_forward = attributes.get("forward")  # that another package put on this module, such as accelerate
+            if own_forward is None:
+                stack.callback(attributes.pop, "forward")
+            else:
+                stack.callback(attributes.update, forward=own_forward)
+            attributes["forward"] = partial(_call_checkpointed, latest, around, module.forward)
         yield
 
 
 def _call_checkpointed(
     latest: dict[Any, list[Tensor]], around: Around, forward: Forward, *args: Any, **kwargs: Any
 ) -> Any:
-    """Call a module's forward; its graph has numbers in the place of saved tensors, which `latest` holds by call."""
-    call = object()
+    """Call a module's forward; its graph has numbers in the place of saved tensors, in the order of saving.
+
+    When the backward pass asks for the tensor of a number, the forward runs again, and saves the tensors then.
+
+    Args:
+        latest: The tensors of the call that ran again last, by call; those of the call before are dropped.
+        around: A context in which it runs again.
+        forward: The module's forward.
+        *args: Its arguments by position.
+        **kwargs: Its arguments by name.
+    """
+    call = object()  # a key of its own
     shapes = list[torch.Size]()
     states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
     versions = _versions(states)

@@ -77,7 +77,7 @@ def clone(model: nn.Module) -> nn.Module:
     Raises:
         UnsupportedModelError: If hooks are on what `torch.compile` put around a module.
     """
-    # A compiled module and the one inside it have the same copy.
+    # A compiled module and the one inside it have the same copy, under the ids of both.
     module_and_uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
     copies: Copies = {}
     for original in {id(inner): inner for _, inner in module_and_uncompiled}.values():
@@ -212,7 +212,10 @@ def _rebind_each(values: Iterable[Any], copies: Copies) -> tuple[Any, ...]:
 
 
 def _uncompiled_function(value: Any) -> Any:
-    """Return the method inside a function that `torch.compile` made; anything else unchanged."""
+    """Return the method inside a function that `torch.compile` made; anything else unchanged.
+
+    Each function around it names the one inside it in one of two attributes.
+    """
     inner = value
     if isinstance(value, types.FunctionType) and "_torchdynamo_orig_callable" not in value.__dict__:
         return value

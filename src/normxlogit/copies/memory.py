@@ -66,6 +66,7 @@ def free_memory(device: torch.device) -> int | None:
     """Return how many bytes are free on a device, of a host as Linux and its container tell; None if unknown."""
     if device.type == "cuda":
         unused, _ = torch.cuda.mem_get_info(device)
+        # What torch has reserved and nobody uses is free, too.
         return unused + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     if device.type != "cpu":
         return None
@@ -124,7 +125,7 @@ def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) ->
 
 def _bytes_kept(module: nn.Module, vocabulary: int) -> float:
     """Estimate the bytes that the graph of a pass keeps for each token, from the widths of the linear maps."""
-    widths = 0
+    widths = 0  # of all linear maps, the wider side of each; not of a vocabulary: its logits are not kept
     for part in module.modules():
         if not isinstance(part, nn.Embedding):
             shapes = [weight.shape[-2:] for weight in part.parameters(recurse=False) if weight.ndim > 1]

@@ -50,12 +50,17 @@ def as_batch(inputs: TensorInputs, device: torch.device) -> dict[str, Tensor]:
 
 
 class PooledCopy(Generic[Model]):
-    """A copy that passes use one after the other, and what shows whether one of them has changed it."""
+    """A copy that passes use one after the other, and what shows whether one of them has changed it.
+
+    Args:
+        copy: The copy, a `constant_clone` of the model.
+        model: The model, whose weights and buffers have the values that the copy should have.
+    """
 
     def __init__(self, copy: Model, model: Model) -> None:
         self.copy = copy
         buffers = zip(copy.buffers(), model.buffers(), strict=True)
-        # As `.data`, so that only changes by passes are counted.
+        # As `.data`, on which `refresh` may write without the counter of changes that belongs to the buffer.
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
         weights = zip(copy.parameters(), model.parameters(), strict=True)
         self._constant_weights = [(copied, original) for copied, original in weights if copied is not original]
@@ -82,7 +87,12 @@ class PooledCopy(Generic[Model]):
 
 
 class Pool(Generic[Model]):
-    """Private clones of a model, each for one pass at a time, with `around` it; new ones are made if all are in use."""
+    """Private clones of a model, each for one pass at a time; new ones are made if all are in use.
+
+    Args:
+        model: The model.
+        around: Returns the context in which a clone is leased.
+    """
 
     def __init__(self, model: Model, around: Callable[[Model], AbstractContextManager[Any]] = nullcontext) -> None:
         self.model = model
@@ -126,7 +136,7 @@ def private_clone(model: Model) -> Model:
     """Return a clone with buffers of its own, except large ones, so that one pass does not leak into others."""
     copied = clone(model)
     with torch.inference_mode(False), torch.no_grad():  # tensors made in inference mode do not count their changes
-        private: dict[int, Tensor] = {}
+        private: dict[int, Tensor] = {}  # by the id of the buffer, as several modules may share it
         for module in copied.modules():
             table = module.__dict__["_buffers"]
             for name, value in table.items():
@@ -143,7 +153,7 @@ class CallArguments(NamedTuple):
 
     @property
     def main_input(self) -> Any:
-        """The module's main input."""
+        """The module's main input: its first argument, or by name that of layers in transformers."""
         if self.args:
             return self.args[0]
         return self.kwargs.get("hidden_states", next(iter(self.kwargs.values()), None))
@@ -178,8 +188,11 @@ class Pass:
 
     def last(self, site: Site | None) -> Any:
         """Return the recorded value of the last call; None if there is none."""
-        value = None if site is None else self.recorded.get(site)
-        return value[-1] if site is not None and site.call == 0 and value else value
+        if site is None:
+            return None
+        value = self.recorded.get(site)
+        is_of_all_calls = site.call == 0
+        return value[-1] if is_of_all_calls and value else value
 
 
 class _Stop(BaseException):
@@ -217,7 +230,7 @@ def run(
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
     result = Pass()
     with contextlib.ExitStack() as stack, contextlib.suppress(_Stop):
-        stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())  # a model that failed may have left it switched
+        stack.callback(torch.set_grad_enabled, torch.is_grad_enabled())  # a pass that ends early may leave it changed
         copy.__dict__[RUNNING] = True
         stack.callback(copy.__dict__.pop, RUNNING)
         hooks: dict[str, _Hooks] = {}
@@ -280,12 +293,18 @@ class _Hooks:
         return output
 
     def _record(self, site: Site, count: int, value: Any) -> None:
-        """Record the value of a module's call number `count` if the site names it; end the pass at the stop."""
+        """Record the value of a module's call if the site names it; end the pass at the stop.
+
+        Args:
+            site: What is recorded.
+            count: Which of the module's calls it is, counted from 1.
+            value: The module's main input or output.
+        """
         if site.call == 0:
             self.result.recorded.setdefault(site, []).append(value)
         elif site.call == count:
             self.result.recorded[site] = value
-        if site == self.stop and count >= site.call:
+        if site == self.stop and count >= site.call:  # of all calls, the first one
             raise _Stop
 
 
@@ -341,7 +360,8 @@ class Form:
         if issubclass(self.kind, ModelOutput):
             return self.kind(last_hidden_state=state)
         values = [state, *[None] * (self.length - 1)]
-        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+        is_named_tuple = hasattr(self.kind, "_fields")
+        return self.kind(*values) if is_named_tuple else self.kind(values)
 
     def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
         """Skip a module: return its main input in the form of its output."""
@@ -369,7 +389,8 @@ def with_tensor(output: Any, tensor: Tensor) -> Any:
     if not isinstance(output, tuple | list):
         return tensor
     values = [tensor, *output[1:]]
-    return type(output)(*values) if hasattr(output, "_fields") else type(output)(values)
+    is_named_tuple = hasattr(output, "_fields")
+    return type(output)(*values) if is_named_tuple else type(output)(values)
 
 
 def several_states(output: Any) -> bool:

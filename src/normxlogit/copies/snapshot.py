@@ -29,7 +29,12 @@ NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "to
 
 
 class Snapshot:
-    """The attributes of every module of a tree at one moment, with configurations if `configs`; weights by identity."""
+    """The attributes of every module of a tree at one moment; weights are compared by identity, not by value.
+
+    Args:
+        model: The tree.
+        configs: Whether configurations are compared, too.
+    """
 
     def __init__(self, model: nn.Module, *, configs: bool = True) -> None:
         self._modules = list(model.modules())
@@ -52,6 +57,7 @@ class Snapshot:
             return False
         if list(map(type, self._modules)) != self._classes:
             return False
+        # Python compares two tensors of one element by their value, so these are looked at one by one.
         replaced = [entry for entry in self._single_elements if entry.table.get(entry.key) is not entry.tensor]
         if _equal_contents(self._containers, self._before):
             return not replaced

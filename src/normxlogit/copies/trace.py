@@ -79,12 +79,14 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
     numbers = Counter[str]()
 
     def begin(path: str, module: Any, *args: Any, **kwargs: Any) -> Any:
+        """Enter a call in the list before the module runs."""
         numbers[path] += 1
         calls.append(Call(path, None, number=numbers[path]))
         running.append(calls[-1])
         return module(*args, **kwargs)
 
     def end(output: Any, arguments: CallArguments) -> None:
+        """Record the call that ends: the one of those running that began last."""
         call = running.pop()
         first_argument = arguments.main_input
         call.main_input = first_argument if isinstance(first_argument, Tensor) else None
@@ -133,13 +135,14 @@ def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
 
 @functools.lru_cache(maxsize=1024)
 def _matching_orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
-    """Return the orders of axes in which a shape equals a reference's, or is longer along the tokens."""
+    """Return the orders of axes in which a shape equals a reference's, (B, T, ...), or is longer along the tokens."""
     if len(shape) != len(reference):
         return []
+    text_count, token_count, *further_sizes = reference
     orders = itertools.permutations(range(len(shape)))
     sizes = ((axes, [shape[axis] for axis in axes]) for axes in orders)
     return [
         axes
-        for axes, (texts, tokens, *further_sizes) in sizes
-        if texts == reference[0] and tokens >= reference[1] and further_sizes == list(reference[2:])
+        for axes, (texts, tokens, *further) in sizes
+        if texts == text_count and tokens >= token_count and further == further_sizes
     ]

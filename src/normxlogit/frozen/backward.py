@@ -146,11 +146,12 @@ class _GraphWalk:
 
     def _after_its_inputs(self, node: Any, edges: Sequence[Edge]) -> None:
         """Choose the held factor of a product of two tensors; note over which edges the input reaches a node."""
-        factor = None  # the index of its edge
+        held_edge = None  # the index of the edge of the held factor
         if len(edges) > 1 and stem(node) in PRODUCTS and edges[-2][0] is not None and edges[-1][0] is not None:
             of_matrices = stem(node) not in ELEMENTWISE_PRODUCTS
-            factor = len(edges) - 2 + held_factor(edges[-2], edges[-1], of_matrices, self.input_edges)
-            self.rules[node] = NodeRule(RULES[stem(node)], (factor,))
-        from_input = [edge for index, edge in enumerate(edges) if edge[0] in self.input_edges and index != factor]
+            left_edge = len(edges) - 2  # before them `addmm` has what it adds
+            held_edge = left_edge + held_factor(edges[-2], edges[-1], of_matrices, self.input_edges)
+            self.rules[node] = NodeRule(RULES[stem(node)], (held_edge,))
+        from_input = [edge for index, edge in enumerate(edges) if edge[0] in self.input_edges and index != held_edge]
         if from_input:
             self.input_edges[node] = from_input

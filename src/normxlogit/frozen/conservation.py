@@ -51,7 +51,7 @@ class Conservation:
         self.leaves: list[Tensor] = []  # the constants that the pass adds, which are its bias
         self.recorded: set[str] = set()  # modules that need a `Recording`, "" for the whole model
         self.held: list[Tensor] = []  # what held values contribute in the backward pass
-        self._paths: dict[int, str] = {}
+        self._paths: dict[int, str] = {}  # where the modules of the copy are, by their ids
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
         """Make biases that autograd functions of other packages may add leaves until an exit stack is closed.
@@ -62,7 +62,7 @@ class Conservation:
         """
         self._paths = {id(module): path for path, module in copy.named_modules()}
         tables: list[Any] = []
-        for module in copy.modules():
+        for module in copy.modules():  # torch's own functions show what they add when they are called
             if not type(module).__module__.startswith("torch."):
                 tables += [module._parameters, module._buffers, module.__dict__]
         for table in tables:
@@ -130,6 +130,7 @@ class Conservation:
         row = RULES.get(stem(node))
         if row is not None and row.slope in (keep_value, divide, power):
             node.metadata[VALUE] = result.detach()
+        # The nodes of the same call are those before it that have no module yet.
         while node is not None and stem(node) not in RULES and stem(node) != LEAF and MODULE_PATH not in node.metadata:
             node.metadata[MODULE_PATH] = self.path()
             node = node.next_functions[0][0] if node.next_functions else None
@@ -178,9 +179,11 @@ class Conservation:
         if all(gradient is None for gradient in gradients[1:vector_count]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
         explained, *products = map(_products, [*vectors, *self.leaves], gradients)
-        by_token = [each.sum(-1) for each in products[: vector_count - 1]]
-        terms = [explained, *self.held, *by_token, *products[vector_count - 1 :]]
-        sums = [torch.stack((each.sum(), each.abs().sum())).to(answer.device) for each in terms]
+        by_token = [product.sum(-1) for product in products[: vector_count - 1]]
+        of_constants = products[vector_count - 1 :]
+        terms = [explained, *self.held, *by_token, *of_constants]
+        # Of each term its sum, and the sum of its magnitudes, to which rounding is relative.
+        sums = [torch.stack((term.sum(), term.abs().sum())).to(answer.device) for term in terms]
         both = torch.stack((sums[0], torch.stack(sums[1:]).sum(0)))
         (value, value_size), (total, size) = both.tolist()  # one transfer
         dtypes = {*self._dtypes, *(vector.dtype for vector in vectors)}

@@ -213,6 +213,7 @@ class FrozenModel:
                 answer = head.texts(states, run.batch.inputs)
             else:
                 answer = head.tokens(answer_at(states, run.positions), self._first_text.rows)
+        # A pass of the head alone: the states that it reads are the input, whose place stands for any.
         proved_by_random_sum(replace(run, readouts={WORDS: readout}, answer=answer, head=None, proof=conservation))
 
     @property
@@ -243,7 +244,7 @@ class FrozenModel:
             is_same_text = first.inputs.keys() == inputs.keys() and all(
                 torch.equal(first.inputs[name], inputs[name]) for name in inputs
             )
-            # Alone it has answered as the model did beside another text.
+            # This pass reads the text alone, and the model read it beside another: both proofs are one comparison.
             if is_same_text and not first.draws and largest_difference(answer, first.logits) <= batch_tolerance(answer):
                 self.model.copy.proved_alone = True
                 return

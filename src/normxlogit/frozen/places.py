@@ -52,6 +52,7 @@ sounds the output of their patch embedding or first convolution."""
 
 def masks_of(batch: Batch) -> dict[Side, Tensor]:
     """Return the real tokens of the text, and of a source, (B, T)."""
+    # (B, S, 1): its last axis has one entry.
     source = {Side.SOURCE: batch.inputs["source_mask"][..., 0].bool()} if batch.has_source else {}
     return {Side.TEXT: batch.mask, **source}
 
@@ -91,18 +92,21 @@ class Readout:
     sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
-        """Read a state, by default as the vector; return an equal one, from which nothing flows back if `enters`.
+        """Note where the gradient of a state arrives and what it is multiplied by; return the state for the model.
 
         Args:
             state: What a module returned.
             vector: What gradients are multiplied by, in the state's shape; None for the state.
-            enters: Whether the input enters the graph here.
+            enters: Whether the input enters the graph here: the state becomes a leaf, where backpropagation ends.
+
+        Returns:
+            An equal tensor, on which the model may write.
         """
-        leaf = enters or not state.requires_grad
-        flowing = state.detach().requires_grad_() if leaf else state.clone()
-        self.edges.append(get_gradient_edge(flowing))
+        is_leaf = enters or not state.requires_grad
+        with_graph = state.detach().requires_grad_() if is_leaf else state.clone()
+        self.edges.append(get_gradient_edge(with_graph))
         self.vectors.append(state.detach() if vector is None else vector)
-        return flowing.clone() if leaf else flowing  # a model may write on it
+        return with_graph.clone() if is_leaf else with_graph  # autograd lets nobody write on a leaf
 
     @property
     def tokens(self) -> Tensor:
@@ -121,7 +125,11 @@ class Readout:
         return torch.zeros_like(self.tokens.flatten(2)[..., 0], dtype=torch.float32) if total is None else total
 
     def by_token(self, states: Tensor) -> Tensor:
-        """Return states in the module's order of axes, or several stacked, as (..., B, T, H)."""
+        """Return states in the module's order of axes as (..., B, T, H), without the positions of padding.
+
+        Args:
+            states: A tensor in the shape of the module's output, or several stacked in axes before it.
+        """
         tokens = states.ndim - len(self.axes) + 1  # the axis of tokens
         if self.axes != BATCH_FIRST:
             states = states.permute(*range(tokens - 1), *(tokens - 1 + axis for axis in self.axes))
@@ -154,7 +162,8 @@ ByPlace = dict[Place, Tensor]
 def detached_sinks(readouts: Readouts) -> Iterator[None]:
     """Let no gradient pass attention sinks where they leave a layer, in the block.
 
-    A sink passes it on where all of the answer passes through this one token.
+    A sink still passes it on if all of the answer passes through this one token: without it nothing would be explained.
+    Which token that is shows at the last readout, the first to which a gradient arrives.
 
     Args:
         readouts: The readouts of a frozen pass, by place.
@@ -162,6 +171,7 @@ def detached_sinks(readouts: Readouts) -> Iterator[None]:
     last, exempt = max(readouts), None
 
     def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """Set the gradients of sinks to zero, before the node of a readout passes them on; a hook on that node."""
         nonlocal exempt
         output = readout.edges[0].output_nr
         gradient = gradients[output]
@@ -172,15 +182,17 @@ def detached_sinks(readouts: Readouts) -> Iterator[None]:
         held = readout.held(place.side, exempt)
         if held is None:
             return gradients
-        passed = gradient.clone()  # of one axis of positions, so that `by_token` is a view
-        mask = held[(..., *[None] * (len(readout.axes) - 2))]  # (B, T, 1)
+        passed = gradient.clone()
+        mask = held[(..., *[None] * (len(readout.axes) - 2))]  # (B, T, 1), or with an axis of streams
+        # `by_token` is a view of it: readouts with sinks have a single axis of positions.
         readout.by_token(passed).masked_fill_(mask, 0.0)
         return *gradients[:output], passed, *gradients[output + 1 :]
 
-    places = [place for place, readout in readouts.items() if readout.sinks is not None]
+    places_with_sinks = [place for place, readout in readouts.items() if readout.sinks is not None]
+    hooked_places = {last, *places_with_sinks} if places_with_sinks else set[Place]()
     handles = [  # a hook runs after the gradient of the state was taken
         readouts[place].edges[0].node.register_prehook(partial(detach, place, readouts[place]))
-        for place in ({last, *places} if places else ())
+        for place in hooked_places
     ]
     try:
         yield
@@ -236,20 +248,31 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> Indices:
     if read_at == "middle":
         return (count // 2,)
     if isinstance(read_at, str):
-        last = count - 1 if read_at == "all" else min(max(count // 2, 1), count - 1)
+        first_half = max(count // 2, 1)
+        # What layers read is averaged over: the output of the last one is read by none.
+        last = count - 1 if read_at == "all" else min(first_half, count - 1)
         return tuple(range(first, last + 1)) or (0,)
-    layer = count + read_at if read_at < 0 else read_at
+    layer = count + read_at if read_at < 0 else read_at  # from the end, as an index of Python
     if not 0 <= layer <= count:
         raise MethodError(f"read_at={read_at}: there are layers 1 to {count}")
     return (layer,)
 
 
 def _read_layer(readouts: Readouts, place: Place, readout: Readout, enters: bool, returned: Any, _: Any) -> Any:
-    """Read the output of a layer, at which the input enters the graph if `enters`; a `Replace` of `run`."""
+    """Read the output of a layer; a `Replace` of `run` when all but the last two arguments are given.
+
+    Args:
+        readouts: Where the readout is entered.
+        place: The place of the layer.
+        readout: An empty one.
+        enters: Whether the input enters the graph here.
+        returned: What the layer's module returned.
+    """
     state = tensor_of(returned)
     if state is None:
         return None
     readouts[place] = readout
+    # What is done here is no operation of the model, which a `Recording` would note.
     with torch._C.DisableTorchFunction():
         return with_tensor(returned, readout.read(state, enters=enters))
 
@@ -257,7 +280,18 @@ def _read_layer(readouts: Readouts, place: Place, readout: Readout, enters: bool
 def _read_entry(
     readouts: Readouts, place: Place, embeddings: Tensor, start: Tensor | None = None, point: float = 1.0
 ) -> Tensor:
-    """Read what enters, (B, T, H), at a point of the path from a start, 0, to it, 1; tables share a readout."""
+    """Read embeddings, at which the input enters; several tables of one place share its readout.
+
+    Args:
+        readouts: Where the readout is entered.
+        place: The place of the embeddings.
+        embeddings: What was looked up, (B, T, H).
+        start: The baseline, (B, T, H), from which contributions are differences; None for zero.
+        point: Where the network is frozen on the line from the start, 0, to the embeddings, 1.
+
+    Returns:
+        The states at this point, (B, T, H).
+    """
     with torch._C.DisableTorchFunction():
         states = embeddings.detach()
         direction = states if start is None else states - start.to(states)
@@ -266,7 +300,10 @@ def _read_entry(
 
 
 class ModelPlaces:
-    """The places of a model, each with the module that returns what is read there."""
+    """The places of a model, each with the module that returns what is read there.
+
+    Where pictures and sounds enter, and the layers of an encoder, are found when they are first asked for.
+    """
 
     def __init__(self, model: TaskModel) -> None:
         self.model, self.name = model, model.class_name
@@ -369,19 +406,21 @@ class ModelPlaces:
                 f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read "
                 "at its word embeddings alone: read_at=0"
             )
-        return layers_read(read_at, count, int(batch.source_is_signal))  # a sound has no word embeddings
+        return layers_read(read_at, count, first=1 if batch.source_is_signal else 0)  # a sound has no word embeddings
 
     def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> Indices:
         """Return the layers at which `read_at` reads contributions of a text, 0 for its entry."""
         parts = self.model.parts
+        if read_at == 0:
+            return (0,)
         if isinstance(read_at, int):
-            return layers_read(read_at, len(parts.outputs or ()) or self.model.layer_count()) if read_at else (0,)
+            return layers_read(read_at, len(parts.outputs or ()) or self.model.layer_count())
         # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
         if not parts.outputs or any(medium.by_token is None for medium in batch.media):
             return (0,)
         # Pictures are inserted after the embeddings, and further tables may be looked up by later layers.
         is_bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
-        return layers_read(read_at, len(parts.outputs), int(is_bypassed))
+        return layers_read(read_at, len(parts.outputs), first=1 if is_bypassed else 0)
 
     def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
@@ -423,4 +462,5 @@ class ModelPlaces:
         """Return the further tables of token ids beside the word embeddings, such as Gemma's for each layer."""
         if batch.has_source or (words := self.words) is None:
             return []
-        return [path for path in self.model.parts.tables if path not in (words.path, words.path.rpartition(".")[0])]
+        adapter_path = words.path.rpartition(".")[0]  # of an adapter, which wraps the table and stands for it
+        return [path for path in self.model.parts.tables if path not in (words.path, adapter_path)]

@@ -24,7 +24,13 @@ _SAVING_OUTPUTS = frozenset(
 
 
 class Recording(TorchFunctionMode):
-    """Notes the inputs that the rules read on the nodes of a pass; constants of a pass that is proved become leaves."""
+    """Notes the inputs that the rules read on the nodes of a pass; constants of a pass that is proved become leaves.
+
+    Torch calls it instead of each of its functions that is called in the block.
+
+    Args:
+        proof: The proof of the pass; None for a pass that is not proved.
+    """
 
     def __init__(self, proof: Conservation | None = None) -> None:
         super().__init__()

@@ -184,7 +184,7 @@ def gated_linear_unit(node: Any, gradient: Tensor, inputs: Gradients, constant: 
 
 
 def noted_input(node: Any) -> Tensor | None:
-    """Return the input of an operation that saves only its output; None if it was not noted."""
+    """Return the input of an operation that saves only its output; None if no `Recording` noted it."""
     saved = node.metadata.get(INPUT)
     return None if saved is None else saved.grad_fn.saved_tensors[0].detach()
 

@@ -33,13 +33,14 @@ def vocabulary_quantities(
     Returns:
         (B, K), (B, G), or sums, (B, K).
     """
-    positions, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
+    positions, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, `nonzero` would wait for the device
     if positions.ndim == 1:
         positions, ids = positions[:, None], ids[:, None]  # (B, 1), (B, 1, K)
     else:
         ids = ids[:, :, None]  # (B, G, 1)
-    answered = (positions >= 0).nonzero()  # (N, 2), the N places of all texts
-    places = torch.cat([answered, positions[answered[:, 0], answered[:, 1], None]], 1)  # (N, 3)
+    answered = (positions >= 0).nonzero()  # (N, 2), the text and the column of N answers
+    tokens_of_answers = positions[answered[:, 0], answered[:, 1], None]  # (N, 1)
+    places = torch.cat([answered, tokens_of_answers], 1)  # (N, 3), in one transfer
     texts, columns, tokens = places.to(states.device).T  # (N,) each
     contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
     target_of_places = replace(target, ids=ids[texts, columns], contrast=contrast)

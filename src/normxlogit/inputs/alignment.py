@@ -45,9 +45,9 @@ def spans_of_words(text: Text, sequences: Sequence[int | None], words: Sequence[
 class _Part(NamedTuple):
     """A text, or a word of it."""
 
-    sequence: int
-    start: int
-    end: int
+    sequence: int  # which of two texts
+    start: int  # its first character there
+    end: int  # one past its last
 
 
 def aligned_offsets(
@@ -77,7 +77,7 @@ def aligned_offsets(
     offsets = [(0, 0)] * len(ids)
     for part, tokens in tokens_of_part.items():
         spans = align(tokenizer, [ids[token] for token in tokens], texts[part.sequence][part.start : part.end])
-        if spans is None and words is None:
+        if spans is None and words is None:  # which token stands for what in a whole text is not known
             return None
         whole_word = ((0, part.end - part.start),) * len(tokens)
         for token, span in zip(tokens, spans or whole_word, strict=True):
@@ -133,9 +133,9 @@ def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[Span
 
 
 def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Spans | None:
-    """Return the characters of tokens that read like a text; one of them, or the bytes of a character, may be unknown.
+    """Return the characters of tokens whose joined pieces are a text, compared as `_folded`; None if they are not.
 
-    They are compared as `_folded`. None if they read like something else, or more is unknown.
+    The piece of one token may be unknown, or those of the bytes of one character: what is left of the text is theirs.
     """
     pieces = _pieces(tokenizer, ids, text)
     unknown = [token for token, piece in enumerate(pieces) if piece is None]
@@ -146,17 +146,23 @@ def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> S
 
 
 def _matched_as_folded(literals: Sequence[str], unknown: Sequence[int], folded: "_Folded") -> Spans | None:
-    """Return the characters of tokens by their literals, of which some are `unknown`, in a folded text."""
-    known = [_folded(literal).text for literal in literals]
+    """Return the characters of tokens in a folded text; None if their literals do not read like it.
+
+    Args:
+        literals: The text of each token, "" for those that are not known.
+        unknown: The indices of tokens whose text is not known; the first gets the characters that the others leave.
+        folded: The text.
+    """
+    pieces = [_folded(literal).text for literal in literals]
     if unknown:
-        size = len(folded.text) - len("".join(known))
+        size = len(folded.text) - len("".join(pieces))
         if not _may_be_unknown(unknown, size):
             return None
-        start = len("".join(known[: unknown[0]]))
-        known[unknown[0]] = folded.text[start : start + size]
-    if "".join(known) != folded.text:
+        start = len("".join(pieces[: unknown[0]]))
+        pieces[unknown[0]] = folded.text[start : start + size]
+    if "".join(pieces) != folded.text:
         return None
-    spans = list(_spans_one_after_another(known))
+    spans = list(_spans_one_after_another(pieces))
     for token in unknown[1:]:  # its bytes stand for the same character
         spans[token] = spans[unknown[0]]
     return tuple(folded.original_span(start, end) for start, end in spans)
@@ -175,8 +181,9 @@ def _may_be_unknown(unknown: Sequence[int], size: int) -> bool:
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> list[str | None]:
-    """Return the text that each token adds, None for tokens that do not tell it, such as unknown ones."""
+    """Return the text that each token adds, None where that is not known, as of unknown tokens and single bytes."""
     special_ids = set(tokenizer.all_special_ids)
+    # The tokens as strings: those of the text also show what an unknown one stands for, which its id does not.
     surfaces: list[str] = tokenizer.tokenize(text)
     if tokenizer.convert_tokens_to_ids(surfaces) != ids:
         surfaces = [str(token) for token in tokenizer.convert_ids_to_tokens(ids)]
@@ -185,7 +192,7 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> li
         if surface == tokenizer.unk_token or BYTE.fullmatch(surface):
             pieces.append(None)
         elif token_id in special_ids:
-            # A special token in the text is typed there; SentencePiece tells the text of an unknown piece.
+            # It is typed in the text, or it is the id of an unknown piece, whose own text SentencePiece returns.
             pieces.append(surface.replace("▁", " "))
         else:
             pieces.append(decoded)

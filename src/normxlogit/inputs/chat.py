@@ -64,7 +64,9 @@ class Content:
             first: The first character, counted in the texts of the message joined by a character.
             last: One past the last, counted likewise.
         """
-        return message == self.message and 0 <= first - self.first < last - self.first <= self.end - self.start
+        length = self.end - self.start
+        start_here, end_here = first - self.first, last - self.first
+        return message == self.message and 0 <= start_here < end_here <= length
 
     def place_of(self, character: int) -> int:
         """Return where a character of the message's texts is in the prompt."""
@@ -103,17 +105,22 @@ def has_chat_template(reader: Any) -> bool:
 def is_chat(value: Any) -> bool:
     """Return whether a value is one chat."""
     messages = messages_of(value)
-    messages = messages if isinstance(messages, list | tuple) else ()
-    return bool(messages) and all(map(is_message, messages))
+    return isinstance(messages, list | tuple) and len(messages) > 0 and all(map(is_message, messages))
 
 
 def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
-    """Return chats, and whether it was a single one; None for others. With `pairs` a tuple is two texts."""
+    """Return one or several chats as a list, and whether it was a single one; None for what is no chat.
+
+    Args:
+        inputs: What the caller gave.
+        pairs: Whether the task reads pairs, so that a tuple is two texts and not the messages of a chat.
+    """
     if is_table(inputs):
         chats = _chats_of_table(collected(inputs))
         return None if chats is None else (chats, False)
     items = list(inputs) if isinstance(inputs, list | tuple) else []
-    if items and isinstance(items[0], (str, tuple) if pairs else str):  # of very many texts the first will do
+    types_of_texts = (str, tuple) if pairs else str
+    if items and isinstance(items[0], types_of_texts):  # very many texts need not be looked at one by one
         return None
     if is_chat(inputs):
         return [inputs], True
@@ -135,7 +142,13 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 
 
 def _prompt(item: Any) -> Any:
-    """Return a prompt; of a row of a data set its only text. What is none is refused where it is read."""
+    """Return a prompt as it is, and of a row of a data set its only text.
+
+    Anything else is returned, too: `read_prompt` refuses it.
+
+    Raises:
+        InputError: If a row has no text, or holds a picture or a sound.
+    """
     if not isinstance(item, Mapping) or set(chat_keys()) & item.keys():
         return item
     if hint := hint_for(item):
@@ -172,7 +185,7 @@ def read_prompt(
         tokenizer: A tokenizer or processor, with a chat template where the prompt is of messages.
         prompt: A text, messages, or a mapping that holds messages.
         template_options: What the template is given where the prompt does not say otherwise.
-        answer_follows: Whether the model goes on with it, after the messages or at the end of its own last one.
+        answer_follows: Whether the model continues it: with a new message, or with its own last one.
 
     Raises:
         InputError: If this is not a prompt, or the template refuses it.
@@ -247,7 +260,8 @@ class _Chat:
         message = self.messages[index]
         content = message.get("content")
         if isinstance(content, list):
-            place = [place for place, part in enumerate(content) if text_of_part(part) is not None][number]
+            places_of_texts = [place for place, part in enumerate(content) if text_of_part(part) is not None]
+            place = places_of_texts[number]
             text_part = {**content[place], "text": text}
             new_content: Any = [*content[:place], text_part, *content[place + 1 :]]
         else:
@@ -256,22 +270,23 @@ class _Chat:
         return replace(self, messages=[*self.messages[:index], new_message, *self.messages[index + 1 :]])
 
     def located_contents(self) -> tuple[list[Content], list[str]]:
-        """Return the spans of the texts of messages, and a note for each that is not found."""
+        """Return the spans of the texts of messages in the prompt, and a note for each message that is not found."""
         contents: list[Content] = []
-        notes: dict[str, None] = {}
+        notes: dict[str, None] = {}  # in order, each once
         for index, message in enumerate(self.messages):
+            role = message["role"]
             text_start = 0  # of each text, in the texts of the message joined by a character
-            for number, body in enumerate(texts_of(message)):
-                stripped = body.strip()
-                start = self._place_of_text(index, number, body) if stripped else None
+            for number, text in enumerate(texts_of(message)):
+                body = text.strip()
+                start = self._place_of_text(index, number, text) if body else None
                 if start is not None:
-                    first = text_start + body.index(stripped)
-                    contents.append(Content(str(message["role"]), start, start + len(stripped), index, first))
-                elif stripped:
-                    place = f"message {index} ({message['role']})"
+                    first = text_start + text.index(body)
+                    contents.append(Content(str(role), start, start + len(body), message=index, first=first))
+                elif body:
+                    place = f"message {index} ({role})"
                     note = f"the chat template does not write {place} once and as it is, so it is not among the sources"
                     notes[note] = None
-                text_start += len(body) + 1
+                text_start += len(text) + 1
         return sorted(contents, key=lambda content: content.start), list(notes)
 
     def _place_of_text(self, index: int, number: int, content: str) -> int | None:

@@ -1,6 +1,6 @@
 """The text of tokens that came without one: what a model generated, or what the caller gave as numbers."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
@@ -66,19 +66,23 @@ def added_texts(
         ids: The tokens whose texts are returned.
         special_ids: Tokens that add nothing.
     """
-    all_ids = prompt_ids + ids
-    window_start, decoded_end = max(0, len(prompt_ids) - CONTEXT), len(prompt_ids)
+    # Special tokens count among those of the window, and are left out when it is decoded.
+    all_ids = [None if token_id in special_ids else token_id for token_id in prompt_ids + ids]
+    window_start = max(0, len(prompt_ids) - CONTEXT)
+    decoded_end = len(prompt_ids)  # the tokens before it have their text
     texts = []
-
-    def decode_until(end: int) -> str:
-        visible = [token_id for token_id in all_ids[window_start:end] if token_id not in special_ids]
-        return str(tokenizer.decode(visible, clean_up_tokenization_spaces=False))
-
     for end in range(len(prompt_ids) + 1, len(all_ids) + 1):
-        text_before, text_now = decode_until(decoded_end), decode_until(end)
+        text_before = _decoded(tokenizer, all_ids[window_start:decoded_end])
+        text_now = _decoded(tokenizer, all_ids[window_start:end])
         if text_now.endswith(UNFINISHED) and end < len(all_ids):
             texts.append("")
             continue
         texts.append(text_now[len(text_before) :])
         window_start, decoded_end = max(window_start, decoded_end - CONTEXT), end
     return texts
+
+
+def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> str:
+    """Return the text of tokens, without those that are None."""
+    known_ids = [token_id for token_id in ids if token_id is not None]
+    return str(tokenizer.decode(known_ids, clean_up_tokenization_spaces=False))

@@ -27,14 +27,15 @@ TRUNCATED = (
 
 MAX_UNKNOWN_SHARE = 0.5
 """The note on a text asks for another tokenizer where a larger share of the tokens is unknown."""
+
+MIN_UNKNOWN = 3
+"""With fewer unknown tokens and some known ones it does not: they may be rare words."""
+
 UNLIMITED = 1_000_000
 """Tokenizers without a limit report an astronomically large one."""
 
 COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 """The parts of a tokenizer's backend beside its vocabulary."""
-
-MIN_UNKNOWN = 3
-"""With fewer unknown tokens and some known ones it does not: they may be rare words."""
 
 
 @dataclass(eq=False)
@@ -135,9 +136,11 @@ class Encoder:
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
         options = {"verbose": False, "return_special_tokens_mask": True}
-        encoded = private_tokenizer(self.tokenizer)(text_target=text, **options)  # which sets a language
-        doubled = doubled_special_tokens(encoded["input_ids"], list(map(bool, encoded["special_tokens_mask"])))
-        return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
+        # A copy is called: `text_target` sets the language of a tokenizer for translation.
+        encoded = private_tokenizer(self.tokenizer)(text_target=text, **options)
+        ids = encoded["input_ids"]
+        doubled = doubled_special_tokens(ids, list(map(bool, encoded["special_tokens_mask"])))
+        return [int(token_id) for position, token_id in enumerate(ids) if position not in doubled]
 
     def _encode(
         self, texts: list[Text], long_text: LongText | None, max_length: int | None = None, special: bool | None = None
@@ -158,16 +161,14 @@ class Encoder:
 
     def _tokenize(self, texts: Sequence[Text], special: bool | None = None) -> BatchEncoding:
         """Return the tokenizer's output for texts, without truncation, which follows later."""
-        first, second = (
-            [list(t.words) if isinstance(t, SplitText) else t for t in side]
-            for side in zip(*map(pair_of, texts), strict=True)
-        )
+        first_texts, second_texts = zip(*map(pair_of, texts), strict=True)
+        are_pairs = None not in second_texts
         return private_tokenizer(self.tokenizer)(
-            first,
-            None if None in second else second,
+            list(map(_words_or_text, first_texts)),
+            list(map(_words_or_text, second_texts)) if are_pairs else None,
             is_split_into_words=_kind(texts[0]).is_split,
             add_special_tokens=self.add_special_tokens if special is None else special,
-            return_special_tokens_mask=not self.tokenizer.is_fast,  # whose backend has it
+            return_special_tokens_mask=not self.tokenizer.is_fast,  # the backend of a fast one says it
             truncation=False,
             padding=False,
             verbose=False,
@@ -178,9 +179,9 @@ class Encoder:
         ids = list(encoded["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
-        located = self._located_by_backend if self.tokenizer.is_fast else self._located_by_counting
-        places = located(encoded, row, text)
-        not_read = ("special_tokens_mask", "attention_mask")
+        locate_tokens = self._located_by_backend if self.tokenizer.is_fast else self._located_by_counting
+        places = locate_tokens(encoded, row, text)
+        not_read = ("special_tokens_mask", "attention_mask")  # a batch has a mask of its own
         first, second = pair_of(text)
         return Encoding(
             inputs={
@@ -204,7 +205,7 @@ class Encoder:
         if not _kind(text).is_split:
             return _Places(sequences, special, offsets, None)
         words = spans_of_words(text, sequences, backend.word_ids)
-        if words is not None:  # it counts in each word
+        if words is not None:  # the backend counts characters from the beginning of each word
             offsets = tuple(moved(span, start) for span, (start, _) in zip(offsets, words, strict=True))
         return _Places(sequences, special, offsets, words)
 
@@ -221,26 +222,36 @@ class Encoder:
         return self.names is None or name == "input_ids" or name in self.names
 
     def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[tuple[int | None, ...], list[int | None]]:
-        """Return which text, and which of its words, each token of a slow tokenizer is of, by counting their tokens."""
-        words_of_tokens: list[tuple[int, int]] = []
+        """Return which text, and which of its words, each token of a slow tokenizer is of; None at special tokens.
+
+        Each word is tokenised alone, and the text's tokens are dealt out to the words by these numbers of tokens. What
+        is left over, where words alone give fewer tokens than the text, is of the last word.
+
+        Args:
+            special: Which tokens the tokenizer added.
+            text: The text or the pair; a text without split words is one word.
+        """
+        words_of_tokens: list[tuple[int, int]] = []  # of each ordinary token: which text, and which of its words
         last_word = 0, 0
         for sequence, part in enumerate(part for part in pair_of(text) if part is not None):
             words = part.words if isinstance(part, SplitText) else (part,)
-            for index, word in enumerate(words):
-                last_word = sequence, index
+            for word_index, word in enumerate(words):
+                last_word = sequence, word_index
                 words_of_tokens += [last_word] * len(self.tokenizer.tokenize(word))
-        counted = iter(words_of_tokens)
-        of_token = [(None, None) if is_special else next(counted, last_word) for is_special in special]
-        return tuple(sequence for sequence, _ in of_token), [word for _, word in of_token]
+        remaining = iter(words_of_tokens)
+        word_of_each = [(None, None) if is_special else next(remaining, last_word) for is_special in special]
+        return tuple(sequence for sequence, _ in word_of_each), [word_index for _, word_index in word_of_each]
 
     def _check_encoding(self, encoding: Encoding, index: int) -> None:
         """Refuse an encoding without ordinary tokens, with invalid ids, or of a pair for a model of single texts."""
         if all(encoding.special):
             raise InputError(f"input {index} is empty after tokenisation; there is no token to explain")
         check_ids(encoding.ids, self.vocabulary, f"input {index}")
+        if encoding.text_pair is None:
+            return
+        # Token types tell the two texts of a pair apart: a model with one type has none for the second text.
         type_count = getattr(self.config, "type_vocab_size", None)
-        is_pair = encoding.text_pair is not None
-        if type_count and is_pair and max(encoding.inputs.get("token_type_ids", [0])) >= type_count:
+        if type_count and max(encoding.inputs.get("token_type_ids", [0])) >= type_count:
             raise InputError("the model reads single texts, and a pair was given; pass one string")
 
     def _cut_to_limit(
@@ -255,9 +266,9 @@ class Encoder:
             raise too_long(index, length, limit)
         if long_text is None:
             warnings.warn(TRUNCATED, stacklevel=1)  # one line for all calls, so that Python shows it once
-        last = getattr(self.tokenizer, "truncation_side", "right") == "left"
-        note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
-        indices = _tokens_that_fit(encoding, limit, last=last)
+        keep_end = getattr(self.tokenizer, "truncation_side", "right") == "left"
+        note = f"the text has {length} tokens; only the {'last' if keep_end else 'first'} {limit} were read"
+        indices = _tokens_that_fit(encoding, limit, keep_end=keep_end)
         if indices is None:
             raise InputError(f"input {index}: {limit} tokens do not hold a text and its special tokens")
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
@@ -297,7 +308,13 @@ class _Kind(NamedTuple):
 
 def _kind(text: Text) -> _Kind:
     """Return whether a text is a pair, and whether its words are split."""
-    return _Kind(isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText))
+    first, _ = pair_of(text)
+    return _Kind(is_pair=isinstance(text, tuple), is_split=isinstance(first, SplitText))
+
+
+def _words_or_text(text: str) -> str | list[str]:
+    """Return a text as a tokenizer takes it: as a list of words where the caller has split it."""
+    return list(text.words) if isinstance(text, SplitText) else text
 
 
 def private_tokenizer(tokenizer: Any) -> Any:
@@ -332,23 +349,28 @@ def _copy_backend(backend: Tokenizer) -> Tokenizer:
     return private
 
 
-def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
+def _tokens_that_fit(encoding: Encoding, limit: int, *, keep_end: bool) -> list[int] | None:
     """Return which tokens of a long text or pair fit, as the tokenizer itself would cut it; None if none does.
 
     Special tokens stay. Of a pair the longer text is cut, and both to half of what fits if both are longer than that.
-    With `last` the ends of the texts are kept instead of the beginnings.
+
+    Args:
+        encoding: The text or the pair.
+        limit: How many tokens fit, special ones included.
+        keep_end: Whether the ends of the texts are kept, and not their beginnings.
     """
-    texts: list[list[int]] = [[], []]
+    tokens_of_texts: list[list[int]] = [[], []]  # the indices of ordinary tokens of the first and the second text
     for index, (sequence, special) in enumerate(zip(encoding.sequence_ids, encoding.special, strict=True)):
         if not special:
-            texts[sequence or 0].append(index)
-    size = limit - (len(encoding) - sum(map(len, texts)))
-    if size < 1:
+            tokens_of_texts[sequence or 0].append(index)
+    special_count = len(encoding) - sum(map(len, tokens_of_texts))
+    room = limit - special_count
+    if room < 1:
         return None
-    shorter, longer = sorted(texts, key=len)
-    kept_of_shorter = min(len(shorter), size // 2)
+    shorter, longer = sorted(tokens_of_texts, key=len)
+    kept_of_shorter = min(len(shorter), room // 2)
     cut: set[int] = set()
-    for text, count in ((shorter, kept_of_shorter), (longer, size - kept_of_shorter)):
-        drop = max(0, len(text) - count)
-        cut.update(text[:drop] if last else text[len(text) - drop :])
+    for tokens, kept_count in ((shorter, kept_of_shorter), (longer, room - kept_of_shorter)):
+        cut_count = max(0, len(tokens) - kept_count)
+        cut.update(tokens[:cut_count] if keep_end else tokens[len(tokens) - cut_count :])
     return [index for index in range(len(encoding)) if index not in cut]

@@ -184,17 +184,19 @@ class Encoding:
         )
 
     def with_written_special_tokens(self) -> "Encoding":
-        """Return the encoding without the special tokens of the text that the tokenizer added beside them once more.
+        """Return the encoding without the special tokens that stand in the text and that the tokenizer added again.
 
-        A text that a chat template wrote begins with them, and may end so. What is left has the characters of both.
+        A text that a chat template wrote begins with "<s>", and the tokenizer adds another one before it. The added one
+        is kept, as a special token, and gets the characters of the written one, which is left out.
         """
-        added_for = doubled_special_tokens(self.ids, self.special)
+        added_for = doubled_special_tokens(self.ids, self.special)  # the added token for each written one
         if not added_for:
             return self
         offsets = list(self.offsets or ())
         for written, added in added_for.items() if offsets else ():
             offsets[added] = offsets[written]
-        rest = replace(self, offsets=tuple(offsets) or None).take(i for i in range(len(self)) if i not in added_for)
+        kept_indices = (index for index in range(len(self)) if index not in added_for)
+        rest = replace(self, offsets=tuple(offsets) or None).take(kept_indices)
         names = ", ".join(dict.fromkeys(self.tokens[written] for written in added_for))
         note = f"the text has special tokens of the tokenizer at its ends ({names}): they are not added again"
         return replace(rest, notes=(*self.notes, note))
@@ -204,44 +206,53 @@ class Encoding:
 
 
 def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[int, int]:
-    """Return the special tokens of a text that the tokenizer added beside them once more, with the added ones.
+    """Return the special tokens that stand in a text and that the tokenizer added once more directly beside them.
 
     Args:
-        ids: The tokens.
-        added: Which of them the tokenizer added.
+        ids: The token ids.
+        added: Which of the tokens the tokenizer added.
+
+    Returns:
+        By the index of each such token of the text, the index of the added one.
     """
-    doubled: dict[int, int] = {}
-    edges = [0, *accumulate(len(list(run)) for _, run in groupby(added))]
-    for start, end in pairwise(edges):
+    added_for: dict[int, int] = {}
+    run_starts = [0, *accumulate(len(list(run)) for _, run in groupby(added))]  # of added and of other tokens in turn
+    for start, end in pairwise(run_starts):
         if not added[start]:
             continue
+        # The longest match first: several tokens may be doubled as a whole.
         for count in range(end - start, 0, -1):
             before_text = range(end - count, end), range(end, end + count)
             after_text = range(start, start + count), range(start - count, start)
-            for own, written in (before_text, after_text):
-                if _is_free(written, doubled, added) and _tokens_at(ids, written) == _tokens_at(ids, own):
-                    doubled |= zip(written, own, strict=True)
-    return doubled
+            for added_indices, written in (before_text, after_text):
+                is_free = _are_unmatched(written, added_for, added)
+                if is_free and _ids_at(ids, written) == _ids_at(ids, added_indices):
+                    added_for |= zip(written, added_indices, strict=True)
+    return added_for
 
 
-def _is_free(places: range, taken: Collection[int], added: Sequence[bool]) -> bool:
-    """Return whether there are such places, all of the text itself and none taken."""
-    if places.start < 0 or places.stop > len(added):
+def _are_unmatched(indices: range, matched: Collection[int], added: Sequence[bool]) -> bool:
+    """Return whether all of these tokens exist, are of the text itself, and are not matched with an added one yet."""
+    if indices.start < 0 or indices.stop > len(added):
         return False
-    return not any(place in taken or added[place] for place in places)
+    return not any(index in matched or added[index] for index in indices)
 
 
-def _tokens_at(ids: Sequence[int], places: range) -> list[int]:
-    """Return the tokens at some places."""
-    return list(ids[places.start : places.stop])
+def _ids_at(ids: Sequence[int], indices: range) -> list[int]:
+    """Return the token ids at some indices."""
+    return list(ids[indices.start : indices.stop])
 
 
 def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> EncodedMedium:
-    """Return a picture or a sound with its token indices counted among the tokens that `indices` keep."""
-    places = {old: new for new, old in enumerate(indices)}
-    if not all(token in places for token in medium.tokens):
+    """Return a picture or a sound with its token indices counted among the tokens that `indices` keep.
+
+    Raises:
+        InputError: If one of its tokens is not kept.
+    """
+    new_indices = {old: new for new, old in enumerate(indices)}
+    if not all(token in new_indices for token in medium.tokens):
         raise InputError(f"a part of {medium.name} cannot be left out of the prompt: it is read whole")
-    return replace(medium, tokens=tuple(places[token] for token in medium.tokens))
+    return replace(medium, tokens=tuple(new_indices[token] for token in medium.tokens))
 
 
 def readable_tokens(
@@ -266,7 +277,9 @@ def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
     if piece is None or piece.isascii():
         return piece or ""
     text = tokenizer.convert_tokens_to_string([piece])
-    return " " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece
+    # SentencePiece writes a space as "▁", and drops it at the beginning of a text.
+    is_space_dropped = piece[0] == "▁" and not text.startswith(" ")
+    return " " + text if is_space_dropped else text or piece
 
 
 def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
@@ -464,9 +477,10 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
         position: The token in the middle of the only window; None for windows over the whole text.
     """
     content, size = text_to_cut(encoding, limit)
-    if position is not None:  # in the middle, unless it is near an end of the text
-        middle = sum(i < position for i in content)
-        return [_window_indices(encoding, content, min(max(0, middle - size // 2), len(content) - size), size)]
+    if position is not None:
+        tokens_before = sum(token < position for token in content)
+        start = max(0, tokens_before - size // 2)  # the position is in the middle, unless it is near an end of the text
+        return [_window_indices(encoding, content, min(start, len(content) - size), size)]
     step = size - size // OVERLAP
     starts = [*range(0, len(content) - size, step), len(content) - size]
     return [_window_indices(encoding, content, start, size) for start in starts]
@@ -497,20 +511,35 @@ def check_fits(content: str, count: int, limit: int | None, advice: str = "short
         raise InputError(f"{content} {count} tokens and the model reads {limit}; {advice}")
 
 
-def text_to_cut(encoding: Encoding, limit: int) -> tuple[Indices, int]:
-    """Return the indices of the tokens of the text to cut, and how many of them fit into a window."""
-    sequences = [
-        [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
-        for sequence in (0, 1)
-    ]
-    text_tokens = max(sequences, key=len)
-    tokens_per_window = limit - (len(encoding) - len(text_tokens))
+class TextToCut(NamedTuple):
+    """What of a long encoding is cut into windows: its text, or the longer text of a pair."""
+
+    tokens: Indices  # its tokens, without special ones
+    tokens_per_window: int  # how many of them fit into a window
+
+
+def text_to_cut(encoding: Encoding, limit: int) -> TextToCut:
+    """Return which tokens of an encoding are cut into windows, and how many of them fit into one.
+
+    Args:
+        encoding: A text or a pair.
+        limit: How many tokens the model reads.
+
+    Raises:
+        InputError: If the rest, which is in every window, leaves no room.
+    """
+    tokens_of_texts: tuple[Indices, Indices] = ([], [])
+    for token, (sequence, special) in enumerate(zip(encoding.sequence_ids, encoding.special, strict=True)):
+        if sequence is not None and not special:
+            tokens_of_texts[sequence].append(token)
+    longer = max(tokens_of_texts, key=len)
+    tokens_per_window = limit - (len(encoding) - len(longer))
     if tokens_per_window < 1:
         raise InputError(f"the shorter text of the pair fills the model's {limit} tokens and leaves none for windows")
-    return text_tokens, tokens_per_window
+    return TextToCut(longer, tokens_per_window)
 
 
 def _window_indices(encoding: Encoding, content: Indices, start: int, size: int) -> Indices:
     """Return the token indices of a window: `size` of the text to cut, and all tokens that every window keeps."""
     left_out = set(content[:start]) | set(content[start + size :])
-    return [i for i in range(len(encoding)) if i not in left_out]
+    return [token for token in range(len(encoding)) if token not in left_out]

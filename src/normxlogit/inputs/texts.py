@@ -16,9 +16,14 @@ Text = str | tuple[str, str]
 Question = tuple[str, Sequence[str]]
 """A prompt and the choices that may follow it."""
 
-
 Columns = Mapping[Any, Any]
 """The columns of a table by name, or the cells of a row."""
+
+PAIRS = (("text", "text_pair"), ("question", "context"))
+"""Names of two columns that are a pair: those of transformers' pipelines and of SQuAD."""
+
+WORDS = "tokens"
+"""The name of a column of lists of words in data sets for tagging."""
 
 
 class SplitText(str):
@@ -39,20 +44,13 @@ class SplitText(str):
     @property
     def spans(self) -> list[tuple[int, int]]:
         """The first character of each word, and one past its last."""
-        ends = accumulate(len(word) + 1 for word in self.words)
-        return [(end - 1 - len(word), end - 1) for word, end in zip(self.words, ends, strict=True)]
+        starts = accumulate((len(word) + 1 for word in self.words), initial=0)  # a space follows each word
+        return [(start, start + len(word)) for word, start in zip(self.words, starts, strict=False)]
 
 
 def pair_of(text: Text) -> tuple[str, str | None]:
     """Return a text with the second text of a pair."""
     return text if isinstance(text, tuple) else (text, None)
-
-
-PAIRS = (("text", "text_pair"), ("question", "context"))
-"""Names of two columns that are a pair: those of transformers' pipelines and of SQuAD."""
-
-WORDS = "tokens"
-"""The name of a column of lists of words in data sets for tagging."""
 
 
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
@@ -70,7 +68,8 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
 
 def split_texts(inputs: Any) -> Any:
     """Return the words of one text, of a pair (a tuple of two) or of several texts as texts for `read_texts`."""
-    if (split := _split(inputs)) is None:
+    split = _split(inputs)
+    if split is None:
         raise InputError(
             "is_split_into_words=True reads the words of a text in a list, of two texts in a tuple of two lists, or "
             f"several of these in a list, not {_type_in_words(inputs)}"
@@ -89,12 +88,13 @@ def _split(value: Any) -> Any:
         return None
     is_tuple = isinstance(cells, tuple)
     cells = list(cells)
-    if all(isinstance(word, str) for word in cells):
+    if all(isinstance(cell, str) for cell in cells):
         return SplitText(map(str, cells))
     texts = [_split(cell) for cell in cells]
-    if not all(isinstance(text, SplitText | tuple) for text in texts):
+    if not all(isinstance(text, SplitText | tuple) for text in texts):  # a tuple is a pair
         return None
-    return tuple(texts) if is_tuple and len(texts) == 2 else texts
+    is_pair = is_tuple and len(texts) == 2
+    return tuple(texts) if is_pair else texts
 
 
 def _split_column(columns: Columns) -> Any:
@@ -116,10 +116,11 @@ def plain_cell(value: Any) -> Any:
 
 
 def is_table(values: Any) -> bool:
-    """Return whether a value has columns with names: a frame, a table or a data set."""
-    if isinstance(values, Mapping) or is_lazy(values):
-        return is_lazy(values)
-    return hasattr(values, "column_names") or hasattr(values, "columns")
+    """Return whether a value has columns with names: a frame, a table or a data set; a mapping is not one."""
+    if is_lazy(values):
+        return True
+    has_columns = hasattr(values, "column_names") or hasattr(values, "columns")
+    return has_columns and not isinstance(values, Mapping)
 
 
 def named_columns(values: Any) -> dict[Any, Any] | None:
@@ -192,7 +193,8 @@ def text_column(inputs: Any) -> Any:
     columns = named_columns(inputs)
     if columns is None:
         shape: Any = getattr(inputs, "shape", ())
-        return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
+        is_single_column = len(shape) == 2 and shape[1] == 1  # of an array
+        return inputs.reshape(-1) if is_single_column else inputs
     words = _column_of_words(inputs, columns)
     if words is not None:
         return words
@@ -204,11 +206,13 @@ def text_column(inputs: Any) -> Any:
 
 
 def _column_of_words(inputs: Any, columns: Columns) -> Any:
-    """Return the words of texts in a table's column "tokens", or in a row's; None if there is no such column."""
+    """Return the words of texts in a table's column "tokens", or of the text in a row's; None without such words."""
     if WORDS not in columns or "text" in columns:
         return None
     split = _split(columns[WORDS])
-    return split if isinstance(split, list) or isinstance(inputs, Mapping) else None  # a frame's cells may be texts
+    is_row = isinstance(inputs, Mapping)
+    # A table whose cells are texts is read as one text of split words, which it is not.
+    return split if is_row or isinstance(split, list) else None
 
 
 def _chosen_texts(texts: Columns) -> Any:
@@ -318,11 +322,20 @@ def _check_container(inputs: Any) -> None:
 
 
 def _checked_text(item: Any, name: str) -> Text:
-    """Return an item, which errors call by a name, as a text or a pair of texts."""
+    """Return an item as a text or a pair of texts.
+
+    Args:
+        item: What the caller gave.
+        name: What errors call it.
+
+    Raises:
+        InputError: If it is something else, is empty, or holds half a character.
+    """
     item = arrow_value(text_column(item))
     is_pair = isinstance(item, tuple)
     parts = list(map(_plain_text, item if is_pair else [item]))
-    if len(parts) != 1 + is_pair or not all(isinstance(part, str) for part in parts):
+    expected_count = 2 if is_pair else 1
+    if len(parts) != expected_count or not all(isinstance(part, str) for part in parts):
         raise InputError(
             f"{name} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{_advice_on(item)}"
         )
@@ -346,8 +359,9 @@ def _advice_on(item: Any) -> str:
     """Return what to do with an item that is no text: a missing value, or token ids."""
     if is_missing(item):
         return " (a missing value): leave such rows out, as in texts.dropna()"
-    number = item[0] if isinstance(item, list) and item else item
-    return "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
+    first_value = item[0] if isinstance(item, list) and item else item
+    is_token_id = type(first_value) is int
+    return "; token ids are passed as {'input_ids': ids}" if is_token_id else ""
 
 
 def _type_in_words(item: Any) -> str:
@@ -371,7 +385,8 @@ def numbered(names: Iterable[str]) -> list[str]:
     unique: dict[str, None] = {}
     for name in names:
         candidates = chain([name], (f"{name} ({number})" for number in count(2)))
-        unique[next(each for each in candidates if each not in unique)] = None
+        first_unused = next(candidate for candidate in candidates if candidate not in unique)
+        unique[first_unused] = None
     return list(unique)
 
 

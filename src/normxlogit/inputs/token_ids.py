@@ -130,15 +130,22 @@ class _RowReader(NamedTuple):
             raise InputError(f"row {self.number} of the encoded input has no real token")
         check_ids(ids, self.vocabulary, f"row {self.number} of the encoded input")
         located = None if backend is None else _located(backend, is_real, ids)
-        if backend is None or located is None:
-            located = _Located(None, self._sequences(inputs))
+        if located is None:
+            located = _Located(offsets=None, sequences=self._sequences(inputs))
         else:
             self._check_tokenizer(ids, compress(backend.tokens, is_real))
-        special = tuple(sequence is None for sequence in located.sequences)
-        counts_padding = mask is not None and not self.continued and "position_ids" not in row
-        notes = _padding_notes(is_real, has_mask=mask is not None, counts_padding=counts_padding)
-        tokens = readable_tokens(self.tokenizer, ids)
-        return Encoding(inputs, tokens, located.offsets, None, located.sequences, special, notes=notes)
+        has_mask = mask is not None
+        # With a mask alone, models count positions from the first token of the row, padding too; `generate` does not.
+        counts_padding = has_mask and not self.continued and "position_ids" not in row
+        return Encoding(
+            inputs=inputs,
+            tokens=readable_tokens(self.tokenizer, ids),
+            offsets=located.offsets,
+            words=None,
+            sequence_ids=located.sequences,
+            special=tuple(sequence is None for sequence in located.sequences),
+            notes=_padding_notes(is_real, has_mask=has_mask, counts_padding=counts_padding),
+        )
 
     def _sequences(self, inputs: Row) -> tuple[int | None, ...]:
         """Return which of two texts each token is of by its token types; None at special tokens but the mask."""
@@ -146,10 +153,14 @@ class _RowReader(NamedTuple):
         tokenizer = self.tokenizer
         special_ids = {index for index in tokenizer.all_special_ids if index != tokenizer.mask_token_id}
         types = inputs.get("token_type_ids", [0] * len(ids))
-        types_of_text = {kind for token_id, kind in zip(ids, types, strict=True) if token_id not in special_ids}
-        if types_of_text != {0, 1}:  # one text
-            types = [0] * len(ids)
-        return tuple(None if token_id in special_ids else kind for token_id, kind in zip(ids, types, strict=True))
+        ordinary_types = {
+            token_type for token_id, token_type in zip(ids, types, strict=True) if token_id not in special_ids
+        }
+        is_pair = ordinary_types == {0, 1}
+        sequences = types if is_pair else [0] * len(ids)
+        return tuple(
+            None if token_id in special_ids else sequence for token_id, sequence in zip(ids, sequences, strict=True)
+        )
 
     def _check_tokenizer(self, ids: Sequence[int], tokens: Iterable[str]) -> None:
         """Refuse a row of another tokenizer, whose ids stand for other tokens in the model's vocabulary."""
@@ -166,7 +177,8 @@ class _RowReader(NamedTuple):
         if not set(mask) <= {0, 1}:
             raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
         is_real = list(map(bool, mask))
-        if sum(before != after for before, after in pairwise([False, *is_real, False])) > 2:
+        changes = sum(before != after for before, after in pairwise([False, *is_real, False]))
+        if changes > 2:  # from padding to the text, and from the text to padding
             raise InputError(
                 f"the attention mask of row {self.number} has a hole: a token between others is hidden, which only "
                 "padding at the ends may be; leave the token out"
@@ -177,15 +189,21 @@ class _RowReader(NamedTuple):
         """Return which token ids of a row are real where no mask says it: padding at one end is not."""
         tokenizer = self.tokenizer
         pad_id = tokenizer.pad_token_id
-        before, after = (len(list(takewhile(lambda value: value == pad_id, ends))) for ends in (ids, reversed(ids)))
+        before, after = _leading_count(ids, pad_id), _leading_count(reversed(ids), pad_id)
+        # Where another token stands for padding, the ids alone do not say which of them are padding.
         if pad_id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id):
-            if pad_id is not None and max(before, after) > 1:  # one of them may be a token of the text
+            if pad_id is not None and max(before, after) > 1:  # a single one may begin or end the text
                 raise InputError(
                     f"row {self.number} of the encoded input has {max(before, after)} tokens {tokenizer.pad_token!r} "
                     "at one end, which may be padding or end the text: pass attention_mask beside input_ids"
                 )
             return [True] * len(ids)
         return [before <= index < len(ids) - after for index in range(len(ids))]
+
+
+def _leading_count(ids: Iterable[int], token_id: int | None) -> int:
+    """Return how many of the first ids are a certain one."""
+    return len(list(takewhile(lambda value: value == token_id, ids)))
 
 
 class _Located(NamedTuple):
@@ -223,31 +241,35 @@ def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: b
 
 
 def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[int | None]) -> bool:
-    """Return whether spans count the characters in each word, as of words that were split before."""
+    """Return whether spans count characters from the beginning of each word, as those of split words do.
+
+    Then a word begins before the end of the word before it.
+    """
     tokens = zip(sequences, words, spans, strict=True)
-    return any(
-        sequence == last_sequence is not None and word != last_word and start < last_end
-        for (last_sequence, last_word, (_, last_end)), (sequence, word, (start, _)) in pairwise(tokens)
-    )
+    for (sequence, word, (_, end)), (next_sequence, next_word, (next_start, _)) in pairwise(tokens):
+        begins_word = sequence == next_sequence is not None and next_word != word
+        if begins_word and next_start < end:
+            return True
+    return False
 
 
 def _rows_of_fields(encoded: Encoded, model_inputs: Collection[str] | None) -> list[Row]:
     """Return what the model reads of each text, without what a data set has beside it, such as a label."""
     ids = _plain(encoded["input_ids"])
-    is_single = not _holds_lists(ids)
-    counts = list(map(_size, [ids] if is_single else ids))
-    rows: list[Row] = [{} for _ in counts]
+    is_single = not _holds_lists(ids)  # one text's, without an axis of texts
+    token_counts = list(map(_size, [ids] if is_single else ids))
+    rows: list[Row] = [{} for _ in token_counts]
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
     for name in filter(names.__contains__, encoded):
         if encoded[name] is None:
             continue
         cells = _plain(encoded[name])
-        if is_single and not _is_list_of_a_list(cells):
+        if is_single and not _is_list_of_a_list(cells):  # which has the axis that the ids lack
             cells = [cells]
         if _size(cells) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
         for number, cell in enumerate(cells):
-            rows[number][name] = _checked_row(cell, name, counts[number], number)
+            rows[number][name] = _checked_row(cell, name, token_counts[number], number)
     return rows
 
 
@@ -273,7 +295,17 @@ def _size(values: Any) -> int:
 
 
 def _checked_row(row: Any, name: str, count: int, number: int) -> list[Any]:
-    """Return a row of whole numbers, or of several for each token, such as a box; `count` is that of the tokens."""
+    """Return a row of whole numbers, or of several for each token, such as a box.
+
+    Args:
+        row: The values of a text.
+        name: The name of the input, for errors.
+        count: How many tokens the text has.
+        number: The number of the text, for errors.
+
+    Raises:
+        InputError: If there is not a value for each token.
+    """
     if not isinstance(row, list) or not all(_is_whole(value, name) for value in row):
         raise InputError(f"'{name}' must hold rows of whole numbers")
     if len(row) != count or not row:

@@ -28,13 +28,13 @@ def no_progress(total: int) -> AbstractContextManager[Callable[[float], Any]]:
 
 
 class Answer(NamedTuple):
-    """The model's answer to an input; the prediction changed if the outcome did, which is None of values."""
+    """The model's answer to an input."""
 
-    prediction: Prediction | None
-    value: float
-    outcome: Hashable
+    prediction: Prediction | None  # None if nothing is predicted, as of a cosine
+    value: float  # the measured quantity, such as the probability of the explained label
+    outcome: Hashable  # what is compared to say whether the prediction changed, such as a label; None of values
     logits: Tensor | None = None  # (C,), of a text that is classified as a whole, or of a window
-    values: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()  # of a cited answer, the log-probability of each of its sentences
 
 
 class Outcomes(Generic[Key, Outcome]):
@@ -60,7 +60,7 @@ class Outcomes(Generic[Key, Outcome]):
         """Return the outcomes of removals, in their order."""
         removals = list(removals)
         unknown = [removal for removal in dict.fromkeys(removals) if removal not in self._known]
-        if unknown:  # most rounds of a search ask what is known, and a display of progress costs a thread
+        if unknown:  # most rounds of a search ask only what is known, and a display of progress costs a thread
             with self._progress(len(unknown)) as advance:
                 for removal, outcome in self._ask(unknown):
                     self._known[removal] = outcome

@@ -66,7 +66,9 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
     fixed = task.position.token_of(a.target)
     quantity: Literal["value", "probability"] = "value" if task.outputs.kind == "value" else "probability"
     parts = removable(a, fixed)._replace(target=a.target.name, quantity=quantity)
-    return picked(a, parts, verify, None if task.position.left_to_right else fixed)
+    # A text that is continued is read at its last token, whichever that is: a caller may leave this one out.
+    fixed_for_caller = None if task.position.left_to_right else fixed
+    return picked(a, parts, verify, fixed_for_caller)
 
 
 def picked(a: Attribution, removable: Removable, verify: Verify, fixed: int | None = None) -> Removable:
@@ -229,12 +231,16 @@ def _is_place(item: Any) -> bool:
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
-    """Return the tokens of words, wherever the same text stands, or else of the parts that are called so."""
+    """Return the tokens of words, wherever the same text stands, or else of the parts that have this name.
+
+    Raises:
+        InputError: If there is neither.
+    """
     tokens = _tokens_where_text_stands(a, words.strip())
     if not tokens:
         key = word_key(words)
-        called_so = (part for part in parts if key in map(word_key, _names(a, part)))
-        tokens = [token for part in called_so for token in part.tokens]
+        parts_of_name = (part for part in parts if key in map(word_key, _names(a, part)))
+        tokens = [token for part in parts_of_name for token in part.tokens]
     if not tokens:
         near = nearest(words.strip(), {name for part in parts for name in _names(a, part)})
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -263,7 +269,7 @@ def _tokens_of_span(units: Sequence[UnitScore], start: int, end: int) -> list[in
 
 
 def _names(a: Attribution, part: UnitScore) -> set[str]:
-    """Return the names of a part: "notes.txt:1" is a source of what is called "notes.txt"."""
+    """Return the names of a part: "notes.txt:1", the first source in a file, is also called "notes.txt"."""
     name = part.text.strip()
     return {name} if a.units.kind[0] == "token" else {name, name.rpartition(":")[0]}
 

@@ -37,9 +37,10 @@ class Removable(NamedTuple):
 
     @property
     def most(self) -> int:
-        """Most parts that are removed together: all, but of a prompt one stays, as a completion of nothing is none."""
-        one_stays = self.quantity == "log-probability" and self.one_by_one and not self.all_together
-        return len(self.parts) - one_stays
+        """Most parts that are removed together: all, but of a prompt one stays, as an empty one has no completion."""
+        is_completed = self.quantity == "log-probability"
+        one_stays = is_completed and self.one_by_one and not self.all_together
+        return len(self.parts) - 1 if one_stays else len(self.parts)
 
 
 def removable(a: Attribution, fixed: int | None = None) -> Removable:

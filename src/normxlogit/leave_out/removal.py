@@ -23,9 +23,11 @@ def masks(model: TaskModel) -> bool:
     """Return whether removed tokens are masked in place, not deleted: with a mask token, unless autoregressive."""
     if model.tokenizer.mask_token_id is None or model.task.position.left_to_right:
         return False
-    family = model.config.model_type  # autoregressive are families of causal, but no masked language models
-    is_masked = family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES or family not in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    return is_masked and not getattr(model.config, "is_decoder", False)
+    family = model.config.model_type
+    has_masked_form = family in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    has_causal_form = family in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    is_autoregressive = has_causal_form and not has_masked_form  # BERT has both forms, and reads masks
+    return not is_autoregressive and not getattr(model.config, "is_decoder", False)
 
 
 def tokens_removed(
@@ -44,6 +46,7 @@ def tokens_removed(
     is_masked = masks(model) if masked is None else masked
 
     def without(removal: TextRemoval) -> Encoding:
+        """Return what the model reads after a removal."""
         encoding = encodings[removal.text]
         tokens = removal.tokens
         if not tokens:
@@ -55,18 +58,18 @@ def tokens_removed(
     return without
 
 
-def _masked(model: TaskModel, encoding: Encoding, positions: Tokens) -> Encoding:
+def _masked(model: TaskModel, encoding: Encoding, removed: Tokens) -> Encoding:
     """Return a text with the mask token in the place of some tokens."""
     ids = list(encoding.ids)
-    for position in positions:
-        ids[position] = model.tokenizer.mask_token_id
+    for token in removed:
+        ids[token] = model.tokenizer.mask_token_id
     return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
 
 
-def _shortened(model: TaskModel, encoding: Encoding, positions: Tokens) -> Encoding:
+def _shortened(model: TaskModel, encoding: Encoding, removed: Tokens) -> Encoding:
     """Return a text without some of its tokens, or a single token if all are deleted."""
-    position = None if encoding.position is None else moved_position(encoding.position, positions)
-    remaining = sorted({*range(len(encoding))} - {*positions})
+    position = None if encoding.position is None else moved_position(encoding.position, removed)
+    remaining = sorted({*range(len(encoding))} - {*removed})
     shortened = encoding.take(remaining) if remaining else _of_first_token(model, encoding)
     return replace(shortened, position=position)
 

@@ -5,7 +5,7 @@ Each search is a coroutine: it yields sets of tokens to remove, and receives the
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -22,6 +22,9 @@ MOST_PAIRS = 20
 
 SIDE = 5
 """Most parts in a group that is removed together; a prime, whose square is at least `MOST_PAIRED`."""
+
+UPRIGHT = -1
+"""In the place of a slope, for lines along a column, which are known by its number."""
 
 Found = TypeVar("Found")
 
@@ -83,11 +86,12 @@ class SetSearch:
         if self.original.outcome is None:  # predictions are values
             return None
         untested = range(len(single), len(self.parts)) if among_all else ()
-        found = yield from self._irreducible_set([*by_effect, *untested], len(single), together)
-        if among_all and (found is None or len(found.members) > 2):
+        smallest = yield from self._irreducible_set([*by_effect, *untested], len(single), together)
+        is_pair_smaller = smallest is None or len(smallest.members) > 2
+        if among_all and is_pair_smaller:  # a pair need not be at the beginning of the ranking
             pair = yield from self._pair(single)
-            return pair or found
-        return found
+            return pair or smallest
+        return smallest
 
     def control_set(self, first: int, smallest: ChangingSet | None) -> Asking[ChangingSet | None]:
         """Remove as many other parts as the smallest set has, or as the first ones are, drawn at random.
@@ -106,7 +110,7 @@ class SetSearch:
         if len(words) < len(excluded):
             return None
         drawn = np.random.default_rng(0).permutation(len(words))[: len(excluded)]
-        (control,) = yield from self._without([[words[place] for place in drawn]])
+        (control,) = yield from self._without([[words[index] for index in drawn]])
         return control
 
     def _is_changed(self, answer: Answer) -> bool:
@@ -175,8 +179,10 @@ class SetSearch:
 
     def _spared(self, members: Sequence[int]) -> Asking[dict[int, Answer]]:
         """Put each part of a set back by itself; return those without which the rest still changes the prediction."""
-        rests = yield from self._without([[member for member in members if member != back] for back in members])
-        return {back: rest.answer for back, rest in zip(members, rests, strict=True) if self._is_changed(rest.answer)}
+        sets = [[member for member in members if member != put_back] for put_back in members]
+        rests = yield from self._without(sets)
+        answers = {put_back: rest.answer for put_back, rest in zip(members, rests, strict=True)}
+        return {put_back: answer for put_back, answer in answers.items() if self._is_changed(answer)}
 
     def _pair(self, single: dict[int, Answer]) -> Asking[ChangingSet | None]:
         """Find two of the first parts, or one, whose removal changes the prediction.
@@ -184,14 +190,18 @@ class SetSearch:
         What two parts do together need not be what they do alone, so it is measured: groups of parts are removed, such
         that every two are together in one of the groups (at most 29 of up to five). Then the pairs are removed whose
         group leaves least of the answer, at most `MOST_PAIRS`.
+
+        Args:
+            single: The answer without each of the parts that were removed alone, to which those without further parts
+                are added.
         """
         count = min(MOST_PAIRED, len(self.parts))
         untested = [[member] for member in range(count) if member not in single]
         measured = yield from self._without([*untested, *_groups_with_each_pair(count)])
         alone, groups = measured[: len(untested)], measured[len(untested) :]
-        single |= {found.members[0]: found.answer for found in alone}
+        single |= {removed.members[0]: removed.answer for removed in alone}
         pairs = yield from self._without(_ranked_pairs(groups))
-        return next((found for found in (*alone, *pairs) if self._is_changed(found.answer)), None)
+        return next((removed for removed in (*alone, *pairs) if self._is_changed(removed.answer)), None)
 
 
 def _ranked_pairs(groups: Sequence[ChangingSet]) -> list[tuple[int, int]]:
@@ -203,20 +213,16 @@ def _ranked_pairs(groups: Sequence[ChangingSet]) -> list[tuple[int, int]]:
 def _groups_with_each_pair(count: int) -> list[list[int]]:
     """Return groups of at most `SIDE` of some parts, such that every two are together in exactly one.
 
-    They are the lines of the affine plane over the integers modulo `SIDE`, whose points are the parts.
-    """
-    points = [(part, *divmod(part, SIDE)) for part in range(count)]
-    upright = [[part for part, _, column in points if column == line] for line in range(SIDE)]
-    slanted = [_slanted_line(points, slope, shift) for slope, shift in product(range(SIDE), repeat=2)]
-    return [line for line in (*upright, *slanted) if len(line) > 1]
-
-
-def _slanted_line(points: Sequence[tuple[int, int, int]], slope: int, shift: int) -> list[int]:
-    """Return the parts on one line of the plane: their row is `slope` times their column and `shift`, modulo `SIDE`.
+    They are the lines of the affine plane over the integers modulo `SIDE`, whose points are the parts: part p is in row
+    p // `SIDE` and column p % `SIDE`.
 
     Args:
-        points: Each part with its row and its column.
-        slope: How many rows the line climbs from one column to the next.
-        shift: The row where it begins.
+        count: How many parts there are, at most `SIDE` squared.
     """
-    return [part for part, row, column in points if row == (slope * column + shift) % SIDE]
+    lines: dict[tuple[int, int], list[int]] = {}  # by their slope, and the row in which they cross column 0
+    for part in range(count):
+        row, column = divmod(part, SIDE)
+        lines.setdefault((UPRIGHT, column), []).append(part)
+        for slope in range(SIDE):
+            lines.setdefault((slope, (row - slope * column) % SIDE), []).append(part)
+    return [lines[line] for line in sorted(lines) if len(lines[line]) > 1]

@@ -22,7 +22,7 @@ from .removal import TextRemoval, tokens_removed
 class _Window(NamedTuple):
     """A window of a text, or the whole of it."""
 
-    text: int  # the place of the text
+    text: int  # the index of the text
     tokens: Indices  # which of its tokens are in the window
 
 
@@ -78,7 +78,7 @@ class TextAnswers:
         """Return what is removed from each window of a text, without the windows that lose all their text."""
         windows, encoding = self._windows_of_text[text], self.encodings[text]
         if len(windows) > 1:
-            content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding))[0])
+            content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding)).tokens)
             with_text = [number for number in windows if content.intersection(self._windows[number].tokens) - removed]
             windows = with_text or windows[:1]
         removals = []
@@ -117,6 +117,12 @@ class TextAnswers:
         """Return a span as an answer: its value is the probability that it starts (or ends) at the explained token.
 
         That is 0 where the token is removed.
+
+        Args:
+            run: The pass over a batch.
+            row: The row of the window in it.
+            prediction: The span that the model predicts there, among the tokens that are left.
+            removal: The index of the window, and the indices of the tokens in it that are removed.
         """
         text, tokens = self._windows[removal.text]
         target = self._results[text].target

@@ -17,7 +17,12 @@ from ..errors import UnsupportedModelError
 
 
 class WordEmbeddings:
-    """The embedding table of a model; one that names none has the only one in which it looked ids up."""
+    """The table of word embeddings of a model: the one that the model names, or the only one in which it looks up ids.
+
+    Attributes:
+        table: The module, which returns vectors, (B, T, H), for ids, (B, T).
+        path: Where it is in the model.
+    """
 
     def __init__(self, model: nn.Module, lookup_tables: Sequence[str] = ()) -> None:
         self._name = type(model).__name__

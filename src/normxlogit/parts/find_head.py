@@ -99,8 +99,9 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -
     hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
     _check_whole_texts(head, hidden, traced)
     head, rows, logits = _first_tokens(head, hidden, traced)
-    answers_texts = traced.logits.ndim == 2
-    tokenwise = rows is not None or answers_texts or head_reads_tokens_alone(logits, traced.logits[0])
+    rows_are_proved = rows is not None  # at each token alone
+    answers_texts = traced.logits.ndim == 2  # with nothing at a token that could be compared
+    tokenwise = rows_are_proved or answers_texts or head_reads_tokens_alone(logits, traced.logits[0])
     if not tokenwise and isinstance(model, PreTrainedModel) and model.get_output_embeddings() is not None:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
     if tokenwise and not quantises_by_batch(model):
@@ -124,6 +125,7 @@ def _check_whole_texts(head: Head, hidden: Tensor, traced: Traced) -> None:
     """
     count = len(traced.logits)
     tensors = {name: value for name, value in traced.inputs.items() if isinstance(value, Tensor)}
+    # An input may have several rows for each text, such as the pictures of a prompt.
     turned = {name: value.roll(len(value) // count, 0) for name, value in tensors.items()}
     turned_logits = head.texts(hidden.roll(1, 0), {**traced.inputs, **turned})
     difference = beyond_rounding(turned_logits, traced.logits.roll(1, 0))
@@ -131,25 +133,30 @@ def _check_whole_texts(head: Head, hidden: Tensor, traced: Traced) -> None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
 
 
-def _first_tokens(head: Head, hidden: Tensor, traced: Traced) -> tuple[Head, Tensor | None, Tensor]:
+class _TokenAnswers(NamedTuple):
+    """What a head answers to each token of a text by itself."""
+
+    head: Head  # the head as it is called for tokens
+    rows: Tensor | None  # the rows of the vocabulary that are computed alone, (R,); None for all outputs
+    logits: Tensor  # (T, R) or (T, C)
+
+
+def _first_tokens(head: Head, hidden: Tensor, traced: Traced) -> _TokenAnswers:
     """Apply the head to the first text's tokens, each by itself.
 
     Args:
         head: The head.
         hidden: The trunk's states, (B, T, H).
         traced: The pass that they are of.
-
-    Returns:
-        The head as it is called for tokens; the rows of the vocabulary that are computed alone, (R,), None for all
-        outputs; and the logits, (T, R) or (T, C).
     """
     logits = traced.logits
     path = output_embedding_path(head.pool.model) if logits.ndim > 2 else None
     of_rows = Head(head.pool, replace(head.piece, output_embedding=path))
     if path is not None and rows_are_of_the_vocabulary(of_rows, path, hidden.flatten(0, 1), logits.flatten(0, 1)):
         rows = spread_rows(logits)  # (R,)
-        return of_rows, rows, of_rows.first_tokens(hidden[0], traced.inputs, rows)
-    with attempted():  # some heads search the ids, as Longformer's does for three separators
-        return head, None, head.first_tokens(hidden[0], traced.inputs)
+        return _TokenAnswers(of_rows, rows, of_rows.first_tokens(hidden[0], traced.inputs, rows))
+    with attempted():
+        return _TokenAnswers(head, None, head.first_tokens(hidden[0], traced.inputs))
+    # It failed: some heads search the ids, as Longformer's does for three separators. Vectors have none to search.
     head = Head(head.pool, replace(head.piece, takes_ids=False))
-    return head, None, head.first_tokens(hidden[0], traced.inputs)
+    return _TokenAnswers(head, None, head.first_tokens(hidden[0], traced.inputs))

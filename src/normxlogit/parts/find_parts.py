@@ -56,8 +56,9 @@ def find_parts(
     if parts.headpiece is None and finder.are_latents(shown.embedded):
         shown = _ShownStates()
     outputs, embedding = finder.layer_outputs(parts.trunk, shown)
-    if outputs and parts.layers not in (None, len(outputs)):
-        outputs = None  # they are of all layers that are read, or none
+    is_incomplete = outputs and parts.layers not in (None, len(outputs))
+    if is_incomplete:  # contributions are read at all layers that the head can read, or at none
+        outputs = None
     site, axes = finder.embedding_site(shown.embedded)
     parts = replace(
         parts,
@@ -72,7 +73,15 @@ def find_parts(
 
 
 class _PartsFinder:
-    """Finds the parts of a model by what a recorded pass shows."""
+    """Finds the parts of a model by what a recorded pass shows.
+
+    Attributes:
+        calls: The calls of all modules in the pass.
+        is_plain: Whether the model is not one of transformers.
+        layers: The calls of a plain module's layers, found by their structure; [] for models of transformers.
+        ids: The token ids, (B, T).
+        pads_inside: Whether the model itself pads texts.
+    """
 
     def __init__(self, pool: ModelPool, main_input: MainInput, traced: Traced) -> None:
         self.pool, self.main_input, self.traced, self.calls = pool, main_input, traced, traced.calls
@@ -86,7 +95,7 @@ class _PartsFinder:
         """Return the states that the model returns; of a plain module, what its first layer reads."""
         states = states_of(self.traced.output)
         layer_input = first_layer_input(self.calls, states) if states else None
-        if states and layer_input is not None:
+        if states and layer_input is not None:  # the last state is further on its way than its layer's output
             return _ShownStates((layer_input, *states[:-1]), layer_input, lack_embeddings=True)
         if not self.is_plain:
             return _ShownStates(states, embedded_of(self.traced.output))
@@ -153,7 +162,7 @@ class _PartsFinder:
 
     def layer_outputs(self, trunk: str | None, shown: _ShownStates) -> tuple[LayerOutputs | None, LayerOutput | None]:
         """Return where the outputs of the layers are returned, None if not all are, and that of the embedding layer."""
-        states, embedded, _ = shown
+        states, embedded = shown.states, shown.embedded
         is_squeezed = embedded is not None and embedded.shape[1] < self.ids.shape[1]  # a state is of several tokens
         embedding = embedding_output(self.calls, None if is_squeezed else embedded)
         if self.is_plain and states is None:
@@ -185,7 +194,7 @@ class _PartsFinder:
             return None if path is None else Site(path), BATCH_FIRST
         values: list[tuple[Site, Tensor | None]] = []
         for call in self.calls:
-            if call.number == 1:  # which is recorded
+            if call.number == 1:  # a site is of the first call
                 if call.main_input is embedded:
                     return Site(call.path, is_input=True), BATCH_FIRST
                 values += [(Site(call.path, is_input=True), call.main_input), (Site(call.path), call.output)]

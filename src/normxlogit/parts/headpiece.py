@@ -108,7 +108,7 @@ class Head:
         count = len(hidden)
         piece = self.piece
         further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}
-        sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
+        sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H), or each token as often as the head reads
         mask = hidden.new_ones((count, 1), dtype=torch.long)
         main_input = {piece.main_input.name: piece.main_input.of_tokens(hidden)}
         if not piece.takes_ids:
@@ -146,7 +146,13 @@ def output_embedding_path(model: PreTrainedModel) -> str | None:
 
 
 def _return_states(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
-    """Replace the trunk: return given hidden states in the form of its output."""
+    """Replace the trunk: return given hidden states in the form of its output, with a pooled one if it has that.
+
+    Args:
+        form: How the trunk returns its states.
+        hidden: The states, (B, T, H).
+        trunk: The trunk's own call, a bound method of the module.
+    """
     output = form.wrap(hidden)
     pooler = getattr(trunk.__self__, "pooler", None)
     if form.pooled and isinstance(output, ModelOutput) and pooler is not None:

@@ -88,6 +88,7 @@ def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> LayerOutputs:
     Returns:
         An output for each layer; () if one of them has no state for each token.
     """
+    # With as many texts as tokens, the second entry replaces the first: batch first is assumed.
     orders: dict[torch.Size, Axes] = {torch.Size(shape[::-1]): (1, 0, 2), shape: BATCH_FIRST}
     states = [call.output for call in layers]
     axes = [None if state is None else orders.get(state.shape[:2]) for state in states]
@@ -147,9 +148,9 @@ def calls_returning(calls: Calls, states: States) -> list[tuple[Call, Axes]] | N
         states: The states, (B, T, H) each.
     """
     matches: list[tuple[Call, Axes]] = []
-    waiting = iter(calls)
+    remaining = iter(calls)  # each state is looked for after the call that returned the one before
     for state in states:
-        returned = ((call, axes_of(call.output, state)) for call in waiting)
+        returned = ((call, axes_of(call.output, state)) for call in remaining)
         match = next(((call, axes) for call, axes in returned if axes is not None), None)
         if match is None:
             return None

@@ -227,9 +227,8 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) 
         layers = _layers_reaching_head(pool, trunk, calls, inputs)
         if not layers:
             return []
-        every_layer, without_last = (
-            exit_after(pool, trunk.path, layers, inputs, count) for count in (len(layers), len(layers) - 1)
-        )
+        every_layer = exit_after(pool, trunk.path, layers, inputs, len(layers))
+        without_last = exit_after(pool, trunk.path, layers, inputs, len(layers) - 1)
         if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
             return []
         return layers if beyond_rounding(every_layer, hidden) is None else []

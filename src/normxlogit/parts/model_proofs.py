@@ -63,6 +63,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
 
     def project_shifted(embedding: Any, states: Tensor) -> Tensor:
+        """Replace the output embedding: its logits, shifted around the vocabulary."""
         module = embedding.__self__
         return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
 
@@ -97,6 +98,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
     another = {**traced.inputs, main_input.name: main_input.another(traced.inputs[main_input.name])}
 
     def answer_with(replaced: Replacements) -> Tensor | None:
+        """Return the model's answer to the other text where some outputs are replaced."""
         with pool.lease() as copy, torch.inference_mode():
             return answer_of(run(copy, another, replace=replaced).output)
 
@@ -166,7 +168,7 @@ def _traced(model: PreTrainedModel, inputs: Inputs) -> Traced:
 
 
 def _beside_another(text: Inputs, main_input: MainInput) -> Inputs | None:
-    """Return the inputs of a text and others, as many texts as there are not tokens; None if no input is known."""
+    """Return the inputs of a text with one or two others, not as many texts as tokens; None if no input is known."""
     names = (main_input.name, "pixel_values", "input_features", "input_values")
     main_name = next((name for name in names if name in text), None)
     if main_name is None:
@@ -179,9 +181,9 @@ def _beside_another(text: Inputs, main_input: MainInput) -> Inputs | None:
     else:
         another = value.roll(1, -1)
     second = {**text, main_name: another}
-    count = 2 if value.shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
-    tensors = [name for name, value in text.items() if isinstance(value, Tensor)]
-    return {**text, **{name: torch.cat((text[name], *[second[name]] * count)) for name in tensors}}
+    times = 2 if value.shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
+    tensor_names = [name for name, tensor in text.items() if isinstance(tensor, Tensor)]
+    return {**text, **{name: torch.cat((text[name], *[second[name]] * times)) for name in tensor_names}}
 
 
 @dataclass(frozen=True)
@@ -245,12 +247,15 @@ def prove_alone(pool: ModelPool, first: FirstText) -> FirstText:
         UnsupportedModelError: If the answers differ.
     """
     name = type(pool.model).__name__
-    alone, beside, again = first.answer(pool, first.inputs), first.logits, list[Tensor]()
+    alone, beside = first.answer(pool, first.inputs), first.logits
+    repeated: list[Tensor] = []  # further answers to the text alone
     if first.draws:
-        again = [first.answer(pool, first.inputs) for _ in range(REPEATS)]
-    elif not largest_difference(alone, beside) <= tolerance_for(alone):  # its weights may have been trained since
-        again, beside = [first.answer(pool, first.inputs)], first.answer(pool, first.beside)
-    difference = max((largest_difference(each, alone) for each in again), default=0.0)
+        repeated = [first.answer(pool, first.inputs) for _ in range(REPEATS)]
+    elif not largest_difference(alone, beside) <= tolerance_for(alone):
+        # Its weights may have been trained since it answered the text beside another: it answers both again.
+        repeated = [first.answer(pool, first.inputs)]
+        beside = first.answer(pool, first.beside)
+    difference = max((largest_difference(answer, alone) for answer in repeated), default=0.0)
     if not difference <= tolerance_for(alone):
         raise UnsupportedModelError(
             f"{name} answers the same input differently each time, by {difference:.2g}: dropout or noise that "
@@ -273,7 +278,10 @@ def same_ids(indices: Any, ids: Any) -> bool:
 
 
 def _random_states() -> tuple[Any, ...]:
-    """Return the states of the generators that a model may draw from: torch's, Python's and numpy's."""
+    """Return the states of the generators that a model may draw from: torch's, Python's and numpy's.
+
+    Arrays in them are turned into bytes, so that two results can be compared.
+    """
     name, keys, *position = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
     return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *position)
 

@@ -106,9 +106,10 @@ def largest_difference(actual: Tensor, expected: Tensor) -> float:
 def quantises_by_batch(model: nn.Module) -> bool:
     """Return whether activations are quantised by the maximum of a batch (LLM.int8): texts change each other's."""
     for module in model.modules():
-        home = type(module).__module__
-        is_of_8_bits = home.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"
-        if ".quantized.dynamic" in home or (is_of_8_bits and module.state.threshold):  # type: ignore[union-attr]
+        package = type(module).__module__
+        is_of_8_bits = package.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"
+        # A threshold keeps columns with outliers out of the quantisation, whichever text of the batch has them.
+        if ".quantized.dynamic" in package or (is_of_8_bits and module.state.threshold):  # type: ignore[union-attr]
             return True
     return False
 

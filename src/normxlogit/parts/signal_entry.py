@@ -87,11 +87,19 @@ def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
     entries: list[SignalEntry] = []
 
     def record_entry(path: str, module: Any, output: Any, arguments: CallArguments) -> None:
+        """Record the first module that is given numbers, and not ids; it changes nothing, as a `Replace` may."""
         entry_input = arguments.main_input
-        if not entries and isinstance(entry_input, Tensor) and entry_input.is_floating_point():
-            shapes = tuple(entry_input.shape), tuple(output.shape)
-            window = () if isinstance(module, nn.Linear) else _window_of(module)
-            entries.append(SignalEntry(path, *shapes, 1 if window else output.ndim - 1, window))
+        if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
+            return
+        is_linear = isinstance(module, nn.Linear)
+        entry = SignalEntry(
+            path,
+            input_shape=tuple(entry_input.shape),
+            output_shape=tuple(output.shape),
+            channels=output.ndim - 1 if is_linear else 1,  # a convolution has them after the batch
+            window=() if is_linear else _window_of(module),
+        )
+        entries.append(entry)
 
     candidates = {
         Site(path, call=0): partial(record_entry, path, module)
@@ -106,7 +114,7 @@ def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
 def _window_of(convolution: Any) -> Window:
     """Return the kernel, the stride and the padding of a convolution."""
     sizes, padding = convolution.kernel_size, convolution.padding
-    if isinstance(padding, str):
+    if isinstance(padding, str):  # "same" or "valid"
         padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
     return sizes, convolution.stride, padding
 
@@ -123,6 +131,7 @@ def embedding_of_signal(model: nn.Module, inputs: Inputs, signal: str) -> LayerO
         UnsupportedModelError: If it affects the output in another way, too.
     """
     entry = find_signal_entry(model, inputs)
+    # The entry returns a map of places, one for each signal of the batch.
     if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
         positions = entry.place_axes
         if nothing_bypasses(model, inputs, signal, entry):

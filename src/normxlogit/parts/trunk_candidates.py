@@ -61,13 +61,14 @@ def plain_trunk_candidates(
     """
     base_model_path = path_of(model, getattr(model, "base_model", None))
     candidates: list[Call] = []
-    likely_last: list[Call] = []  # whose output has the shape of the answer
-    start = layers[-1].end if layers else -1
+    answers: list[Call] = []  # calls whose output has the shape of the answer, and may be it
+    last_layer_end = layers[-1].end if layers else -1
     for call in sorted(calls, key=lambda call: call.end, reverse=True):
-        hidden = None if call.end < start or not call.path else _states_of_tokens(model, call, shape)
+        cannot_be_trunk = call.end < last_layer_end or not call.path  # the path of the model itself is ""
+        hidden = None if cannot_be_trunk else _states_of_tokens(model, call, shape)
         if hidden is not None:
-            (likely_last if hidden.shape == logits.shape else candidates).append(call)
-    for group in (candidates, likely_last):
+            (answers if hidden.shape == logits.shape else candidates).append(call)
+    for group in (candidates, answers):
         yield from sorted(group, key=lambda call: call.path != base_model_path)
 
 
@@ -88,4 +89,5 @@ def is_time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
         states: States of three axes.
         shape: The shape of the token ids, (B, T).
     """
-    return not isinstance(model, PreTrainedModel) and states.shape[:2] == shape[::-1] != shape
+    is_turned = states.shape[:2] == shape[::-1] != shape  # as many texts as tokens: batch first is assumed
+    return is_turned and not isinstance(model, PreTrainedModel)
