@@ -221,8 +221,8 @@ def all_words(sentence: str) -> list[tuple[int, int, WordKind]]:
     numbers = numbers_in(sentence, LEAST)
     matches = [match for match in _STATED.finditer(sentence) if not any(overlap(match.span(), n[:2]) for n in numbers)]
     words: list[tuple[int, int, WordKind]] = [(*match.span(), _kind(sentence, match)) for match in matches]
-    words += [(number.start, number.end, number.kind) for number in numbers]
-    return sorted(words)
+    placed_numbers: list[tuple[int, int, WordKind]] = [(number.start, number.end, number.kind) for number in numbers]
+    return sorted([*words, *placed_numbers])
 
 
 def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
