@@ -171,10 +171,10 @@ def report(file: Path) -> str:
     if not results:
         raise DataError(f"{file}: nothing was measured; name a model with --model")
     edges = [f"{part / PLACES:.0%}" for part in range(PLACES + 1)]
-    parts = {part: [f"{edges[part]} to {edges[part + 1]}"] for part in range(PLACES)}
-    lengths = {kind: [kind[0], str(kind[1])] for kind in sorted({_kind(found) for found in results})}
-    by_length = _table(["the others say", "sentences"], lengths, _kind, results)
-    by_place = _table(["the sentence is at"], parts, _part, results)
+    parts = {part: f"{edges[part]} to {edges[part + 1]}" for part in range(PLACES)}
+    lengths = {kind: f"{kind[1]}, {kind[0]}" for kind in sorted({_kind(found) for found in results})}
+    by_length = _table("sentences, and what the others say", lengths, _kind, results)
+    by_place = _table("the sentence is at", parts, _part, results)
     return f"By document\n\n{by_length}\nBy place\n\n{by_place}"
 
 
@@ -188,23 +188,20 @@ def _part(found: Found) -> int:
     return found.part
 
 
-def _table(
-    titles: Sequence[str], labels: Mapping[Any, list[str]], group_of: Callable[[Found], Any], results: Sequence[Found]
-) -> str:
+def _table(title: str, labels: Mapping[Any, str], group_of: Callable[[Found], Any], results: Sequence[Found]) -> str:
     """Return how often the sentence with the answer is the first source in each group of cases, and in all.
 
     Args:
-        titles: Of the columns of labels.
+        title: Of the column of labels.
         labels: What stands before each group.
         group_of: Returns the group of a case.
         results: All cases.
     """
     lines = [
-        [*label, *_cells([found for found in results if group_of(found) == group])] for group, label in labels.items()
+        [label, *_cells([found for found in results if group_of(found) == group])] for group, label in labels.items()
     ]
-    of_all = ["all"] + [""] * (len(titles) - 1) + _cells(results)
-    columns = ["documents", "answered rightly", "first by the evidence ↑", "first by sums ↑"]
-    return markdown_table([*titles, *columns], [*lines, of_all])
+    columns = [title, "documents", "answered rightly", "first by the evidence ↑", "first by sums ↑"]
+    return markdown_table(columns, [*lines, ["all", *_cells(results)]])
 
 
 def _cells(results: Sequence[Found]) -> list[str]:

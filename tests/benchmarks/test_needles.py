@@ -19,4 +19,4 @@ def test_a_reader_that_guesses_is_counted_as_such(tmp_path):
         needles.measure(tiny.writer(length=300), 5, 5, tmp_path / "rows.jsonl")
     results = needles.load_measured(tmp_path / "rows.jsonl")
     assert [found.part for found in results] == list(range(5))
-    assert "| numbers | 5 | 5 |" in needles.report(tmp_path / "rows.jsonl")
+    assert "| 5, numbers | 5 |" in needles.report(tmp_path / "rows.jsonl")

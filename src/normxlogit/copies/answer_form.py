@@ -386,14 +386,17 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
         if absent:
             raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
         renamed = {name_of.get(name, name): value for name, value in inputs.items()}
-        if takes_any and not is_plain:
-            return renamed
-        # A plain module with **kwargs is not given switches of transformers, such as `return_dict`.
-        return {
-            name: value for name, value in renamed.items() if name in names or (takes_any and isinstance(value, Tensor))
-        }
+        return renamed if takes_any and not is_plain else _known_arguments(renamed, names, takes_any=takes_any)
 
     return arguments
+
+
+def _known_arguments(inputs: Inputs, names: Sequence[str], *, takes_any: bool) -> dict[str, Any]:
+    """Return the inputs for which a forward has a name; tensors of any name if it takes further arguments.
+
+    A plain module with **kwargs is not given switches of transformers, such as `return_dict`.
+    """
+    return {name: value for name, value in inputs.items() if name in names or (takes_any and isinstance(value, Tensor))}
 
 
 def _check_known_arguments(class_name: str, names: Sequence[str], named_inputs: set[str]) -> None:

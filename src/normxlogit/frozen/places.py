@@ -411,16 +411,17 @@ class ModelPlaces:
     def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> Indices:
         """Return the layers at which `read_at` reads contributions of a text, 0 for its entry."""
         parts = self.model.parts
+        output_count = len(parts.outputs or ())
         if read_at == 0:
             return (0,)
         if isinstance(read_at, int):
-            return layers_read(read_at, len(parts.outputs or ()) or self.model.layer_count())
-        # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-        if not parts.outputs or any(medium.by_token is None for medium in batch.media):
+            return layers_read(read_at, output_count or self.model.layer_count())
+        # Placeholder tokens of a picture are read at layers only then.
+        if output_count == 0 or not _has_patches_of_tokens(batch):
             return (0,)
         # Pictures are inserted after the embeddings, and further tables may be looked up by later layers.
         is_bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
-        return layers_read(read_at, len(parts.outputs), first=1 if is_bypassed else 0)
+        return layers_read(read_at, output_count, first=1 if is_bypassed else 0)
 
     def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
@@ -464,3 +465,8 @@ class ModelPlaces:
             return []
         adapter_path = words.path.rpartition(".")[0]  # of an adapter, which wraps the table and stands for it
         return [path for path in self.model.parts.tables if path not in (words.path, adapter_path)]
+
+
+def _has_patches_of_tokens(batch: Batch) -> bool:
+    """Return whether the patches behind each placeholder token of a batch's pictures are known."""
+    return all(medium.by_token is not None for medium in batch.media)

@@ -119,14 +119,17 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
         reading: How likely the model finds it; NaN where nothing of the prompt is left without the sources.
         source: The place of that source, see `deciding_source`.
     """
-    if source in facts.opposed or not reading.coefficient >= LIKELIER:
-        return False
-    if any(reading.nats_of(word) < SURPRISE for word in _lacking(facts.words, source)):
+    if source in facts.opposed or not reading.coefficient >= LIKELIER or _has_surprise(facts, reading, source):
         return False
     stated = [word for word in facts.stated if not word.elsewhere]
     lacking = _lacking(stated, source)
     is_complete = all(word.kind == "word" and not word.sources for word in lacking)
     return is_complete and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.stated)
+
+
+def _has_surprise(facts: Facts, reading: Reading, source: int | None) -> bool:
+    """Return whether a word of a sentence that a source lacks surprises the model."""
+    return any(reading.nats_of(word) < SURPRISE for word in _lacking(facts.words, source))
 
 
 def _lacking(words: Iterable[StatedWord], source: int | None) -> list[StatedWord]:

@@ -198,8 +198,11 @@ def has_number(forms: set[str], written: str) -> bool:
         forms: The forms of the text, see `forms_in`.
         written: The number.
     """
-    if any(number.values & forms for number in numbers_in(written)):
-        return True
+    return any(number.values & forms for number in numbers_in(written)) or _has_date(forms, written)
+
+
+def _has_date(forms: set[str], written: str) -> bool:
+    """Return whether a text has the parts of a date, of which a month may be missing; False of another number."""
     groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]
     is_date = len(groups) > MOST_GROUPS and any(len(group) != THOUSANDS for group in groups[1:])
     missing = [group for group in groups if not _values_in_date(group) & forms]

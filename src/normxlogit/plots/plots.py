@@ -258,8 +258,7 @@ def heat_map(block: Grid) -> PlotFigure:
         raise DataError("no word or token to draw")
     laid_out = _heat_map_layout(block)
     starts = range(0, len(block.columns), laid_out.strip_columns)
-    has_several_scales = block.relative or block.steps
-    shown = block.strengths if has_several_scales else block.scores
+    shown = _shown_scores(block)
     table = np.nan_to_num(shown, posinf=0.0, neginf=0.0)  # (R, C)
     scale = float(np.abs(table).max(initial=0.0)) or 1.0
     has_signs = block.signed or (table < 0).any()
@@ -281,6 +280,12 @@ def heat_map(block: Grid) -> PlotFigure:
         )
         say_more(all_axes[0], len(block.columns), block.more)
         return plain_text(figure)
+
+
+def _shown_scores(block: Grid) -> Any:
+    """Return the scores that are drawn, (R, C); where rows have scales of their own, as shares of them."""
+    has_several_scales = block.relative or block.steps
+    return block.strengths if has_several_scales else block.scores
 
 
 def _write_names(axes: Any, laid_out: _HeatMapLayout, columns: Sequence[str]) -> None:

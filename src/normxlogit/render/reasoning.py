@@ -37,7 +37,7 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> Blocks:
         reached.update(way.unit for way in ways)
         column = reasoning if part.is_thought else answer
         column.append(_box(part, ways, labels))
-    sources = [source for source in range(len(s.units.sources)) if source in reached]
+    sources = sorted(reached & {*range(len(s.units.sources))})
     source_boxes = [Box(labels[source], _source_piece(s, source)) for source in sources]
     return [Ways({"Answer": answer, "Reasoning": reasoning, "What it rests on": source_boxes})]
 

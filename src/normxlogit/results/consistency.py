@@ -19,14 +19,8 @@ def check_scores(a: "Attribution") -> None:
     target_count = len(a.targets)
     require(target_count > 0 and unit_count > 0, "targets, units: none")
     require({*a.units.sequence} <= {None, 0, 1}, "sequence: neither 0 nor 1")
-    layer_axis = () if a.layers is None else (len(a.layers),)
-    axes_without_targets = len(layer_axis) + 1
-    has_target_axis = a.scores.ndim == axes_without_targets + 1
-    can_lack_target_axis = target_count == 1
-    fits = has_target_axis or (can_lack_target_axis and a.scores.ndim == axes_without_targets)
-    require(fits, "scores: not the axes of its targets and layers")
-    shape = (target_count, *layer_axis) if has_target_axis else layer_axis
-    require(a.scores.shape == (*shape, unit_count) and 0 not in shape, f"scores: not of shape {(*shape, unit_count)}")
+    shape = _checked_shape(a)
+    has_target_axis = a.scores.ndim == (2 if a.layers is None else 3)
     lengths = {len(value) for value in a.diagnostics.values() if has_target_axis and isinstance(value, tuple)}
     require(lengths <= {target_count}, "diagnostics: not one for each target")
     for constants in (a.bias, a.sink):
@@ -34,6 +28,24 @@ def check_scores(a: "Attribution") -> None:
         require(fits, "bias, sink: not of the scores' shape")
     require(max(a.sinks, default=0) < unit_count, "sinks: no such unit")
     require((a.sink is not None) == bool(a.sinks), "sinks: without what they contribute, or the reverse")
+
+
+def _checked_shape(a: "Attribution") -> tuple[int, ...]:
+    """Return the shape of the scores without the axis of units, (K, L), (K,), (L,) or ().
+
+    Raises:
+        ValueError: If the scores have other axes, or not as many entries as there are targets, layers and units.
+    """
+    layer_axis = () if a.layers is None else (len(a.layers),)
+    axes_without_targets = len(layer_axis) + 1
+    has_target_axis = a.scores.ndim == axes_without_targets + 1
+    can_lack_target_axis = len(a.targets) == 1
+    fits = has_target_axis or (can_lack_target_axis and a.scores.ndim == axes_without_targets)
+    require(fits, "scores: not the axes of its targets and layers")
+    shape = (len(a.targets), *layer_axis) if has_target_axis else layer_axis
+    expected = (*shape, len(a.units))
+    require(a.scores.shape == expected and 0 not in shape, f"scores: not of shape {expected}")
+    return shape
 
 
 def check_answer(a: "Attribution") -> None:

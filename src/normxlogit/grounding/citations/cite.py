@@ -69,11 +69,7 @@ def cite_answered(
             cited = document_gains(model, reading, cited)
     cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
     if answered.call is not None:
-        is_tested = bool(options.verify) and not isinstance(options.verify, Together)
-        action = _action(cited, answered.call, reading, is_tested=is_tested)
-        if is_tested:
-            action = action._replace(own_words=_behind_own_words(model, answered, cited, completed, options))
-        cited = replace(cited, action=action)
+        cited = replace(cited, action=_action(model, answered, answered.call, cited, reading, options))
     return with_support(cited, answered, answer_sentences(concluded), checker)
 
 
@@ -136,20 +132,46 @@ def _verified(
     return attribution
 
 
-def _action(cited: Citations, call: CallParts, reading: AnswerReading, *, is_tested: bool) -> Action:
-    """Return what is known of a call of a tool: what the user asked for last, and what the call loses without it."""
+def _action(
+    model: TaskModel,
+    answered: Answered,
+    call: CallParts,
+    cited: Citations,
+    reading: AnswerReading,
+    options: Options,
+) -> Action:
+    """Return what is known of a call of a tool: what the user asked for last, and what the call loses without it.
+
+    Args:
+        model: A language model.
+        answered: The conversation with the call.
+        call: The parts of the call.
+        cited: The call with its citations, verified if the options ask for it.
+        reading: The call as it was read.
+        options: The method, and which sources are left out.
+    """
+    is_tested = bool(options.verify) and not isinstance(options.verify, Together)
     of_user = [place for place, message in enumerate(cited.messages) if message.role == "user"]
     request = tuple(source for source, place in enumerate(cited.message_indices) if place in of_user[-1:])
-    action = Action(call.tool, request)
-    if call.other is not None and (parting := reading.text.completed.parting) is not None:
-        name_of = reading.text.model.task.outputs.name_of
-        ids = reading.text.completed.generated_ids[parting.token], parting.other_id
-        odds = float(reading.nats[parting.token])
-        action = action._replace(other=call.other.described, tokens=tuple(map(name_of, ids)), odds=odds)
-    if not request or not is_tested:
+    action = _against_other(Action(call.tool, request), call, reading)
+    if not is_tested:
         return action
-    loss = loss_without(reading, cited.evidence, [cited.sources[source] for source in request])
-    return action._replace(request_loss=loss)
+    if request:
+        loss = loss_without(reading, cited.evidence, [cited.sources[source] for source in request])
+        action = action._replace(request_loss=loss)
+    own_words = _behind_own_words(model, answered, cited, reading.text.completed, options)
+    return action._replace(own_words=own_words)
+
+
+def _against_other(action: Action, call: CallParts, reading: AnswerReading) -> Action:
+    """Return what is known of a call with how much likelier it is than the answer that it is explained against."""
+    completed = reading.text.completed
+    if call.other is None or completed.parting is None:
+        return action
+    own_id, other_id = completed.generated_ids[completed.parting.token], completed.parting.other_id
+    name_of = reading.text.model.task.outputs.name_of
+    odds = float(reading.nats[completed.parting.token])
+    return action._replace(other=call.other.described, tokens=(name_of(own_id), name_of(other_id)), odds=odds)
 
 
 def _behind_own_words(

@@ -106,10 +106,8 @@ def _sourced_conversation(
     names_text = turn is not None or answer is not None
     if not names_text and (action is not None or conversation.ends_with_call):
         return action_prompt(model, conversation, -1 if action is None else action, contrast)
-    if action is not None:
-        raise InputError("turn= and answer= are of a text, and action= is a call: pass one of them")
-    if contrast is not None:
-        raise InputError("contrast= is what a call of a tool is explained against, and the answer is a text")
+    _check_absent({"action": action}, "turn= and answer= are of a text, and {}= is a call: pass one of them")
+    _check_absent({"contrast": contrast}, "{}= is what a call of a tool is explained against, and the answer is a text")
     if answer is None:
         return conversation_prompt(model, conversation.until(turn))
     if turn is not None:

@@ -146,19 +146,26 @@ def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequenc
     A tool call, and a text whose content the template changes, is looked for behind the messages before it and before
     the next content, where it must stand as often as in the row. Messages that are not found are left out.
     """
-    starts, position = dict[int, int](), 0
+    starts = dict[int, int]()
+    position = 0  # where the last message that was found ends
     contents = rendered.contents or ()
     for number, row in enumerate(rows):
         end = min((content.start for content in contents if content.message > number), default=len(rendered.text))
         for place, offset in row.offsets.items():
             text = messages[place].text
             start = _start_in_contents(contents, number, offset, len(text))
-            same = [messages[later].text for later in row.offsets if later >= place].count(text)
-            if start is None and text and rendered.text.count(text, position, end) == same:
-                start = rendered.text.index(text, position)
+            if start is None:
+                texts_from_here = [messages[later].text for later in row.offsets if later >= place]
+                start = _start_of_repeated(text, texts_from_here.count(text), rendered.text, position, end)
             if start is not None:
                 starts[place], position = start, start + len(text)
     return starts
+
+
+def _start_of_repeated(text: str, times: int, rendered: str, position: int, end: int) -> int | None:
+    """Return where a text first stands between two characters; None unless it stands there so many times."""
+    is_certain = text != "" and rendered.count(text, position, end) == times
+    return rendered.index(text, position) if is_certain else None
 
 
 def _start_in_contents(contents: Sequence[Content], number: int, offset: int, length: int) -> int | None:

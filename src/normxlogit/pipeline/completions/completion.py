@@ -351,7 +351,7 @@ def scored_tokens(
     if sequence.media or sequence.signal is not None:
         scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
     layers = bool(fields.get("layers"))
-    axes = (slice(None), slice(None) if layers else 0)
+    axes = _axes_of_results(layers=layers)
     values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
     of_text = tuple(None if special else 0 for special in sequence.special)
@@ -380,6 +380,11 @@ def scored_tokens(
         **provenance(model, options.method, contrasted=contrasted, explained=options.explained),
         **fields,
     )
+
+
+def _axes_of_results(*, layers: bool) -> tuple[Any, ...]:
+    """Return what is taken of scores of targets and layers, (K, L, ...): of a single layer, (K, ...)."""
+    return (slice(None), slice(None) if layers else 0)
 
 
 def _on_host(values: Tensor | None, axes: tuple[Any, ...]) -> Any:
