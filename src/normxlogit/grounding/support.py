@@ -11,7 +11,7 @@ VERDICTS: dict[Judgement, str] = {
     "quoted": "quoted from {by}",
     "supported": "supported by {by}",
     "contradicts": "contradicts {by}",
-    "partly": "partly: {against}",
+    "partly": "partly: {against}{beside}",
     "not in the sources": "not from the {origin}",
     "cannot tell": "cannot tell{beside}",
     "not tested": "not tested{beside}",
@@ -25,7 +25,7 @@ class Document(NamedTuple):
 
     Attributes:
         name: Its name.
-        nats: How much likelier the answer, or the sentence asked for, is after it alone than without all sources, in
+        nats: How much likelier the answer, or the sentence asked for, is after it alone than without any of them, in
             nats; None if not measured.
         share: The share of its best source, see `Source`.
     """
