@@ -237,6 +237,15 @@ def _cited_ranking(rows: OfQuestion) -> Ranking | None:
     return Ranking([best, *others], alone.sums, alone.passes + leads.passes)
 
 
+def _with_words_ranking(rows: OfQuestion) -> Ranking | None:
+    """Return the ranking by the paragraph alone and the words that it shares, a rare word in n of D for log(D / n)."""
+    alone, words = sentence_ranking("alone", rows), sentence_ranking("shared rare words", rows)
+    if alone is None or words is None:
+        return None
+    sums = alone.sums + words.sums  # (D,), both in nats
+    return Ranking(ordered(sums), sums, alone.passes)
+
+
 def _left_out_ranking(rows: OfQuestion, *, is_divergence: bool) -> Ranking | None:
     """Return the ranking by what leaving out one paragraph does to the answer."""
     if (row := rows.get("one left out")) is None:
@@ -261,6 +270,7 @@ def _context_cite_ranking(rows: OfQuestion, parts: Sequence[str]) -> Ranking | N
 METHODS: Mapping[str, Rank] = {
     "`cite` (default)": _cited_ranking,
     "the paragraph alone": partial(sentence_ranking, "alone"),
+    "the paragraph alone, and shared rare words": _with_words_ranking,
     "its evidence": partial(sentence_ranking, "default"),
     "its sums over all tokens": partial(sentence_ranking, "sums"),
     "`normxlogit`": partial(sentence_ranking, "normxlogit"),
