@@ -28,7 +28,7 @@ BASELINE = "shared rare words (no model)"
 
 def first_paragraph(rows: OfQuestion) -> int:
     """Return the index of the paragraph that `cite` ranks first."""
-    ranking = sentence_ranking("alone", rows)
+    ranking = sentence_ranking("alone, with words", rows)
     assert ranking is not None  # noqa: S101  # questions without it are left out
     return ranking.order[0]
 
@@ -137,7 +137,11 @@ def report(questions: Mapping[int, OfQuestion], seed: int = 0) -> str:
         questions: The rows of each question by its number.
         seed: Of the bootstrap.
     """
-    cited = {number: rows for number, rows in questions.items() if {"alone", "leads", "words between"} <= rows.keys()}
+    cited = {
+        number: rows
+        for number, rows in questions.items()
+        if {"alone, with words", "leads", "words between"} <= rows.keys()
+    }
     asked = {number: rows for number, rows in cited.items() if "one kept" in rows}
     if asked and all(halves(asked)):
         return way_table(asked, BY_WORDS | BY_PASSES, seed)

@@ -45,13 +45,21 @@ def _cited(prompt: Prompt) -> list[Row]:
 
 
 def _alone(prompt: Prompt) -> list[Row]:
-    """Return what the answer gains from each paragraph alone, and what the others make likelier in the best one."""
+    """Return what the answer gains from each paragraph alone, also with its words, and what leads to the best one."""
     cited, count = prompt.cite(verify=1), len(prompt.titles)
-    nats = {document.name: document.nats for document in cited.top_documents(count)}
-    alone = {"method": "alone", "units": range(count), "scores": [nats[title] for title in prompt.titles]}
+    gains = {gain.name: gain for gain in cited.alone}
+    in_order = [gains[title] for title in prompt.titles]
+    alone = {"method": "alone", "units": range(count), "scores": [gain.of(None) for gain in in_order]}
+    with_words = {"method": "alone, with words", "units": range(count)}
+    with_words["scores"] = [gain.evidence(None) for gain in in_order]
     leads = {"method": "leads", "units": [prompt.titles.index(lead.name) for lead in cited.leads]}
     leads["scores"] = [lead.nats for lead in cited.leads]
-    return [{**alone, "passes": 1.0 + count}, {**leads, "passes": count - 1.0}]
+    passes_alone = 1.0 + count
+    return [
+        {**alone, "passes": passes_alone},
+        {**with_words, "passes": passes_alone},
+        {**leads, "passes": count - 1.0},
+    ]
 
 
 def _of_paper(prompt: Prompt) -> list[Row]:
@@ -266,7 +274,7 @@ class Measure(NamedTuple):
 MEASURES: dict[str, Measure] = {
     "words": Measure(_of_words, ("shared rare words", "names of the question", "words between", "titles between")),
     "cite": Measure(_cited, ("default", "sums")),
-    "alone": Measure(_alone, ("alone", "leads")),
+    "alone": Measure(_alone, ("alone", "alone, with words", "leads")),
     "left-out": Measure(_left_out, ("one left out",)),
     "random": Measure(_random, ("random", "context-cite 1")),
     "gradient": Measure(_of_gradient, ("gradient x input",)),

@@ -125,7 +125,7 @@ def measure(
         missing = [name for name in names if not set(MEASURES[name].methods) <= rows.keys()]
         if not missing or is_wrong(rows):
             continue
-        default = sentence_ranking("alone", rows)
+        default = sentence_ranking("alone, with words", rows)
         answer = _written(explainer, question) if is_written else question.answer
         prompt = Prompt(explainer, question, answer, None if default is None else default.order[0])
         for row in _rows(prompt, missing, needs_judgement=is_written and WRITTEN not in rows):
@@ -228,22 +228,13 @@ def ordered(scores: Array) -> list[int]:
 
 
 def _cited_ranking(rows: OfQuestion) -> Ranking | None:
-    """Return the ranking of `cite`: the best paragraph alone, then what the others make likelier in it."""
-    alone, leads = sentence_ranking("alone", rows), rows.get("leads")
-    if alone is None or leads is None:
+    """Return the ranking of `cite`: the best paragraph alone and by words, then what the others make likelier in it."""
+    alone, with_words, leads = (rows.get(name) for name in MEASURES["alone"].methods)
+    if alone is None or with_words is None or leads is None:
         return None
-    best = alone.order[0]
+    best = ordered(np.array(with_words.scores))[0]
     others = [leads.units[place] for place in ordered(np.array(leads.scores))]
-    return Ranking([best, *others], alone.sums, alone.passes + leads.passes)
-
-
-def _with_words_ranking(rows: OfQuestion) -> Ranking | None:
-    """Return the ranking by the paragraph alone and the words that it shares, a rare word in n of D for log(D / n)."""
-    alone, words = sentence_ranking("alone", rows), sentence_ranking("shared rare words", rows)
-    if alone is None or words is None:
-        return None
-    sums = alone.sums + words.sums  # (D,), both in nats
-    return Ranking(ordered(sums), sums, alone.passes)
+    return Ranking([best, *others], np.array(alone.scores), alone.passes + leads.passes)
 
 
 def _left_out_ranking(rows: OfQuestion, *, is_divergence: bool) -> Ranking | None:
@@ -270,7 +261,6 @@ def _context_cite_ranking(rows: OfQuestion, parts: Sequence[str]) -> Ranking | N
 METHODS: Mapping[str, Rank] = {
     "`cite` (default)": _cited_ranking,
     "the paragraph alone": partial(sentence_ranking, "alone"),
-    "the paragraph alone, and shared rare words": _with_words_ranking,
     "its evidence": partial(sentence_ranking, "default"),
     "its sums over all tokens": partial(sentence_ranking, "sums"),
     "`normxlogit`": partial(sentence_ranking, "normxlogit"),

@@ -15,11 +15,14 @@ from ..results.units.spans import MessageSpan
 from ..results.verification import likelihood_text
 from ..text.characters import Span, trimmed
 from .result import MEDIA, Citations
-from .support import Source
+from .support import Document, Source
 from .verdicts import NOWHERE
 
 MATTERS = 0.05
 """A message with this share of some sentence of the answer is never folded."""
+
+MOST_WORDS = 5
+"""Most words that are shown of those that a document shares with question and answer."""
 
 LONG = 400
 """Messages of more characters are folded otherwise."""
@@ -152,19 +155,26 @@ def _measurements(cited: Citations, *losses: Block, verbose: bool) -> list[Fold]
 
 def _document_table(cited: Citations) -> list[Table]:
     """Return how likely the answer is after each document alone, and what the others make likelier in the best one."""
-    first, *others = cited.top_documents()
+    documents = cited.top_documents()
+    first = documents[0]
     if first.nats is None:
         return []
     leads = {lead.name: lead.described for lead in cited.leads}
-    rows = [
-        (document.name, "" if document.nats is None else likelihood_text(document.nats), leads.get(document.name, ""))
-        for document in (first, *others)
-    ]
     kind = "message" if cited.messages else "document"
-    names, caption = [kind, "the answer after it alone"], f"How likely is the answer after each {kind} alone?"
-    if leads:
-        return _stacked([*names, f"in {first.name}, after it rather than after the others"], rows, caption)
-    return _stacked(names, [row[:2] for row in rows], caption)
+    columns = {
+        kind: [document.name for document in documents],
+        "the answer after it alone": list(map(_likelihood_alone, documents)),
+        "rare words of question and answer": [", ".join(document.words[:MOST_WORDS]) for document in documents],
+        f"in {first.name}, after it rather than after the others": [leads.get(d.name, "") for d in documents],
+    }
+    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    rows = list(zip(*shown.values(), strict=True))
+    return _stacked(list(shown), rows, f"How likely is the answer after each {kind} alone?")
+
+
+def _likelihood_alone(document: Document) -> str:
+    """Return how likely the answer is after a document alone, as a text; nothing if that was not measured."""
+    return "" if document.nats is None else likelihood_text(document.nats)
 
 
 def _marked_answer(cited: Citations) -> list[Piece]:

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from ..results.storage.schema import Index, Number
+from ..results.storage.schema import Index, Number, Strings
 from ..results.units.characters import one_line
 from ..results.verification import likelihood_text
 from .facts import StatedWord
@@ -88,10 +88,22 @@ class DocumentGain(NamedTuple):
     Attributes:
         name: The name of the document or message.
         nats: What the log-probability of each sentence gains, in nats, (K,).
+        words: The words that it shares with question and answer and that not all documents have, the rarest first.
+        information: What these words say, in nats, see `citations.shared_words`.
     """
 
     name: str
     nats: tuple[Number, ...]
+    words: Strings = ()
+    information: Number = 0.0
+
+    def of(self, sentence: int | None) -> float:
+        """Return what a sentence gains, by its index, or the whole answer, in nats."""
+        return sum(self.nats) if sentence is None else self.nats[sentence]
+
+    def evidence(self, sentence: int | None) -> float:
+        """Return what documents are ranked by: the gain of a sentence, or of the answer with the words' information."""
+        return self.of(sentence) if sentence is not None else self.of(None) + self.information
 
 
 class Lead(NamedTuple):

@@ -295,7 +295,8 @@ class Citations(Record):
     def top_documents(self, k: int = 5, *, sentence: int | None = None) -> list[Document]:
         """Return the first `k` documents, or messages: by how much likelier the answer is after each alone.
 
-        Of the whole answer the others follow by what they make likelier in the first one, see `leads`. Documents that
+        Of the whole answer the information of the words that a document shares with question and answer is added, in
+        nats as well, and the others follow by what they make likelier in the first one, see `leads`. Documents that
         were not read come last, by their best sources.
 
         Args:
@@ -308,11 +309,10 @@ class Citations(Record):
         shares = dict[str, float]()
         for source in self._ranked_by_score(sentence):
             shares.setdefault(source.document, source.share)
-        gains = {gain.name: sum(gain.nats) if sentence is None else gain.nats[sentence] for gain in self.alone}
-        documents = [Document(name, gains.get(name), share) for name, share in shares.items()]
-        documents.sort(key=lambda document: gains.get(document.name, -math.inf), reverse=True)
+        gains = sorted(self.alone, key=lambda gain: gain.evidence(sentence), reverse=True)
+        read = [Document(gain.name, gain.of(sentence), shares.pop(gain.name), gain.words) for gain in gains]
+        first, *others = [*read, *(Document(name, None, share) for name, share in shares.items())]
         leads = {} if sentence is not None else {lead.name: lead.nats for lead in self.leads}
-        first, *others = documents
         others.sort(key=lambda document: leads.get(document.name, -math.inf), reverse=True)
         return [first, *others][:k]
 

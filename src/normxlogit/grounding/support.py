@@ -28,11 +28,13 @@ class Document(NamedTuple):
         nats: How much likelier the answer, or the sentence asked for, is after it alone than without any of them, in
             nats; None if not measured.
         share: The share of its best source, see `Source`.
+        words: The words that it shares with question and answer and that not all documents have, the rarest first.
     """
 
     name: str
     nats: float | None
     share: float
+    words: Strings = ()
 
 
 class Source(NamedTuple):

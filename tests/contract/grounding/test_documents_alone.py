@@ -1,5 +1,8 @@
 """How much likelier an answer is after one of its documents alone, measured with the caller's own model."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 
@@ -46,12 +49,44 @@ def explainer() -> Explainer:
     return made()
 
 
-def test_documents_are_ranked_by_what_the_answer_gains_from_each_alone(explainer):
+def information_of_shared_words(asked: str, documents: dict[str, str]) -> dict[str, float]:
+    """Return the inverse document frequencies of the words that each document shares with a text, in sum."""
+    words_of = {name: set(re.findall(r"\w+", f"{name} {text}".lower())) for name, text in documents.items()}
+    counts = {w: sum(w in words for words in words_of.values()) for w in set(re.findall(r"\w+", asked.lower()))}
+    return {
+        name: sum(math.log(len(documents) / counts[word]) for word in counts if word in words)
+        for name, words in words_of.items()
+    }
+
+
+def test_documents_are_ranked_by_what_the_answer_gains_from_each_alone_and_by_its_words(explainer):
+    question = "When may one bring a dog?"
+    documents = DOCUMENTS | {"cat": "The cat may bring a mouse.", "sun": "It is hot.", "key": "Anna had it."}
+    cited = explainer.cite(question, documents, answer=ANSWER)
+    information = information_of_shared_words(f"{question} {ANSWER}", documents)
+    assert {gain.name: gain.information for gain in cited.alone} == pytest.approx(information)
+    alone = {gain.name: sum(gain.nats) for gain in cited.alone}
+    evidence = {name: alone[name] + information[name] for name in documents}
+    first = cited.top_documents()[0]
+    assert first.name == max(evidence, key=evidence.get) != max(alone, key=alone.get)
+    assert first.nats == alone[first.name]
+
+
+def test_of_two_documents_the_second_is_the_other_one(explainer):
     cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER)
-    totals = {gain.name: sum(gain.nats) for gain in cited.alone}
-    ranked = cited.top_documents()  # of two documents
-    assert [document.name for document in ranked] == sorted(totals, key=lambda name: -totals[name])
-    assert [document.nats for document in ranked] == sorted(totals.values(), reverse=True)
+    evidence = {gain.name: sum(gain.nats) + gain.information for gain in cited.alone}
+    assert [document.name for document in cited.top_documents()] == sorted(evidence, key=lambda name: -evidence[name])
+
+
+def test_shared_words_are_those_that_not_all_documents_have_in_any_script(explainer):
+    documents = {"eins": "Die Öffnungszeiten: 9 Uhr.", "zwei": "Die Preise: 9 Euro.", "три": "Музей открыт в Москве."}
+    cited = explainer.cite("Wann sind die OFFNUNGSZEITEN, und где музей?", documents, answer="Um 9 Uhr.", verify=1)
+    words = {gain.name: gain.words for gain in cited.alone}
+    assert words == {"eins": ("OFFNUNGSZEITEN", "Uhr", "9", "die"), "zwei": ("9", "die"), "три": ("музей",)}
+
+
+def test_a_sentence_names_the_document_after_which_it_is_likeliest(explainer):
+    cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER)
     for k, support in enumerate(cited.support):
         of_sentence = {gain.name: gain.nats[k] for gain in cited.alone}
         assert support.best_alone.name == max(of_sentence, key=of_sentence.get)

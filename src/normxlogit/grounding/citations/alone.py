@@ -17,6 +17,7 @@ from .cached import CachedAblations
 from .leading import leads_to
 from .prompts import with_heading
 from .reading import AnswerReading
+from .shared_words import SharedWords, shared_words
 
 MOST_DOCUMENTS = 16
 """Most documents that are read alone: those with the best sources. Each costs itself, the question and the answer."""
@@ -61,8 +62,19 @@ def _gains_alone(reading: AnswerReading, cited: Citations, documents: Sequence[N
     none = np.zeros((1, len(documents)), bool)
     nats = CachedAblations(reading.text, documents)(np.concatenate([none, alone]))  # (1 + N, G)
     gains = nats[1:] - nats[0]  # (N, G)
-    names = [documents[place].name for place in places]
-    return tuple(DocumentGain(name, _by_sentence(reading, gain)) for name, gain in zip(names, gains, strict=True))
+    shared = _shared_words(cited, documents)
+    return tuple(
+        DocumentGain(documents[place].name, _by_sentence(reading, gain), *shared[place])
+        for place, gain in zip(places, gains, strict=True)
+    )
+
+
+def _shared_words(cited: Citations, documents: Sequence[NamedSpan]) -> list[SharedWords]:
+    """Return the words that each document shares with question and answer; of messages none: they answer each other."""
+    if cited.messages:
+        return [SharedWords()] * len(documents)
+    asked = f"{cited.question}\n{cited.attribution.completion}"
+    return shared_words(asked, [cited.text[document.start : document.end] for document in documents])
 
 
 def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]:
