@@ -76,7 +76,7 @@ def test_paragraphs_that_name_each_other_score_together():
 
 
 def test_the_second_paragraph_is_the_first_by_a_way_but_the_first():
-    rows = {"alone": row("alone", [0.0, 9.0, 2.0], units=[0, 1, 2])}
+    rows = {"alone, with words": row("alone, with words", [0.0, 9.0, 2.0], units=[0, 1, 2])}
     ranking = evidence_hops.with_second(lambda _: np.array([5.0, 9.0, 7.0]), rows)
     assert ranking.order == [1, 2, 0]
 

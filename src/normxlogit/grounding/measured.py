@@ -107,7 +107,7 @@ class DocumentGain(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """What a document makes likelier in the one after which alone the answer is likeliest.
+    """What a document makes likelier in the first of the documents, see `Citations.top_documents`.
 
     Attributes:
         name: The name of the document.

@@ -51,8 +51,8 @@ class Citations(Record):
         readings: How likely the model finds each sentence with its sources and without; empty if not measured.
         alone: How much likelier each sentence is after each document, or message, alone than without any of them; empty
             if not measured.
-        leads: What each other document makes likelier in the one after which alone the answer is likeliest; empty if
-            not measured.
+        leads: What each other document makes likelier in the first of them, see `top_documents`; empty if not
+            measured.
         support: What is said of each sentence; see docs/grounding.md.
         ranking: What orders the sentences, the most doubtful first; empty if they were not ranked.
         action: Of an answer that is a call of a tool what is said of it: its targets are then what stands before the
