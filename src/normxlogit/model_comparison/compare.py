@@ -210,7 +210,7 @@ def compare(
     compared = Compared(sides, explained, outputs)
     differences = compared.differences()
     if verify is not None:
-        removables = [_removable(d, verify) for d in differences]
+        removables = [_words_by_difference(d, verify) for d in differences]
         searched = run_searches(differences, removables, compared.differences_without)
         differences = cast(list[ModelDifference], searched)
     return differences[0] if single else Attributions(differences)
@@ -364,9 +364,20 @@ def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) ->
     return Answer(Prediction(label, second.id, value, None), value, differ)
 
 
-def _removable(d: ModelDifference, verify: Verify) -> Removable:
-    """Return the words of a text that can be left out, first those that carry the difference."""
-    removable_words, sign = removable(d), -1.0 if d.measured[1] < d.measured[0] else 1.0
-    parts = [part._replace(score=sign * part.score) for part in removable_words.parts]
-    count = min(verify, len(parts) - 1) if d.completion is not None and isinstance(verify, int) else verify
-    return picked(d, removable_words._replace(parts=parts, target=d.target.name, quantity="difference"), count)
+def _words_by_difference(d: ModelDifference, verify: Verify) -> Removable:
+    """Return the words of a text that can be left out, first those that carry the difference.
+
+    Args:
+        d: The difference of the models on the text.
+        verify: What the caller asked for.
+    """
+    words = removable(d)
+    before, after = d.measured
+    sign = -1.0 if after < before else 1.0  # a difference below zero is carried by the negative scores
+    words = words._replace(
+        parts=[word._replace(score=sign * word.score) for word in words.parts],
+        target=d.target.name,
+        quantity="difference",
+        may_be_empty=d.completion is None,
+    )
+    return picked(d, words, verify)
