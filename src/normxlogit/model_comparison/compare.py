@@ -328,11 +328,23 @@ def _explain_completions(
 
 
 def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> Explained:
-    """Explain completions by one model; what is measured of one without tokens is its log-probability."""
-    if any(each.encoding.source is not None for each in completed):
+    """Explain completions by one model, each as a whole, by the tokens of its prompt.
+
+    Args:
+        model: A causal language model.
+        completed: The prompts with their completions.
+        options: The options of each.
+
+    Returns:
+        The attribution of each completion, and the function that measures its log-probability without some tokens.
+    """
+    if any(text.encoding.source is not None for text in completed):
         raise UnsupportedModelError("completions are compared of causal language models")
-    results = [explain_sources(model, *each, None, "all") for each in zip(completed, options, strict=True)]
-    counts = [len(each.generated_ids) for each in completed]
+    results = [
+        explain_sources(model, text, options_of_text, sources=None, parts="all")
+        for text, options_of_text in zip(completed, options, strict=True)
+    ]
+    counts = [len(text.generated_ids) for text in completed]
 
     def without(removal: TextRemoval) -> Encoding:
         """Return a prompt and its completion without some tokens of the prompt."""
@@ -342,6 +354,7 @@ def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Seq
         return whole.without(removal.tokens)
 
     def measure(encodings: list[Encoding], removals: list[TextRemoval]) -> list[Answer]:
+        """Return the log-probability of what is completed by each encoding."""
         nats = log_probabilities(model, encodings, [counts[removal.text] for removal in removals])
         return [Answer(None, float(of_tokens.sum()), None) for of_tokens in nats]
 
