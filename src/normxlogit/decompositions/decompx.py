@@ -402,16 +402,14 @@ class _HeadOnShares:
         Returns:
             Each token's share of what the last linear map reads, (b, P, T, H).
         """
-        activation = activation_function(self._model.module, self._paths.activation)
         pre_activation = states @ weight.T + bias  # (b, P, H)
-        activated = activation(pre_activation)  # (b, P, H)
+        activated = activation_function(self._model.module, self._paths.activation)(pre_activation)  # (b, P, H)
         # The activation multiplies by f(z) / z, as in the layers.
         slope = activated / (pre_activation + TINY)  # (b, P, H)
         shares = _apply_linear(shares, weight, bias).mul_(slope[..., None, :])
         if self._paths.norm is None:
             return shares
-        gain, norm_bias, deviation = norm_parts(self._part(self._paths.norm), activated)
-        return _apply_norm(shares, gain, norm_bias, deviation)
+        return _apply_norm(shares, *norm_parts(self._part(self._paths.norm), activated))
 
     def _explained(self, answers: Tensor, texts: slice) -> Tensor:
         """Return what is explained of some texts, (b, K, T).
