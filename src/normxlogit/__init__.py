@@ -46,9 +46,9 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: torch takes seconds."""
     if name == "__all__":
         return __dir__()
-    if name in CORE or name.startswith("_"):
+    if name in CORE or name.startswith("_") or name not in _names_of_wings():
         return _core_name(name)
-    return import_reference(_names_of_wings()[name]) if name in _names_of_wings() else _core_name(name)
+    return import_reference(_names_of_wings()[name])
 
 
 def __dir__() -> list[str]:

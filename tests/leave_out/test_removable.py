@@ -64,7 +64,7 @@ def test_of_one_kind_the_parts_have_their_own_names():
 def test_of_a_prompt_one_part_stays():
     words = removable(make_attribution(scores=SCORES))
     assert (words.quantity, words.most) == ("log-probability", 8)
-    for changes in ({"all_together": True}, {"one_by_one": False}, {"quantity": "probability"}):
+    for changes in ({"all_together": True}, {"one_by_one": False}, {"may_be_empty": True}):
         assert words._replace(**changes).most == 9
 
 

@@ -216,7 +216,7 @@ class MultipleChoice(Comparing):
     outputs = Outputs(("choice",))
 
     def adapt(self, module: nn.Module) -> bool:
-        """Make a copy read every row as a question with one choice."""
+        """Make a copy read every row as a question with one choice, which could change its answer."""
         override_forward(module, lambda original, **inputs: original(**_with_choice_axis(inputs)))
         super().adapt(module)
         return True

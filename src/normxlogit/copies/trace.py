@@ -4,7 +4,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class Call:
     """One call of one module."""
 
     path: str  # where the module is in the model
-    main_input: Tensor | None  # its first argument, None if that is not a tensor
+    main_input: Tensor | None = None  # its first argument, None if that is not a tensor
     returned: Any = None  # the output of the module
     end: int = -1  # how many calls had ended before this one did
     number: int = 1  # at which of its module's calls, counted from 1; layers may share one module
@@ -78,15 +78,16 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
     ended = itertools.count()
     numbers = Counter[str]()
 
-    def begin(path: str, module: Any, *args: Any, **kwargs: Any) -> Any:
-        """Enter a call in the list before the module runs."""
+    def begin(path: str, call_module: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Enter a call in the list, then run the module, see `Instead`; `end` fills in what the call read and gave."""
         numbers[path] += 1
-        calls.append(Call(path, None, number=numbers[path]))
-        running.append(calls[-1])
-        return module(*args, **kwargs)
+        call = Call(path, number=numbers[path])
+        calls.append(call)
+        running.append(call)
+        return call_module(*args, **kwargs)
 
     def end(output: Any, arguments: CallArguments) -> None:
-        """Record the call that ends: the one of those running that began last."""
+        """Record the input and output of the call that ends: the one of those running that began last."""
         call = running.pop()
         first_argument = arguments.main_input
         call.main_input = first_argument if isinstance(first_argument, Tensor) else None

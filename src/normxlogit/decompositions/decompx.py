@@ -373,17 +373,15 @@ class _HeadOnShares:
         return self._explained(by_place, texts)[..., 0]  # (b, K)
 
     def _contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
-        """Return each token's contribution to the logits, (b, K, T), from shares (b, P, T, H) of states (b, P, H)."""
-        paths = self._paths
-        if self.dense is not None and paths.activation:
-            weight, bias = self.dense
-            pre_activation = states @ weight.T + bias  # (b, P, H)
-            activated = activation_function(self._model.module, paths.activation)(pre_activation)  # (b, P, H)
-            # The activation multiplies by f(z) / z, as in the layers.
-            slope = activated / (pre_activation + TINY)  # (b, P, H)
-            shares = _apply_linear(shares, weight, bias).mul_(slope[..., None, :])
-            if paths.norm:
-                shares = _apply_norm(shares, *norm_parts(self._part(paths.norm), activated))
+        """Return each token's contribution to the logits, (b, K, T).
+
+        Args:
+            shares: Each token's share of the states, (b, P, T, H).
+            states: The states at the P positions that the head reads, (b, P, H).
+            texts: Which b texts of the batch they are.
+        """
+        if self.dense is not None:
+            shares = self._apply_dense(shares, states, *self.dense)
         # The head's bias is shared out by the shares' part in all outputs, whichever are explained: by x_j (W' b).
         bias_shares = _bias_shares(shares @ (self.weight.T @ self.bias))  # (b, P, T)
         out_weight, out_bias = self.weight[self.rows], self.bias[self.rows]  # (R, H), (R,)
@@ -391,6 +389,27 @@ class _HeadOnShares:
             out_weight, out_bias = out_weight - self.weight.mean(0), out_bias - self.bias.mean()
         answers = shares @ out_weight.T + bias_shares[..., None] * out_bias  # (b, P, T, R)
         return self._explained(answers, texts)
+
+    def _apply_dense(self, shares: Tensor, states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Apply what the head does before its last linear map: `dense`, its activation, and the norm if there is one.
+
+        Args:
+            shares: Each token's share of the states, (b, P, T, H).
+            states: The states, (b, P, H).
+            weight: The weight of `dense`, (H, H).
+            bias: Its bias, (H,).
+
+        Returns:
+            Each token's share of what the last linear map reads, (b, P, T, H).
+        """
+        pre_activation = states @ weight.T + bias  # (b, P, H)
+        activated = activation_function(self._model.module, self._paths.activation)(pre_activation)  # (b, P, H)
+        # The activation multiplies by f(z) / z, as in the layers.
+        slope = activated / (pre_activation + TINY)  # (b, P, H)
+        shares = _apply_linear(shares, weight, bias).mul_(slope[..., None, :])
+        if self._paths.norm is None:
+            return shares
+        return _apply_norm(shares, *norm_parts(self._part(self._paths.norm), activated))
 
     def _explained(self, answers: Tensor, texts: slice) -> Tensor:
         """Return what is explained of some texts, (b, K, T).

@@ -57,7 +57,7 @@ class HeadPaths:
 
     out: str
     dense: str | None = None
-    activation: str | None = None
+    activation: str = "linear"
     norm: str | None = None
 
 

@@ -241,7 +241,9 @@ def frontier_text(panels: Panels, metadata: MetadataOfPanels) -> str:
     for title, points in panels.items():
         flips = flips_table([result for _, _, result in measured(points)])
         text.append(f"{title}: {', '.join(f'{key} {value}' for key, value in metadata[title].items())}\n")
-        text += [frontier_table(points), *([flips] if flips else [])]
+        text.append(frontier_table(points))
+        if flips:
+            text.append(flips)
     return "\n".join([*text, ""])
 
 

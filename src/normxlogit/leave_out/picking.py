@@ -65,7 +65,7 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
     a, task = ranked_scores(a), model.task
     fixed = task.position.token_of(a.target)
     quantity: Literal["value", "probability"] = "value" if task.outputs.kind == "value" else "probability"
-    parts = removable(a, fixed)._replace(target=a.target.name, quantity=quantity)
+    parts = removable(a, fixed)._replace(target=a.target.name, quantity=quantity, may_be_empty=True)
     # A text that is continued is read at its last token, whichever that is: a caller may leave this one out.
     fixed_for_caller = None if task.position.left_to_right else fixed
     return picked(a, parts, verify, fixed_for_caller)

@@ -17,6 +17,7 @@ class Removable(NamedTuple):
         removed_by: How it is removed.
         target: The name of what is explained.
         quantity: What is measured.
+        may_be_empty: Whether there is an answer without any part: without a prompt there is no completion.
         singles: How many of the parts are removed one at a time, the first ones.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
         named: Whether the caller named the parts that are removed one at a time.
@@ -29,6 +30,7 @@ class Removable(NamedTuple):
     removed_by: RemovedBy
     target: str = "the completion"
     quantity: Quantity = "log-probability"
+    may_be_empty: bool = False
     singles: int = 0
     among_all: bool = False
     named: bool = False
@@ -37,9 +39,8 @@ class Removable(NamedTuple):
 
     @property
     def most(self) -> int:
-        """Most parts that are removed together: all, but of a prompt one stays, as an empty one has no completion."""
-        is_completed = self.quantity == "log-probability"
-        one_stays = is_completed and self.one_by_one and not self.all_together
+        """Most parts that are removed together; one stays where nothing may be empty, unless the caller wants all."""
+        one_stays = not self.may_be_empty and self.one_by_one and not self.all_together
         return len(self.parts) - 1 if one_stays else len(self.parts)
 
 

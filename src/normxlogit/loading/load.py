@@ -189,6 +189,7 @@ def _loading_options(
 ) -> Options:
     """Return the options of transformers' `from_pretrained` for the model, or for the base model of an adapter."""
     safe = {} if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True}
+    # Weights of other sizes are in the loading info: `_check_weights` refuses them and names all.
     load_options = {**safe, **base_options, "ignore_mismatched_sizes": True, "output_loading_info": True}
     return load_options if adapter is None else {**load_options, **adapter.head_options(options)}
 

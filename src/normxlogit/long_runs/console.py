@@ -55,11 +55,15 @@ def check_folder(output: Path | None) -> None:
 
 
 @contextmanager
-def progress(count: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar of several pieces of work; yield a function of one's name, its finished items and all."""
+def progress(pieces_of_work: int) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar; yield a function of the name of a piece of work, its finished items and all of them.
+
+    Args:
+        pieces_of_work: How many pieces there are, which come one after another.
+    """
     from ..pipeline.progress import progress_bar
 
-    with progress_bar(count, True, "starting") as update:
+    with progress_bar(pieces_of_work, True, "starting") as update:
         finished = 0
 
         def on_progress(name: str, finished_items: int, items: int) -> None:

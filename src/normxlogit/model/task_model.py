@@ -249,12 +249,14 @@ class TaskModel:
             InputError: If the model cannot read the batch.
         """
         copy, parts = self.prepare(batch), self.parts
-        layers = layers and parts.early_exit is None and parts.trunk is not None
-        needs_states = layers or parts.embedding_site is None
+        has_head = parts.trunk is not None  # which the states of layers are brought to
+        reads_layers = layers and has_head and parts.early_exit is None
+        # Where no module returns the embeddings, they are the first of the hidden states.
+        needs_states = reads_layers or parts.embedding_site is None
         trunk_is_enough = parts.trunk_gives_states or not needs_states
         stop = parts.trunk_site if self.task.outputs.vocabulary and trunk_is_enough else None
         recorded_pass = copy.run(batch.inputs, record=parts.sites, stop=stop, states=needs_states)
-        return self.read(batch, recorded_pass, layers, predict)
+        return self.read(batch, recorded_pass, reads_layers, predict)
 
     def read(self, batch: Batch, recorded_pass: Pass, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Return a `ForwardPass` made from a run of a copy that recorded its parts.
@@ -280,11 +282,18 @@ class TaskModel:
             hidden = parts.hidden(self.module, trunk_output)
             if embedded is None and states:
                 embedded = embedded_of(output or trunk_output)
-        states = self._with_embeddings(states, embedded) if layers else None
+        states = self.with_embeddings(states, embedded) if layers else None
         return self.finish(batch, hidden, embedded, states, answer_of(output), predict)
 
-    def _with_embeddings(self, states: tuple[Tensor, ...] | None, embedded: Any) -> tuple[Tensor, ...] | None:
-        """Return the states of all layers with the embedding layer's output in front, where the model leaves it out."""
+    def with_embeddings(self, states: tuple[Tensor, ...] | None, embedded: Any) -> tuple[Tensor, ...] | None:
+        """Return the states of all layers with the embedding layer's output in front, where the model leaves it out.
+
+        Such a model's last state is the last layer's output once more, behind the final norm, which the head reads.
+
+        Args:
+            states: The hidden states that the model returned, (B, T, H) each; None for none.
+            embedded: The embedding layer's output, (B, T, H); what is no tensor is not put in front.
+        """
         if states and self.parts.states_lack_embeddings and isinstance(embedded, Tensor):
             return (embedded, *states[:-1])
         return states

@@ -210,7 +210,7 @@ def compare(
     compared = Compared(sides, explained, outputs)
     differences = compared.differences()
     if verify is not None:
-        removables = [_removable(d, verify) for d in differences]
+        removables = [_words_by_difference(d, verify) for d in differences]
         searched = run_searches(differences, removables, compared.differences_without)
         differences = cast(list[ModelDifference], searched)
     return differences[0] if single else Attributions(differences)
@@ -328,11 +328,23 @@ def _explain_completions(
 
 
 def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> Explained:
-    """Explain completions by one model; what is measured of one without tokens is its log-probability."""
-    if any(each.encoding.source is not None for each in completed):
+    """Explain completions by one model, each as a whole, by the tokens of its prompt.
+
+    Args:
+        model: A causal language model.
+        completed: The prompts with their completions.
+        options: The options of each.
+
+    Returns:
+        The attribution of each completion, and the function that measures its log-probability without some tokens.
+    """
+    if any(text.encoding.source is not None for text in completed):
         raise UnsupportedModelError("completions are compared of causal language models")
-    results = [explain_sources(model, *each, None, "all") for each in zip(completed, options, strict=True)]
-    counts = [len(each.generated_ids) for each in completed]
+    results = [
+        explain_sources(model, text, options_of_text, sources=None, parts="all")
+        for text, options_of_text in zip(completed, options, strict=True)
+    ]
+    counts = [len(text.generated_ids) for text in completed]
 
     def without(removal: TextRemoval) -> Encoding:
         """Return a prompt and its completion without some tokens of the prompt."""
@@ -342,6 +354,7 @@ def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Seq
         return whole.without(removal.tokens)
 
     def measure(encodings: list[Encoding], removals: list[TextRemoval]) -> list[Answer]:
+        """Return the log-probability of what is completed by each encoding."""
         nats = log_probabilities(model, encodings, [counts[removal.text] for removal in removals])
         return [Answer(None, float(of_tokens.sum()), None) for of_tokens in nats]
 
@@ -364,9 +377,20 @@ def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) ->
     return Answer(Prediction(label, second.id, value, None), value, differ)
 
 
-def _removable(d: ModelDifference, verify: Verify) -> Removable:
-    """Return the words of a text that can be left out, first those that carry the difference."""
-    removable_words, sign = removable(d), -1.0 if d.measured[1] < d.measured[0] else 1.0
-    parts = [part._replace(score=sign * part.score) for part in removable_words.parts]
-    count = min(verify, len(parts) - 1) if d.completion is not None and isinstance(verify, int) else verify
-    return picked(d, removable_words._replace(parts=parts, target=d.target.name, quantity="difference"), count)
+def _words_by_difference(d: ModelDifference, verify: Verify) -> Removable:
+    """Return the words of a text that can be left out, first those that carry the difference.
+
+    Args:
+        d: The difference of the models on the text.
+        verify: What the caller asked for.
+    """
+    words = removable(d)
+    before, after = d.measured
+    sign = -1.0 if after < before else 1.0  # a difference below zero is carried by the negative scores
+    words = words._replace(
+        parts=[word._replace(score=sign * word.score) for word in words.parts],
+        target=d.target.name,
+        quantity="difference",
+        may_be_empty=d.completion is None,
+    )
+    return picked(d, words, verify)

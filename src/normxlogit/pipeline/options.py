@@ -116,7 +116,9 @@ class Options:
 
     @classmethod
     def of_completions(cls, options: Mapping[str, Any]) -> "Options":
-        """Return the options of a call on completions, whose contrast is another answer unless it is an index.
+        """Return the options of a call on completions, whose contrast is a token or another answer.
+
+        It is a token beside a target, which is one, and where it is an index; otherwise another answer.
 
         Args:
             options: The arguments of the call by name.

@@ -85,10 +85,10 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
     embedded, hidden = read_embedded(model, batch), states[-1]  # (B, T, H) each
     if parts.states_lack_embeddings:
         check_same_states(batch, hidden, model.states(batch))
-        states = (embedded, *states[:-1])
     elif (theirs := embedded_of(outputs)) is not None:
         check_same_states(batch, theirs, embedded)
-    run = model.finish(batch, hidden, embedded, states if layers else None, logits=None)
+    states_of_layers = model.with_embeddings(states, embedded) if layers else None
+    run = model.finish(batch, hidden, embedded, states_of_layers, logits=None)
     logits_read = logits if run.positions is None else logits_at(logits, run.positions)
     if logits_read.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")

@@ -210,7 +210,10 @@ def _verified(sides: Sides, results: Sequence[Similarity], verify: Verify) -> li
         documents = document_vectors(TextRemoval(place, tokens_of(place, units, 1)) for place, units in removals)
         return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, documents, strict=True)]
 
-    removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
+    removables = [
+        picked(a, removable(a)._replace(target="the cosine", quantity="cosine", may_be_empty=True), verify)
+        for a in results
+    ]
     return cast(list[Similarity], run_searches(results, removables, cosines_without))
 
 

@@ -105,7 +105,7 @@ def _belongs_to_word(mark: Mark) -> bool:
         return True  # "1." or "a." begins an entry
     if _NUMBER.fullmatch(word):
         return _is_ordinal(mark)
-    if word == "I":
+    if word == "I":  # an initial before another one; otherwise the pronoun
         return bool(_NAME.match(following))
     return _is_abbreviation_inside(mark)
 

@@ -205,6 +205,15 @@ def test_the_log_probability_of_a_completion_is_compared() -> None:
     assert many[0].measured == pytest.approx(d.measured)
 
 
+@pytest.mark.parametrize("verify", ["auto", "word", 2, ["the", "cat"]])
+def test_of_a_short_prompt_each_word_is_left_out_and_one_stays_when_several_are(verify) -> None:
+    tokenizer = tiny.tokenizer_for("llama")
+    after = Explainer(adapted("llama"), tokenizer)
+    d = after.compare_models((adapted("llama").unload(), tokenizer), "the cat", " sat", verify=verify)
+    assert {removal.units for removal in d.verified.single} == {("the",), ("cat",)}
+    assert len(d.verified.together.units) == 1
+
+
 def test_a_completion_of_different_numbers_of_tokens_is_compared_by_its_log_probability() -> None:
     letters, words = tiny.letters(), tiny.tokenizer_for("llama")
     config = transformers.LlamaConfig(**tiny.CONFIGS["llama"] | {"vocab_size": len(letters)})

@@ -86,13 +86,21 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_tex
     """Return what turns most answers when it is put into texts with another answer, the surest first.
 
     Candidates are the words that the scores or the counts connect most surely with a prediction, the pairs of words
-    that the scores do, wherever they stand, and the lengths of texts. Each is taken out of at most `count` texts, and
-    put into `PUT_INTO`; so is each word of a pair by itself.
+    that the scores do, wherever they stand, and the lengths of texts. Each is taken out of texts that have it, and put
+    into `PUT_INTO` others at most; so is each word of a pair by itself.
+
+    Args:
+        run: The tables of the run.
+        model: Its model.
+        layer: The index of the layer whose scores count, among those of the run.
+        top: How many reasons are returned at most, and how many words of each label are tried by either measure.
+        min_texts: In how many texts a word or a pair must stand.
+        count: The most texts that a candidate is taken out of.
     """
-    is_whole_text = whole_texts(run, model)
-    _make_words_of_texts(run, is_whole_text, layer)
+    is_whole_text_in_sql = whole_texts(run, model)
+    _make_words_of_texts(run, is_whole_text_in_sql, layer)
     candidates = [*_words(run, top, min_texts, count), *_pairs(run, min_texts, count), *_lengths(run)]
-    sampled = _sampled(run, is_whole_text)
+    sampled = _sampled(run, is_whole_text_in_sql)
     rows = {row for row, _, _ in sampled}.union(*(candidate.rows for candidate in candidates))
     parts = parts_of_rows(run, rows)
     trials = [_trial(candidate, sampled, parts) for candidate in candidates]

@@ -42,7 +42,7 @@ def calibrate(
 
         claims = load_claims(pairs)
         task_model = loading.load(model).language_model
-        with progress(1) as on_progress:
+        with progress(pieces_of_work=1) as on_progress:
             supports = supports_of(task_model, claims, on_progress)
         labels = np.array([claim.is_supported for claim in claims])
         calibration = fit(task_model, supports, labels, pairs.name)

@@ -38,7 +38,7 @@ def generation(
         explainer = loading.load(model)
         chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
         folder = None if output is None else output / "prompts"
-        with progress(1) as on_progress:
+        with progress(pieces_of_work=1) as on_progress:
             results, prompts_that_matter = evaluate_sources(
                 explainer,
                 questions,

@@ -48,7 +48,7 @@ def interactions(
         explainer = loading.load(model)
         folder = None if output is None else output / "inputs"
         passes = [int(budget) for budget in budgets.split()]
-        with progress(1) as on_progress:
+        with progress(pieces_of_work=1) as on_progress:
             measured = measure(
                 explainer,
                 inputs,

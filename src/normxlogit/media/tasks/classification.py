@@ -155,21 +155,20 @@ class AudioClassification(ReadsSounds, SignalTask):
     def _times(
         self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
     ) -> Times:
-        """Return the seconds of each frame or patch, start and end; () if they are not known."""
-        config: Any = model.config
-        rows, columns, first_frame = grid
-        if rows:  # a spectrogram of ten milliseconds a frame, cut into patches
-            step, width = SPECTRUM_STEP * config.time_stride, SPECTRUM_STEP * config.patch_size
-            starts = [(index % columns) * step for index in range(count - first_frame)]
-            return (*[(0.0, 0.0)] * first_frame, *((start, start + width) for start in starts))
+        """Return where each frame or patch begins and ends, in seconds; () if that is not known."""
+        rows, columns, tokens_before = grid
+        if rows:
+            return _times_of_patches(model.config, columns, count, tokens_before)
         waveform = inputs.get("input_values")
-        step = None
+        step = 0.0
         if waveform is not None and self.rate is not None:
             seconds = len(waveform) / self.rate if seconds is None else seconds
-            step = getattr(config, "inputs_to_logits_ratio", 0) / self.rate
+            samples_of_frame = getattr(model.config, "inputs_to_logits_ratio", 0)
+            step = samples_of_frame / self.rate
         if seconds is None:
             return ()
-        step = step or seconds / count
+        if not step:  # the model does not say how long a frame is: they divide what it reads
+            step = seconds / count
         return tuple((index * step, min(seconds, (index + 1) * step)) for index in range(count))
 
 
@@ -180,3 +179,18 @@ def _in_channels(model: TaskModel, picture: Any) -> Any:
     """
     channels = getattr(config_of_signal(model), "num_channels", 0)
     return converted(cast(Any, picture), MODES[channels]) if channels in MODES else picture
+
+
+def _times_of_patches(config: Any, columns: int, count: int, tokens_before: int) -> Times:
+    """Return where each token of a spectrogram that is cut into patches begins and ends, in seconds.
+
+    Args:
+        config: The model's configuration, whose sizes are frames of the spectrogram.
+        columns: How many patches there are along the time, for each band of frequencies.
+        count: The number of tokens, T.
+        tokens_before: How many of them stand before the patches; they have no duration.
+    """
+    step = SPECTRUM_STEP * config.time_stride
+    width = SPECTRUM_STEP * config.patch_size
+    starts = [(index % columns) * step for index in range(count - tokens_before)]
+    return (*[(0.0, 0.0)] * tokens_before, *((start, start + width) for start in starts))

@@ -223,7 +223,15 @@ class SignalTask(ReadsSignals, Classification):
     def _times(
         self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
     ) -> Times:
-        """Return the seconds of each token, () if it has none."""
+        """Return where each token of a sound begins and ends, in seconds; () if that is not known, or of a picture.
+
+        Args:
+            model: The model.
+            inputs: What it reads, without the batch axis.
+            grid: Rows and columns of patches, and the tokens before them.
+            count: The number of tokens, T.
+            seconds: How long what it reads lasts, which may be longer than the sound; None if that is not known.
+        """
         return ()
 
     def _encoding_of(self, model: TaskModel, inputs: TensorInputs, seconds: float | None, fields: Fields) -> Encoding:
