@@ -17,7 +17,7 @@ from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import Verification
-from ..text.characters import Span
+from ..text.characters import Span, moved
 from .action import BEGINNING, Action, Beginning, FirstSource
 from .columns import COLUMNS, citation_row
 from .facts import Facts
@@ -115,10 +115,10 @@ class Citations(Record):
     @cached_property
     def concluding(self) -> list[int]:
         """The indices of the attribution's targets that are not reasoning."""
-        shift, a = len(self.text) - len(self.answer), self.attribution
-        spans = [target.span or (0, 0) for target in a.targets]
-        thoughts = [(shift + first, shift + last) for first, last in a.marked_reasoning]
-        return [k for k, span in enumerate(spans) if not any(overlap(span, thought) for thought in thoughts)]
+        answer_start = len(self.text) - len(self.answer)
+        thoughts = [moved(span, answer_start) for span in self.attribution.marked_reasoning]
+        spans = enumerate(self.attribution.target_spans)
+        return [target for target, span in spans if not any(overlap(span, thought) for thought in thoughts)]
 
     @cached_property
     def conclusion(self) -> Attribution:
@@ -165,7 +165,7 @@ class Citations(Record):
     @property
     def sentence_spans(self) -> list[Span]:
         """The character spans of the sentences in `text`."""
-        return [target.span or (0, 0) for target in self.conclusion.targets]
+        return self.conclusion.target_spans
 
     @cached_property
     def evidence(self) -> Attribution:
@@ -341,8 +341,7 @@ class Citations(Record):
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
         text, position = "", len(self.text) - len(self.answer)
-        for target, numbers in zip(self.conclusion.targets, self.marks, strict=True):
-            start, end = target.span or (position, position)
+        for (start, end), numbers in zip(self.sentence_spans, self.marks, strict=True):
             end = start + len(self.text[start:end].rstrip())
             text += self.text[position:end] + "".join(map("[{}]".format, numbers))
             position = end

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from ...copies.memory import enough_memory
-from ...model.task_model import TaskModel
 from ...pipeline.completions.leave_out import Array
 from ...results.units.spans import NamedSpan
 from ...text.characters import Span
@@ -26,22 +25,21 @@ LEAST_DOCUMENTS = 2
 """Of so many documents the second one is the other one, whatever leads to the first."""
 
 
-def document_gains(model: TaskModel, reading: AnswerReading, cited: Citations) -> Citations:
+def document_gains(reading: AnswerReading, cited: Citations) -> Citations:
     """Return an answer with what it gains from each document alone, and which others lead to the best of them.
 
     Args:
-        model: A language model.
         reading: The answer, without its reasoning.
         cited: The answer with the scores of its sources.
     """
     documents = _document_spans(reading, cited)
     cited = replace(cited, alone=_gains_alone(reading, cited, documents))
-    if cited.messages or len(cited.alone) <= LEAST_DOCUMENTS or reading.text.completed.encoding.source is not None:
+    if cited.messages or len(cited.alone) <= LEAST_DOCUMENTS or reading.completed.encoding.source is not None:
         return cited
     best = cited.top_documents(1)[0].name
     read = {document.name: document for document in documents if document.name in {gain.name for gain in cited.alone}}
     first, others = read.pop(best), list(read.values())
-    return replace(cited, leads=leads_to(model, reading.text.completed, others, first))
+    return replace(cited, leads=leads_to(reading.model, reading.completed, others, first))
 
 
 @enough_memory("measure the answer after each document alone")
@@ -87,7 +85,7 @@ def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]
         following = cited.text[cited.spans[-1][1] :].lstrip()
         ends = [*starts[1:], len(cited.text) - len(following)]
         spans_of.update({name: [(start, end)] for name, start, end in zip(spans_of, starts, ends, strict=True)})
-    sequence = reading.text.completed.sequenced()
+    sequence = reading.completed.sequenced()
     documents = []
     for name, spans in spans_of.items():
         tokens = tuple(token for span in spans for token in sequence.tokens_in(*span, of_answer=False))

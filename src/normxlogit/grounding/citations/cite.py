@@ -14,6 +14,7 @@ from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
+from ...results.storage.schema import Strings
 from ..action import Action
 from ..checkers import Checker
 from ..result import Citations, of_targets
@@ -54,7 +55,7 @@ def cite_answered(
     update(description="reading the answer")
     completed = _fitting(model, answered, options)
     reading = AnswerReading(model, completed, options)
-    cited = _explained(model, answered, completed, options, reading)
+    cited = _explained(answered, reading, options)
     if not cited.concluding:
         raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
     # Behind a reasoning that repeats the sources, no sentence would need them any more.
@@ -66,10 +67,14 @@ def cite_answered(
         cited = replace(cited, readings=reading.readings())
         if concluded is completed and options.verify not in (None, "reasoning"):
             update(description="reading each document alone")
-            cited = document_gains(model, reading, cited)
-    cited = replace(cited, attribution=_verified(model, completed, cited, options.verify, reading, update))
+            cited = document_gains(reading, cited)
+    if options.verify == "reasoning":
+        attribution = with_completion_verification(model, completed, cited.attribution, "reasoning")
+    else:
+        attribution = _verified(cited, options.verify, reading, update)
+    cited = replace(cited, attribution=attribution)
     if answered.call is not None:
-        cited = replace(cited, action=_action(model, answered, answered.call, cited, reading, options))
+        cited = replace(cited, action=_action(answered, answered.call, cited, reading, options))
     return with_support(cited, answered, answer_sentences(concluded), checker)
 
 
@@ -82,19 +87,23 @@ def _fitting(model: TaskModel, answered: Answered, options: Options) -> Complete
         check_fits("prompt and answer have", len(completed.encoding), limit)
 
     def score(window: Completed) -> dict[str, float]:
-        cited = _explained(model, answered, window, options, AnswerReading(model, window, options))
+        cited = _explained(answered, AnswerReading(model, window, options), options)
         return dict(zip(cited.names, cited.evidence.scores[:, cited.sources].sum(0).tolist(), strict=True))
 
     return read_in_windows(completed, limit, score)
 
 
-def _explained(
-    model: TaskModel, answered: Answered, completed: Completed, options: Options, reading: AnswerReading
-) -> Citations:
+def _explained(answered: Answered, reading: AnswerReading, options: Options) -> Citations:
     """Return the scores of the sources for each sentence: of its tokens alike, and weighted by their gains."""
-    sources, count = completed.named_sources, len(reading.sentences)
+    model, completed, count = reading.model, reading.completed, len(reading.sentences)
     explained = explain_sources(
-        model, completed, options, sources, completed.parts, token_weights=reading.gains(), run=reading.text.run
+        model,
+        completed,
+        options,
+        completed.named_sources,
+        completed.parts,
+        token_weights=reading.gains(),
+        run=reading.text.run,
     )
     attribution = of_targets(explained, range(count))
     if completed.parting is not None:
@@ -109,13 +118,9 @@ def _explained(
     )
 
 
-def _verified(
-    model: TaskModel, completed: Completed, cited: Citations, verify: Verify, reading: AnswerReading, update: Update
-) -> Attribution:
+def _verified(cited: Citations, verify: Verify, reading: AnswerReading, update: Update) -> Attribution:
     """Return the attribution of an answer with what the answer loses without the sources that are to be left out."""
     attribution = cited.attribution
-    if verify == "reasoning":
-        return with_completion_verification(model, completed, attribution, "reasoning")
     if verify is not None:
         most = MOST_OF_AUTO if verify == "auto" else verify if isinstance(verify, int) else len(cited.sources)
         most = min(most, len(cited.sources))
@@ -127,73 +132,61 @@ def _verified(
 
         measured = tested(reading, cited.evidence, cited.documents, verify, lambda _: nullcontext(show))
         return replace(attribution, verified=measured)
-    if completed.encoding.media:
+    if reading.completed.encoding.media:
         return replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return attribution
 
 
-def _action(
-    model: TaskModel,
-    answered: Answered,
-    call: CallParts,
-    cited: Citations,
-    reading: AnswerReading,
-    options: Options,
-) -> Action:
+def _action(answered: Answered, call: CallParts, cited: Citations, reading: AnswerReading, options: Options) -> Action:
     """Return what is known of a call of a tool: what the user asked for last, and what the call loses without it.
 
     Args:
-        model: A language model.
         answered: The conversation with the call.
         call: The parts of the call.
         cited: The call with its citations, verified if the options ask for it.
         reading: The call as it was read.
         options: The method, and which sources are left out.
     """
-    is_tested = bool(options.verify) and not isinstance(options.verify, Together)
     of_user = [place for place, message in enumerate(cited.messages) if message.role == "user"]
     request = tuple(source for source, place in enumerate(cited.message_indices) if place in of_user[-1:])
     action = _against_other(Action(call.tool, request), call, reading)
-    if not is_tested:
+    if options.verify is None or isinstance(options.verify, Together):
         return action
     if request:
         loss = loss_without(reading, cited.evidence, [cited.sources[source] for source in request])
         action = action._replace(request_loss=loss)
-    own_words = _behind_own_words(model, answered, cited, reading.text.completed, options)
-    return action._replace(own_words=own_words)
+    return action._replace(own_words=_behind_own_words(answered, call.own_words, cited, reading, options))
 
 
 def _against_other(action: Action, call: CallParts, reading: AnswerReading) -> Action:
     """Return what is known of a call with how much likelier it is than the answer that it is explained against."""
-    completed = reading.text.completed
-    if call.other is None or completed.parting is None:
+    parting = reading.completed.parting
+    if call.other is None or parting is None:
         return action
-    own_id, other_id = completed.generated_ids[completed.parting.token], completed.parting.other_id
-    name_of = reading.text.model.task.outputs.name_of
-    odds = float(reading.nats[completed.parting.token])
-    return action._replace(other=call.other.described, tokens=(name_of(own_id), name_of(other_id)), odds=odds)
+    name_of = reading.model.task.outputs.name_of
+    tokens = name_of(reading.completed.generated_ids[parting.token]), name_of(parting.other_id)
+    return action._replace(other=call.other.described, tokens=tokens, odds=float(reading.nats[parting.token]))
 
 
 def _behind_own_words(
-    model: TaskModel, answered: Answered, cited: Citations, completed: Completed, options: Options
+    answered: Answered, own_names: Strings, cited: Citations, reading: AnswerReading, options: Options
 ) -> Effect | None:
     """Return the source without which the assistant's words before a call are least likely, and what they lose.
 
     These are its words in the message of the call, up to the one that the call rests on most; None if the call rests on
     something else, or nothing stands before these words.
     """
-    own_names = () if answered.call is None else answered.call.own_words
     first = cited.first_source().places
     if not {cited.documents[place] for place in first} <= {*own_names}:
         return None
     start = min(message.start for message in cited.messages if message.name in own_names)
     end = max(cited.spans[place][1] for place in first)
-    words = _words_between(completed, start, end)
+    words = _words_between(reading.completed, start, end)
     if not words.named_sources:
         return None
-    reading = AnswerReading(model, words, options)
-    of_words = _explained(model, answered, words, options, reading)
-    attribution = _verified(model, words, of_words, "auto", reading, lambda **_: None)
+    words_reading = AnswerReading(reading.model, words, options)
+    of_words = _explained(answered, words_reading, options)
+    attribution = _verified(of_words, "auto", words_reading, lambda **_: None)
     source = replace(of_words, attribution=attribution).first_source()
     return Effect(source.name, source.nats or 0.0)
 

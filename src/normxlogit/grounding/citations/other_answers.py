@@ -5,48 +5,49 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import InputError
-from ...model.task_model import TaskModel
 from ..action import quoted
-from ..documents.conversations import Conversation, Message, read_conversation
+from ..documents.conversations import Message, read_conversation
 from .prompts import OtherAnswer
-from .rendering import Form, render_as
+from .written_call import WrittenCall
 
 Contrast = str | Mapping[str, Any]
 """What a call is explained against: an answer in words, or another call."""
 
 
-def other_answer(
-    model: TaskModel, conversation: Conversation, form: Form | None, prompt: str, contrast: Contrast
-) -> OtherAnswer:
+def other_answer(written: WrittenCall, prompt: str, contrast: Contrast) -> OtherAnswer:
     """Return another answer in the place of a call, as the chat template writes it.
 
     Args:
-        model: A language model.
-        conversation: The conversation, whose last step is the call.
-        form: How its messages are written.
+        written: The conversation with the call.
         prompt: What is written before the call.
         contrast: The other answer.
 
     Raises:
         InputError: If it is not an answer, or the chat template does not write it in the place of the call.
     """
-    *before, call = conversation.messages
-    steps = _steps_of_answer(contrast, call.number)
-    answered = replace(conversation, messages=(*before, *steps))
-    text = render_as(model, answered, form, answer_follows=False).prompt.text
+    steps = steps_of_answer(contrast, written.call.number)
+    text = written.text_with(*steps)
     if not text.startswith(prompt):
         raise InputError("the chat template writes the messages in another way before contrast= than before the call")
     last, answer = steps[-1], text[len(prompt) :]
     if (last.name or last.text) not in answer:
         raise InputError("the chat template does not write contrast= in the place of the call")
-    return OtherAnswer(answer, _described(last, call))
+    return OtherAnswer(answer, _described(last, written.call))
 
 
-def _steps_of_answer(contrast: Any, number: int) -> list[Message]:
-    """Return the steps of an answer, in words or as a call, in a message of a conversation by its place."""
+def steps_of_answer(contrast: Any, number: int) -> list[Message]:
+    """Return the steps of an answer, in words or as a call.
+
+    Args:
+        contrast: The answer.
+        number: Its place among the messages of a conversation.
+
+    Raises:
+        InputError: If it is neither.
+    """
     contrast = as_mapping(contrast)
     if isinstance(contrast, Mapping):
-        check_call(contrast)
+        _check_call(contrast)
         message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [contrast]}
     elif isinstance(contrast, str) and contrast.strip():
         message = {"role": "assistant", "content": contrast}
@@ -67,15 +68,8 @@ def as_mapping(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else value
 
 
-def check_call(action: Mapping[str, Any]) -> None:
-    """Refuse what is not a call as messages hold it.
-
-    Args:
-        action: A mapping.
-
-    Raises:
-        InputError: If it has no name, or no arguments.
-    """
+def _check_call(action: Mapping[str, Any]) -> None:
+    """Refuse what is not a call as messages hold it: with a name and arguments."""
     function = action.get("function", action)
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str) or not name.strip() or "arguments" not in function:

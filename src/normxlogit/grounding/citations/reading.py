@@ -12,7 +12,7 @@ from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Array
-from ...pipeline.completions.sources import sources_and_parts
+from ...pipeline.completions.sources import part_weights, sources_and_parts
 from ...pipeline.options import Options
 from ...results.units.units import word_groups
 from ..measured import Reading, WordReading
@@ -38,7 +38,14 @@ class AnswerSentence(NamedTuple):
 class AnswerReading:
     """An answer as the model reads it after the whole prompt, and after the prompt without its sources.
 
-    `nats` and `nats_without` are the log-probability of each of its tokens, (G,); NaN if unknown.
+    Attributes:
+        model: The language model.
+        completed: The prompt with the answer; its named sources are the sources.
+        sentences: The sentences of the answer, K.
+        weights: Which of the G tokens of the answer belong to each sentence, (K, G): 1 for those that do, else 0.
+        text: The prompt with the answer, as it is read.
+        nats: The log-probability of each token with the sources, (G,).
+        nats_without: The same without the sources, (G,); NaN where nothing else is in the prompt.
 
     Args:
         model: A language model.
@@ -47,8 +54,10 @@ class AnswerReading:
     """
 
     def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
+        self.model, self.completed = model, completed
         self.sentences = answer_sentences(completed)
-        sources, _ = sources_and_parts(completed, completed.named_sources, None)
+        sources, parts = sources_and_parts(completed, completed.named_sources, completed.parts)
+        self.weights = part_weights(completed, parts)
         present = np.array([[True], [False]]).repeat(len(sources), axis=1)  # (2, S)
         with enough_memory("measure the answer with its sources and without them"):
             self.text = CachedText(model, completed, options)
@@ -59,18 +68,14 @@ class AnswerReading:
 
     def gains(self) -> Array:
         """Return what the sources gain each token of the answer, and 0 where they lose or that is unknown, (K, G)."""
-        gained = np.nan_to_num(np.maximum(self.nats - self.nats_without, 0))  # (G,)
-        weights = np.zeros((len(self.sentences), len(gained)))
-        for row, sentence in zip(weights, self.sentences, strict=True):
-            row[sentence.tokens] = gained[sentence.tokens]
-        return weights
+        return self.weights * np.nan_to_num(np.maximum(self.nats - self.nats_without, 0))
 
     def readings(self) -> tuple[Reading, ...]:
         """Return the measurements of each sentence, word by word; the number of a list's entry is none."""
         return tuple(Reading(tuple(self._words(sentence))) for sentence in self.sentences)
 
     def _words(self, sentence: AnswerSentence) -> Iterator[WordReading]:
-        text = self.text.completed.sequenced().text
+        text = self.completed.sequenced().text
         nats, nats_without = self.nats[sentence.tokens], self.nats_without[sentence.tokens]  # (n,) each
         tokens = [(i, *offset) for i, offset in enumerate(sentence.offsets) if offset[1] > sentence.start]
         for start, end, own in word_groups(text[: sentence.end], tokens, sentence.start):

@@ -11,7 +11,6 @@ from ...leave_out.picking import Verify, picked
 from ...leave_out.removable import Removable
 from ...leave_out.search import run_searches
 from ...pipeline.completions.leave_out import Ablations, Array, answers_without, removable_sources
-from ...pipeline.completions.sources import part_weights
 from ...results.attribution import Attribution
 from ...results.units.spans import NamedSpan
 from ...results.units.units import UnitScore
@@ -42,11 +41,11 @@ def tested(
         verify: Which sources are left out, see `Explainer.cite`.
         progress: Shows how many texts are read.
     """
-    weights, whole_answer = _weights_of_parts(reading), evidence.whole()
-    units, sources = removable_sources(whole_answer, reading.text.completed, reading.text.completed.named_sources)
+    whole_answer = evidence.whole()
+    units, sources = removable_sources(whole_answer, reading.completed, reading.completed.named_sources)
     ablations = _ablations(reading, list(sources.values()), progress)
     if verify == "auto":
-        tested_units = [units.parts[source] for source in first_sources(ablations, weights, evidence)]
+        tested_units = [units.parts[source] for source in first_sources(ablations, reading.weights, evidence)]
     else:  # the messages of a conversation, or documents, are what sources are called by
         named = list(dict.fromkeys(documents)) if verify == "message" else verify
         units = picked(whole_answer, units, named)
@@ -54,7 +53,7 @@ def tested(
     removed = {sources.get(part.tokens) for part in tested_units} - {None}
     tested_units += [part for part in units.parts if sources.get(part.tokens) in removed]  # of the same words
     removable = _one_by_one(units, tested_units)
-    (result,) = run_searches([evidence], [removable], answers_without(ablations, sources, weights))
+    (result,) = run_searches([evidence], [removable], answers_without(ablations, sources, reading.weights))
     return cast(Verification, result.verified)
 
 
@@ -67,19 +66,12 @@ def loss_without(reading: AnswerReading, evidence: Attribution, places: Collecti
         evidence: The scores of the sources.
         places: The sources, by their places among all units.
     """
-    completed = reading.text.completed
-    _, sources = removable_sources(evidence.whole(), completed, completed.named_sources)
+    _, sources = removable_sources(evidence.whole(), reading.completed, reading.completed.named_sources)
     removed = [sources[place,] for place in places if (place,) in sources]
     ablations = _ablations(reading, list(sources.values()), no_progress)
     present = np.array([[True] * len(sources), [source not in removed for source in sources.values()]])  # (2, S)
-    with_all, without = ablations(present) @ _weights_of_parts(reading).sum(0)  # (2,)
+    with_all, without = ablations(present) @ reading.weights.sum(0)  # (2,)
     return float(with_all - without)
-
-
-def _weights_of_parts(reading: AnswerReading) -> Array:
-    """Return which tokens are of which sentence or part of an answer, (K, G)."""
-    completed = reading.text.completed
-    return part_weights(completed, completed.answer_parts(completed.parts))
 
 
 def _ablations(reading: AnswerReading, sources: Sequence[NamedSpan], progress: Progress) -> CachedAblations:
