@@ -26,11 +26,18 @@ SHARED_LENGTH = 128  # up to this many tokens all lengths are proved together; b
 
 
 class BatchAttempt:
-    """A `with` block for one batch; in pieces again if memory ran out or the model cannot read the texts together."""
+    """A `with` block for one batch, which is tried again in pieces if it fails: its error is then suppressed.
+
+    Attributes:
+        indices: The indices of the batch's texts, which the block is given.
+        out_of_memory: Whether memory ran out in the block.
+        unreadable: Whether the model could not read these texts together, and may read each by itself.
+    """
 
     def __init__(self, indices: list[int]) -> None:
         self.indices = indices
-        self.out_of_memory = self.unreadable = False
+        self.out_of_memory = False
+        self.unreadable = False
 
     def __enter__(self) -> list[int]:
         return self.indices
@@ -38,6 +45,7 @@ class BatchAttempt:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
         if error is not None:
             self.out_of_memory = out_of_memory(error)
+            # An `InputError` with a cause is an error of the model's own code, see `input_errors`.
             self.unreadable = len(self.indices) > 1 and isinstance(error, InputError) and error.__cause__ is not None
         return self.out_of_memory or self.unreadable
 
@@ -62,7 +70,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     for remaining in _read_together(encodings):  # indices of the texts that no block has read
         may_pad = not never_batch and _may_pad(model, [encodings[index] for index in remaining])
         while remaining:
-            budget = 0 if never_batch else model.batch_tokens // memory_factor
+            budget = 0 if never_batch else model.batch_tokens // memory_factor  # with 0 each text is a batch
             queue = _queued(encodings, remaining, budget, pad=may_pad)
             remaining = yield from _attempts(model, queue, lengths, tokens_before)
 
@@ -70,7 +78,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
 def _queued(encodings: Sequence[Encoding], indices: Sequence[int], budget: int, *, pad: bool) -> deque[list[int]]:
     """Return the indices of encodings in batches of at most `budget` tokens; see `batches`."""
     groups = batches([encodings[index] for index in indices], budget, pad=pad)
-    return deque([indices[place] for place in group] for group in groups)
+    return deque([indices[position] for position in group] for group in groups)
 
 
 def _attempts(
@@ -126,28 +134,40 @@ def _read_together(encodings: Sequence[Encoding]) -> list[list[int]]:
     """Return the indices of encodings that may share a batch: texts, which are padded, or signals of one shape."""
     groups: dict[Hashable, list[int]] = {}
     for index, encoding in enumerate(encodings):
-        groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
-    return [*groups.values()]
+        shapes = encoding.signal and encoding.signal.shapes  # None of a text
+        groups.setdefault(shapes, []).append(index)
+    return list(groups.values())
 
 
 def _count_fitted(model: TaskModel) -> None:
     """Let a model take larger batches again after many that fitted into memory."""
     model.batches_fitted += 1
     if model.batches_fitted >= GROWS_AFTER:
-        model.batch_tokens, model.batches_fitted = min(2 * model.batch_tokens, model.most_tokens), 0
+        model.batch_tokens = min(2 * model.batch_tokens, model.most_tokens)
+        model.batches_fitted = 0
 
 
 def _take_fewer_tokens(model: TaskModel, lengths: list[int], tokens_before: int) -> None:
-    """Let a model take smaller batches than one of texts of these lengths, for which there was too little memory."""
+    """Let a model take smaller batches than one for which there was too little memory, of half as many tokens.
+
+    Args:
+        model: The model.
+        lengths: The tokens of each text of the batch.
+        tokens_before: The tokens of a batch before any attempt, which are restored if a single text does not fit.
+
+    Raises:
+        InputError: If batches are as small as the text already.
+    """
     empty_cache()
     longest = max(lengths)
-    # It also bounds the work of a method on a single text.
+    # Of a single text, `batch_tokens` bounds the work of a method, such as how many changed texts it reads at a time.
     tokens = model.batch_tokens if len(lengths) == 1 else longest * len(lengths)
     fewer_tokens = max(min(model.batch_tokens, tokens) // 2, longest)
     if fewer_tokens >= model.batch_tokens:
         model.batch_tokens = tokens_before
         raise InputError(f"there is not enough memory to explain a single input of {longest} tokens")
-    model.batch_tokens, model.batches_fitted = fewer_tokens, 0
+    model.batch_tokens = fewer_tokens
+    model.batches_fitted = 0
 
 
 def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
@@ -158,7 +178,8 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
     """
 
     def passes(indices: list[int]) -> list[ForwardPass]:
-        batch = model.batch([encodings[index] for index in indices], indices)  # of which methods take gradients
+        # Outside of inference mode, whose tensors cannot take part in a backward pass.
+        batch = model.batch([encodings[index] for index in indices], indices)
         with torch.inference_mode():
             run = model.run(batch, layers=layers)
             return list(map(run.row, range(len(indices))))
@@ -167,7 +188,12 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
-    """Return whether padding leaves a text's states unchanged, see `ProvedLengths`."""
+    """Return whether padding leaves the states of all texts unchanged; lengths that are not proved yet are tried.
+
+    Args:
+        model: The model, whose proved lengths are kept with its copy, see `ProvedLengths`.
+        encodings: The texts.
+    """
     if len(encodings) < 2:
         return True
     model.refresh()
@@ -175,17 +201,22 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     shortest = min(lengths)
     longest = max(lengths)
     proved = model.copy.padding
-    if shortest == longest or proved.refuted or proved.covers(shortest, longest):
-        return not proved.refuted
-    by_length = dict(zip(lengths, encodings, strict=True))
-    trial_texts = [by_length[length] for length in (*lengths_to_try(lengths), longest)]
+    if proved.refuted:
+        return False
+    if shortest == longest or proved.covers(shortest, longest):
+        return True
+    text_of_length = dict(zip(lengths, encodings, strict=True))
+    trial_texts = [text_of_length[length] for length in (*lengths_to_try(lengths), longest)]
     return proved.prove(shortest, longest, partial(_ignores_padding, model, trial_texts))
 
 
 def lengths_to_try(lengths: Iterable[int]) -> list[int]:
-    """Return the lengths to test in a batch with the longest text, of at least two lengths: each near twice the last.
+    """Return which lengths to test in a batch with the longest text: each about twice the one before.
 
-    Whatever the length from which states are others, one of more than half of the tokens that it changes is among them.
+    If texts get other states from some length of padding on, one of these texts gets at least half of that padding.
+
+    Args:
+        lengths: The lengths of texts, at least two different ones.
     """
     *shorter, longest = sorted(set(lengths))
     bounds = _doubling_lengths(shorter[0], longest)
@@ -232,25 +263,38 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     longest = run.batch.mask.shape[1]
     if shortest == longest or proved.covers(shortest, longest):
         return True
-    with full_float32() as states_differ:
-        return _is_proved_causal(model, run, proved, shortest, again=states_differ)
+    with full_float32() as states_differ:  # from those of the pass, where the caller has set a lower precision
+        return _is_proved_causal(model, run, proved, shortest, recompute=states_differ)
 
 
-def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths, shortest: int, *, again: bool) -> bool:
-    """Prove `is_causal` for new lengths; `again`: from states of the text that are computed anew."""
+def _is_proved_causal(
+    model: TaskModel, run: ForwardPass, proved: ProvedLengths, shortest: int, *, recompute: bool
+) -> bool:
+    """Prove `is_causal` for new lengths: for all short ones together if that can be, otherwise for those of a pass.
+
+    Args:
+        model: A language model.
+        run: A pass over texts.
+        proved: The lengths that are proved already.
+        shortest: The number of tokens from which on prefixes are compared.
+        recompute: Whether the states of the text are computed anew, in another precision than the pass.
+
+    Raises:
+        UnsupportedModelError: As `is_causal` does.
+    """
     longest = run.batch.mask.shape[1]
     encodings = run.batch.encodings
     row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
-    text = encodings[row]
+    text = encodings[row]  # the longest
     shared_length = min(SHARED_LENGTH, model.encoder.limit or SHARED_LENGTH)
     if not (longest >= shared_length or proved.refuted or run.batch.media):
         trial = partial(_is_causal_up_to, model, text, shared_length)
         if proved.prove(1, shared_length, trial):
             return True
-    states = _states(model, text) if again else run.hidden[row, run.batch.mask[row]]  # (T, H)
-    for counts in _trial_lengths(run, len(text), shortest):
-        if _prefixes_keep_states(model, text, states, counts):
-            proved.add(counts[0], longest)
+    states = _states(model, text) if recompute else run.hidden[row, run.batch.mask[row]]  # (T, H)
+    for prefix_lengths in _trial_lengths(run, len(text), shortest):
+        if _prefixes_keep_states(model, text, states, prefix_lengths):
+            proved.add(prefix_lengths[0], longest)
             return True
     if model.copy.mixes_texts:
         raise UnsupportedModelError(
@@ -262,28 +306,32 @@ def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths,
 
 
 def _trial_lengths(run: ForwardPass, text_length: int, shortest: int) -> list[tuple[int, ...]]:
-    """Return lengths of prefixes, those that are tried together in one tuple; the first that keep their states count.
+    """Return which prefixes of a text are tried: one tuple of lengths for each trial, the next if one fails.
+
+    A trial proves the lengths from that of its first prefix to that of the text.
 
     Args:
         run: A pass over texts.
         text_length: The number of tokens of the longest text.
         shortest: The number of tokens from which on prefixes are compared.
     """
-    if run.batch.media:  # a picture is read whole
+    if run.batch.media:  # a shorter prefix could end inside a picture, which is read whole
         return [(shortest,)]
     longest_prefix = max(min(text_length // 2, PREFIX_TOKENS), 1)
     if shortest < longest_prefix:
         return [_doubling_lengths(shortest, longest_prefix)]
+    if shortest <= PREFIX_TOKENS:
+        return [(shortest,)]
     # A shorter prefix costs less and proves more lengths, but differs where a rotary embedding stretches with length.
-    return [(length,) for length in sorted({min(shortest, PREFIX_TOKENS), shortest})]
+    return [(PREFIX_TOKENS,), (shortest,)]
 
 
-def _is_causal_up_to(model: TaskModel, text: Encoding, count: int) -> bool:
-    """Return whether prefixes of a text, repeated up to so many tokens, have the same states alone as in it."""
-    repeated = text.take(index % len(text) for index in range(count))
+def _is_causal_up_to(model: TaskModel, text: Encoding, length: int) -> bool:
+    """Return whether prefixes of a text, which is repeated up to a length, have the same states alone as in it."""
+    repeated = text.take(index % len(text) for index in range(length))
     try:
         states = _states(model, repeated)
-        return _prefixes_keep_states(model, repeated, states, _doubling_lengths(1, min(count // 2, PREFIX_TOKENS)))
+        return _prefixes_keep_states(model, repeated, states, _doubling_lengths(1, min(length // 2, PREFIX_TOKENS)))
     except InputError:  # a model may refuse this length
         return False
 
@@ -297,9 +345,11 @@ def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
     return (*lengths, last)
 
 
-def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
-    """Return whether prefixes of a text of so many tokens have the same states alone as in the text, (T, H)."""
-    return all(later_tokens_change_nothing(_states(model, text.take(range(count))), states[:count]) for count in counts)
+def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, lengths: tuple[int, ...]) -> bool:
+    """Return whether prefixes of some lengths have the same states alone as in the text, whose states are (T, H)."""
+    return all(
+        later_tokens_change_nothing(_states(model, text.take(range(length))), states[:length]) for length in lengths
+    )
 
 
 def _states(model: TaskModel, text: Encoding) -> Tensor:

@@ -104,7 +104,8 @@ class _Generator(NamedTuple):
         texts = [(prompt.source or prompt).ids for prompt in prompts]
         media_inputs = self.model.batch(prompts).inputs if prompts[0].media else {}
         output = self.call(texts, media_inputs)
-        start = max(map(len, texts)) if prompts[0].source is None else 0  # a decoder's sequences are returned whole
+        # A prompt stands before what is generated; of an encoder-decoder model the whole sequence is the decoder's.
+        start = max(map(len, texts)) if prompts[0].source is None else 0
         return getattr(output, "sequences", output)[:, start:].tolist()
 
     def call(self, texts: Rows, media_inputs: TensorInputs = MappingProxyType({})) -> Any:
@@ -118,8 +119,9 @@ class _Generator(NamedTuple):
         padding_counts = [max(map(len, texts)) - len(ids) for ids in texts]
         rows = [[model.pad_id] * count + ids for count, ids in zip(padding_counts, texts, strict=True)]
         ids = torch.tensor(rows, device=model.device)  # (B, P)
-        places = torch.arange(ids.shape[1], device=model.device)  # (P,)
-        mask = (places >= torch.tensor(padding_counts, device=model.device)[:, None]).long()  # (B, P)
+        positions = torch.arange(ids.shape[1], device=model.device)  # (P,)
+        first_positions = torch.tensor(padding_counts, device=model.device)  # (B,), of the prompts' own tokens
+        mask = (positions >= first_positions[:, None]).long()  # (B, P)
         inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
         copy: Any = private_clone(model.copy.unmodified)
         with input_errors(copy, inputs, doing="continue"):
@@ -156,7 +158,8 @@ def generated_from(
         )
     ids: list[int] = getattr(recorded.output, "sequences", recorded.output)[0].tolist()
     prompt: list[int] = recorded.last(first_ids)[0].tolist()
-    return prompt, ids[len(prompt) :] if ids[: len(prompt)] == prompt else ids
+    has_prompt = ids[: len(prompt)] == prompt  # some models return the generated tokens alone
+    return prompt, ids[len(prompt) :] if has_prompt else ids
 
 
 def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
@@ -183,8 +186,10 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
 
 def _is_plain_greedy(config: GenerationConfig) -> bool:
     """Return whether the settings are those of greedy generation and nothing else."""
-    in_effect = {name: value for name, value in config.to_diff_dict().items() if value}
-    return {name for name, value in in_effect.items() if name not in NEUTRAL_AT_ONE or value != 1} <= PADDING_SAFE
+    in_effect = {
+        name for name, value in config.to_diff_dict().items() if value and (name not in NEUTRAL_AT_ONE or value != 1)
+    }
+    return in_effect <= PADDING_SAFE
 
 
 def end_ids(config: GenerationConfig) -> set[int]:
@@ -220,15 +225,15 @@ def _without_padding(ids: list[int], ends: set[int], padding: int | None) -> lis
 def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: int) -> bool:
     """Return whether prompts get the same logits in a batch as alone, up to a final length; lengths not proved yet."""
     proved = model.copy.generates_batched
-    by_length = {len(prompt): prompt.ids for prompt in prompts}
-    shortest, longest = min(by_length), max(by_length)
+    ids_of_length = {len(prompt): prompt.ids for prompt in prompts}
+    shortest, longest = min(ids_of_length), max(ids_of_length)
     trial_length = max(longest, final_length - TRIAL_STEPS)  # a trial generates tokens after it
     if proved.covers(shortest, trial_length):
         return True
     if shortest < longest:
-        trial_prompts = [by_length[length] for length in lengths_to_try(by_length)]
+        trial_prompts = [ids_of_length[length] for length in lengths_to_try(ids_of_length)]
     else:  # two equally long texts, as long as at the end of the generation
-        trial_prompts = [by_length[shortest] + [model.filler] * (trial_length - longest)]
+        trial_prompts = [ids_of_length[shortest] + [model.filler] * (trial_length - longest)]
     return proved.prove(shortest, trial_length, partial(_same_beside_longer, model, trial_prompts, trial_length))
 
 

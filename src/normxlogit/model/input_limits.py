@@ -70,8 +70,11 @@ def _limit_of_table(table: _PositionTable, declared_counts: list[int]) -> int | 
 
 
 def _text_modules(model: nn.Module, config_classes: tuple[type, ...]) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules, with their paths, of parts that have such a configuration; a vision tower has another one."""
-    config_of: dict[str, Any] = {"": None}
+    """Yield the modules, with their paths, whose configuration is of one of these classes; a vision tower's is not.
+
+    A module without a configuration has that of the module around it.
+    """
+    config_of: dict[str, Any] = {"": None}  # by path
     for path, module in model.named_modules():
         config_of[path] = module.config if isinstance(module, PreTrainedModel) else config_of[path.rpartition(".")[0]]
         if isinstance(config_of[path], config_classes):
@@ -79,7 +82,11 @@ def _text_modules(model: nn.Module, config_classes: tuple[type, ...]) -> Iterato
 
 
 def _distance_limit(model: PreTrainedModel, config: PretrainedConfig) -> Iterator[int]:
-    """Yield the number of distances between tokens that a forward makes, where a configuration says it."""
+    """Yield the number of distances between tokens for which a model's forward makes a table, as MPT's does.
+
+    Other configurations have the setting, too, and their models do not use it: the code of the forward says whether it
+    reads an attribute of this name.
+    """
     limit = config.to_dict().get("max_seq_len")
     if limit is not None and "max_seq_len" in inspect.unwrap(type(model).forward).__code__.co_names:
         yield limit
@@ -101,18 +108,22 @@ def _position_tables(path: str, module: nn.Module) -> Iterator[_PositionTable]:
     grows_with_text = hasattr(module, "make_weights") or hasattr(module, "make_weight")
     if grows_with_text:  # a table of sines, as in MusicGen and SpeechT5
         return
-    *_, module_name = names = path.split(".")
-    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, names[-2:])):  # or the name around it
+    names = path.split(".")
+    # A list of tables may be named itself, or the module that holds it.
+    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, names[-2:])):
         yield _PositionTable(_rows_of_axes(module), is_certain=True)
     for name, row_count in _row_counts(module):
-        if name == "weight" and _is_position_table(module_name):
+        if name == "weight" and _is_position_table(names[-1]):
             yield _PositionTable(row_count - _first_position_row(module), is_certain=True)
         elif _is_position_table(name) and row_count > 1:  # one row holds numbers of positions, one for each token
             yield _PositionTable(row_count, is_certain=False)
 
 
 def _rows_of_axes(tables: nn.ParameterList) -> int:
-    """Return the number of positions that tables for several axes have together, as in axial position embeddings."""
+    """Return the number of positions that tables for several axes have together, as in axial position embeddings.
+
+    Each has the length of its own axis and 1 for the others, as (64, 1, H) and (1, 512, H).
+    """
     return math.prod(max(table.shape[:-1]) for table in tables)
 
 
@@ -158,7 +169,7 @@ def padding_id(
         The id, the first within the vocabulary of those that are declared, and whether the configuration declares it.
     """
     if not hasattr(tokenizer, "pad_token_id"):  # what reads pictures and sounds, or nothing
-        return 0, True
+        return 0, True  # nothing is padded
     if not isinstance(module, PreTrainedModel):
         return tokenizer.pad_token_id or 0, True
     configured = getattr(config.get_text_config(), "pad_token_id", None)

@@ -32,7 +32,12 @@ TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what th
 
 
 class ModelCopy:
-    """Structural copies of one model, and all that is learned about it, until what is `watched` changes."""
+    """Structural copies of one model, and all that is learned about it, until the model changes.
+
+    Args:
+        caller_model: The caller's model as a task model: with the head that an embedding model is given.
+        watched: The model as the caller passed it, whose changes end the use of these copies.
+    """
 
     config: PretrainedConfig  # this and the four that follow are set by `version.read_model`
     task: Task  # what it is for, with everything that differs by it, and what makes encodings of texts
@@ -53,7 +58,7 @@ class ModelCopy:
         self.is_adapted = self.wrapped is not self.unmodified  # whether `module` must be compared with `wrapped`
         self.form = AnswerForm()
         self.notes: Strings = ()  # for all results on it, and on proofs that could not be run
-        self.outputs: int | None = None  # how many numbers a plain module answers with; others have settings for it
+        self.outputs: int | None = None  # the number of outputs of a plain module; others' configurations tell it
         self.main_input = IDS  # the name of the input that holds what is explained
         self.decoder_limit: float | None = None  # the most tokens of a decoder beside an encoder, inf for any number
         self.pool = Pool(self.module)
@@ -126,13 +131,13 @@ class ProvedLengths:
         self.refuted = False
 
     def covers(self, shortest: int, longest: int) -> bool:
-        """Return whether a range of lengths is inside one that was proved."""
+        """Return whether a range of lengths, both ends included, is inside one that was proved."""
         return any(low <= shortest and longest <= high for low, high in self._ranges)
 
     def add(self, shortest: int, longest: int) -> None:
-        """Record that the property holds from one length to another."""
-        outside = [(low, high) for low, high in self._ranges if low < shortest or longest < high]
-        self._ranges = (*outside, (shortest, longest))
+        """Record that the property holds from one length to another; ranges inside the new one are no longer needed."""
+        not_inside = [(low, high) for low, high in self._ranges if low < shortest or longest < high]
+        self._ranges = (*not_inside, (shortest, longest))
 
     def prove(self, shortest: int, longest: int, trial: Callable[[], bool]) -> bool:
         """Run a trial of the property, and record what it shows; without memory for it, nothing is known.
@@ -203,7 +208,7 @@ def input_errors(
     elif IDS in inputs:
         texts, tokens = inputs[IDS].shape
         described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
-        hint = TOO_LONG if tokens > 16 else ""
+        hint = TOO_LONG if tokens > 16 else ""  # so few are hardly too long
     with named_errors(f"{type(model).__name__} cannot {doing} {described}", hint=hint):
         yield
 
@@ -268,7 +273,7 @@ def copy_answers_as_the_model(copy: ModelCopy, inputs: TensorInputs, caller_inpu
         name = type(copy.wrapped).__name__
         return (f"{name} returns no logits that the copy that is explained could be compared with",)
     if not (finite_or_excluded(actual) or finite_or_excluded(expected)):
-        return ()  # both have NaN or infinity
+        return ()  # both have NaN or infinity, for which `find_parts` raises the error
     if (difference := beyond_rounding(actual, expected)) is not None:
         raise HeadMismatchError(
             f"the copy of {type(copy.module).__name__} that is explained gives logits that differ from the model's "

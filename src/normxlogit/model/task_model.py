@@ -44,12 +44,22 @@ def _at_token(hidden: Tensor, positions: Tensor) -> Tensor:
 
 
 def _of_copy(name: str) -> Any:
-    """Return a property of a task model: an attribute of its `copy`."""
+    """Return a property of `TaskModel` that reads an attribute of its `copy`, which `refresh` may replace."""
     return property(lambda model: getattr(model.copy, name))
 
 
 class TaskModel:
-    """A task model with its trunk and head, which are found without changing it; the arguments are `Explainer`'s."""
+    """A task model with its trunk and head, which are found without changing it; the arguments are `Explainer`'s.
+
+    Attributes:
+        name: The name of the model in results.
+        reader: What reads inputs: a tokenizer or a processor.
+        tokenizer: The tokenizer in it; None if it has none.
+        pipeline: Settings of the pipeline that the model came with.
+        forward: How a module of the caller's is called, and what it returns.
+        extra_inputs: Inputs beside the text, (1, ...) each, of texts that are given none of their own.
+        batches_fitted: How many batches in a row have fitted into memory, see `batch_attempts`.
+    """
 
     caller_model: nn.Module = _of_copy("caller_model")  # as a task model, see `ModelCopy`
     config: PretrainedConfig = _of_copy("config")
@@ -77,17 +87,18 @@ class TaskModel:
         task_class = choose_task(model, task)
         caller_model = as_task_model(task_class, model, pooling)
         class_name = type(unwrapped(caller_model)).__name__
-        self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
+        self.reader = tokenizer
+        self.tokenizer = task_class.tokenizer_of(tokenizer)
         self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.batches_fitted = 0
         self.pipeline = pipeline = pipeline or PipelineSettings()
         self.forward = forward = forward or ForwardSettings()
-        self.extra_inputs = forward.extra_inputs  # beside the text, (1, ...) each, of texts without
-        # Reads the caller's model as it is when this is called.
+        self.extra_inputs = forward.extra_inputs
+        # Copies the caller's model as it is whenever this is called, with its task and encoder.
         self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, pipeline, forward)
         self._lock = threading.RLock()
         self._sides: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
-        self._thread = threading.local()  # with the copy that its call began with
+        self._thread = threading.local()  # its `copy` is the one with which the call in this thread began
         self._newest_copy = self._read_model(previous=caller_model)
         self.name = str(name or getattr(self.config, "_name_or_path", None) or class_name)
 
@@ -104,6 +115,7 @@ class TaskModel:
     @cached_property
     def most_tokens(self) -> int:
         """Most tokens of a pass, padding included: the caller's number, or what fits into memory at first use."""
+        # The logits of a whole vocabulary take memory, too.
         vocabulary = self.vocabulary_size if self.task.outputs.vocabulary else 0
         return self._tokens_asked or tokens_that_fit(self.module, self.device, vocabulary)
 
@@ -187,9 +199,11 @@ class TaskModel:
             indices: Those of the texts in the caller's list; by default counted from 0.
             encode_sources: Whether encoders run now.
         """
-        changed = self.refresh()
-        if changed or (not encode_sources and self.copy.parts is None):
-            self.prepare(self._collate(encodings, indices))  # parts that were found earlier belong to the earlier copy
+        is_new_copy = self.refresh()
+        # The parts of a copy are found now if it is new, as callers may use them before they run the batch, or if this
+        # batch does not hold what an encoder returns, without which the model could not be run to find them.
+        if is_new_copy or (not encode_sources and self.copy.parts is None):
+            self.prepare(self._collate(encodings, indices))
         return self._collate(encodings, indices, encode_sources=encode_sources)
 
     def _collate(self, encodings: Sequence[Any], indices: list[int] | None, *, encode_sources: bool = True) -> Batch:
@@ -202,14 +216,17 @@ class TaskModel:
         copy = self.copy
         if copy.parts is None:
             with copy.lock, full_float32():
-                if copy.parts is None:
+                if copy.parts is None:  # no other thread has found them while this one waited
                     self._find_parts(copy, batch)
         if alone:
             self.prove_alone()
         return copy
 
     def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
-        """Find the parts of the model with the first text of a batch, and prove that the copy answers as the model."""
+        """Find the parts of the model with the first text of a batch, and prove the copy if it was adapted.
+
+        A copy is adapted where it is called otherwise than the caller's model is; it must give the same logits.
+        """
         shape = batch.inputs[copy.main_input].shape  # (B, T), or (B, T, ...) of numbers that are not token ids
         main_input = MainInput(copy.main_input, self.filler, token_shape=tuple(shape[2:]))
         find = partial(find_parts, copy.pool, main_input=main_input, further=tuple(self.extra_inputs))
@@ -222,7 +239,7 @@ class TaskModel:
                 notes = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
             try:
                 parts, copy.first_text = find(sample)
-            except (TypeError, ValueError):  # a model that reads no words of a prompt without its pictures
+            except (TypeError, ValueError):  # the model does not read the words of a prompt without its pictures
                 parts, copy.first_text = find(dict(batch.inputs))
         copy.parts = self.task.finalise_parts(parts, copy.pool, self)
         copy.notes += copy.parts.unverified + notes
@@ -248,12 +265,15 @@ class TaskModel:
             UnsupportedModelError: If the model does not return its layers' outputs, and `layers` asks for them.
             InputError: If the model cannot read the batch.
         """
-        copy, parts = self.prepare(batch), self.parts
+        copy = self.prepare(batch)
+        parts = self.parts
         has_head = parts.trunk is not None  # which the states of layers are brought to
+        # Where the trunk can be left early, `layer_as_final` runs it up to a layer instead of reading recorded states.
         reads_layers = layers and has_head and parts.early_exit is None
         # Where no module returns the embeddings, they are the first of the hidden states.
         needs_states = reads_layers or parts.embedding_site is None
         trunk_is_enough = parts.trunk_gives_states or not needs_states
+        # A language model's head is left out of the pass: `finish` calls it only for the token that is explained.
         stop = parts.trunk_site if self.task.outputs.vocabulary and trunk_is_enough else None
         recorded_pass = copy.run(batch.inputs, record=parts.sites, stop=stop, states=needs_states)
         return self.read(batch, recorded_pass, reads_layers, predict)
@@ -271,9 +291,11 @@ class TaskModel:
             UnsupportedModelError: If `layers` asks for layers' outputs, and the run has none.
             HeadMismatchError: If neither the run nor the head gives logits.
         """
-        parts, trunk_output = self.parts, recorded_pass.last(self.parts.trunk_site)
-        output = recorded_pass.output or {}
-        states = states_of(output or trunk_output)
+        parts = self.parts
+        trunk_output = recorded_pass.last(parts.trunk_site)
+        output = recorded_pass.output or {}  # {} of a pass that was stopped behind the trunk
+        last_output = output or trunk_output
+        states = states_of(last_output)
         if layers and not states:
             raise no_states(self.module)
         embedded = parts.embedded(recorded_pass.last(parts.embedding_site), batch.mask.shape[1])
@@ -281,7 +303,7 @@ class TaskModel:
         if parts.trunk is not None:
             hidden = parts.hidden(self.module, trunk_output)
             if embedded is None and states:
-                embedded = embedded_of(output or trunk_output)
+                embedded = embedded_of(last_output)
         states = self.with_embeddings(states, embedded) if layers else None
         return self.finish(batch, hidden, embedded, states, answer_of(output), predict)
 
@@ -356,8 +378,8 @@ class TaskModel:
             logits = self.answer(inputs, positions, replace=replace)  # (N, C)
             return target.quantity(logits, texts.to(logits.device))
         hidden = _at_token(self.run_trunk(inputs, replace=replace), positions)  # (N, H)
-        rows = None  # the whole vocabulary
-        if target.contrast is not None:  # only the logits of the targets and the contrast are needed
+        rows = None  # the whole vocabulary, for its mean or its normaliser
+        if target.contrast is not None:  # then only the logits of the targets and the contrast are needed
             rows, target = target.vocabulary_rows()
         states_in_parts = hidden.split(TOKENS_AT_ONCE)  # (n, H) each
         texts_in_parts = texts.to(hidden.device).split(TOKENS_AT_ONCE)  # (n,) each
@@ -425,19 +447,26 @@ class TaskModel:
             hidden = hidden[:, : batch.mask.shape[1]]  # (B, T, H)
         return ForwardPass(
             batch,
-            self.parts.head_mismatch if hidden is None else hidden,
-            no_states(self.module) if embedded is None else embedded,
-            states,
-            self._read_logits(hidden, logits, positions, predict),
-            None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
-            positions,
-            None if vocabulary or self.task.position.pooled else logits,
+            final=self.parts.head_mismatch if hidden is None else hidden,
+            embedding_output=no_states(self.module) if embedded is None else embedded,
+            states=states,
+            logits=self._read_logits(hidden, logits, positions, predict),
+            read_tokens=None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
+            positions=positions,
+            logits_by_position=None if vocabulary or self.task.position.pooled else logits,
         )
 
     def _read_logits(
         self, hidden: Tensor | None, logits: Tensor | None, positions: Tensor | None, predict: bool
     ) -> Tensor:
-        """Return the logits that answer, (B, C), of a vocabulary from the head's input, (B, T, H)."""
+        """Return the logits that answer, (B, C): read from the model's own, or a vocabulary's computed by its head.
+
+        Args:
+            hidden: The head's input, (B, T, H); None if there is no head.
+            logits: The model's answer, (B, C) or (B, T, C); None if the head has not run.
+            positions: Where the answer is read, (B,) or (B, 2); None for whole texts.
+            predict: Whether a vocabulary's logits are computed at all; without, none are returned, (B, 0).
+        """
         if hidden is None or positions is None or not self.task.outputs.vocabulary:
             return self._at_positions(logits, positions)
         if not predict:
@@ -483,7 +512,10 @@ class TaskModel:
         Returns:
             The states, (B, T, H), after what the trunk does to its last layer's output, such as a final norm.
         """
-        parts, pool, inputs, trunk = self.parts, self.copy.pool, run.batch.inputs, str(self.parts.trunk)
+        parts = self.parts
+        pool = self.copy.pool
+        inputs = run.batch.inputs
+        trunk = str(parts.trunk)
         if layer == parts.layers:
             return run.hidden
         if parts.early_exit is not None:
@@ -501,11 +533,17 @@ class TaskModel:
         return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
 
     def side(self, module: nn.Module, reader: Any) -> "TaskModel":
-        """Return one of the two towers of the model as a model of its own, made once for each class of readers."""
-        reads = type(reader).__name__
-        if reads not in self._sides:
-            self._sides[reads] = TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
-        return self._sides[reads]
+        """Return one of the two towers of the model as a model of its own, which is made once.
+
+        Args:
+            module: The tower.
+            reader: What reads its inputs: a tokenizer, or an image processor or feature extractor; it tells the towers
+                apart.
+        """
+        reader_class = type(reader).__name__
+        if reader_class not in self._sides:
+            self._sides[reader_class] = TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
+        return self._sides[reader_class]
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
         """Return the caller's layers as numbers from 1; () for the model's answer as it is.
@@ -522,8 +560,10 @@ class TaskModel:
         if isinstance(layers, All):
             return tuple(range(1, self.layer_count() + 1))
         choices: Any = layers
-        choices = choices.tolist() if getattr(choices, "ndim", 0) == 1 else choices  # of an array or a tensor
-        choices = choices if isinstance(choices, list | tuple | range) else [choices]
+        if getattr(choices, "ndim", 0) == 1:  # an array or a tensor of several
+            choices = choices.tolist()
+        if not isinstance(choices, list | tuple | range):
+            choices = [choices]
         if not choices:
             raise MethodError("the list of layers is empty; None explains the model's answer as it is")
         return tuple(map(self._layer_number, choices))

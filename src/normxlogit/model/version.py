@@ -28,7 +28,7 @@ from .input_limits import input_names, padding_id, position_limit, vocabulary_li
 from .model_copy import ModelCopy, named_errors
 
 FORMS_OF_TRANSFORMERS = ((("logits",), None), (("start_logits", "end_logits"), None))
-"""In which fields the models of transformers return their logits, which need no normaliser."""
+"""How the models of transformers return their logits: the names of the fields, and None for no normaliser."""
 
 
 def read_model(
@@ -89,7 +89,18 @@ def _adapt_copy(
 ) -> Task:
     """Make a copy of the model callable with token ids, check that its head fits the task, and return the task.
 
-    Plain modules, a user's own classes, whose forward may end in a softmax, and those with another task are tried.
+    Plain modules, a user's own classes, whose forward may end in a softmax, and those with another task are tried with
+    short inputs, to learn how they answer.
+
+    Args:
+        copy: The copy, whose form of the answer and notes are set.
+        task: The task.
+        unwrapped_model: The caller's model.
+        declared: The task that the caller names; None for none.
+        settings: How the caller says that the model is called, and what it returns.
+
+    Raises:
+        UnsupportedModelError: If its answer does not fit the task.
     """
     module = copy.module
     name = type(unwrapped_model).__name__
@@ -113,8 +124,10 @@ def _adapt_copy(
         _adapt_forwards(copy, form, settings, main_input)
     copy.form, copy.notes = form, form.note
     answer = None
-    if is_plain:
-        copy.outputs, copy.main_input, answer = logits.shape[-1], main_input, logits
+    if is_plain:  # no configuration says how many outputs it has
+        answer = logits
+        copy.outputs = logits.shape[-1]
+        copy.main_input = main_input
     task.outputs = task.outputs.of_answer(form, answer, name)
     if is_plain or is_other_task:
         check_answer(task, logits, name)
@@ -151,10 +164,10 @@ def _form_of_answer(
     return form, logits
 
 
-def _run_probe(module: nn.Module, probes: Sequence[TensorInputs], settings: ForwardSettings, number: int) -> Any:
-    """Return what a module returns for one of several short inputs."""
+def _run_probe(module: nn.Module, probes: Sequence[TensorInputs], settings: ForwardSettings, index: int) -> Any:
+    """Return what a module returns for one of several short inputs, that of an index."""
     device = next((parameter.device for parameter in module.parameters()), None)
-    inputs = {name: value.to(device) for name, value in probes[number].items()}
+    inputs = {name: value.to(device) for name, value in probes[index].items()}
     main_input = next(iter(inputs))
     arguments = arguments_of(module, settings, main_input)
     name = "token ids" if main_input == IDS else main_input
@@ -165,7 +178,7 @@ def _run_probe(module: nn.Module, probes: Sequence[TensorInputs], settings: Forw
 
 def _fits_task(task: Task, answer: Tensor) -> bool:
     """Return whether a tensor that a module returns can be the answer of a task."""
-    try:
+    try:  # without the model's name, as nobody sees the error
         check_answer(task, answer, "", task.outputs.of_answer(AnswerForm(), answer, ""))
     except NormXLogitError:
         return False
