@@ -89,11 +89,11 @@ class Scores:
         """Return the scores as float32 on the host, all brought there in one transfer."""
         tensors = self._tensors()
         arrays = to_host(*(value.detach() for value in (*tensors.values(), *self.diagnostics.values())))
-        moved = list(map(torch.from_numpy, arrays))
-        fields = dict(zip(tensors, moved, strict=False))
+        on_host = map(torch.from_numpy, arrays)  # in the order of `tensors`, then of the diagnostics
+        fields = {name: next(on_host) for name in tensors}
         if "sinks" in fields:
             fields["sinks"] = fields["sinks"].bool()
-        return Scores(**fields, diagnostics=dict(zip(self.diagnostics, moved[len(tensors) :], strict=True)))
+        return Scores(**fields, diagnostics={name: next(on_host) for name in self.diagnostics})
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:
@@ -108,12 +108,16 @@ def remainder(request: Request, values: Tensor) -> Tensor:
 
 
 def stacked(rows: Sequence[Scores]) -> Scores:
-    """Concatenate the scores of texts of equal length to those of one batch."""
+    """Concatenate the scores of texts of equal length to those of one batch.
+
+    Args:
+        rows: The scores of each text, with B = 1, by one method.
+    """
     biases = [row.bias for row in rows if row.bias is not None]
     return Scores(
         torch.cat([row.values for row in rows]),
-        {name: torch.cat([row.diagnostics[name] for row in rows]) for name in rows[0].diagnostics},
-        torch.cat(biases) if len(biases) == len(rows) else None,
+        diagnostics={name: torch.cat([row.diagnostics[name] for row in rows]) for name in rows[0].diagnostics},
+        bias=torch.cat(biases) if len(biases) == len(rows) else None,
     )
 
 
@@ -150,7 +154,11 @@ class Method(ABC):
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the one forward pass over a batch that the method needs.
 
-        With `predict` what a language model says at the position explained is computed, too.
+        Args:
+            model: The model.
+            batch: B texts.
+            layers: The caller's layers; None for the model's answer as it is.
+            predict: Whether a language model's logits at the position explained are computed, too.
         """
         with torch.inference_mode():
             return model.run(batch, layers=layers is not None, predict=predict)
@@ -213,10 +221,10 @@ class Method(ABC):
     def spec(self) -> str:
         """The method as text: its name, and the settings that differ from their defaults."""
         defaults = settings_of(type(self))
-        parts = [
+        changed = [
             f"{name}={setting_text(value)}" for name, value in self.settings.items() if value != defaults[name].default
         ]
-        return self.info.name + (":" + ",".join(parts) if parts else "")
+        return self.info.name + (":" + ",".join(changed) if changed else "")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
@@ -254,12 +262,12 @@ def run_method(method: Method, request: Request) -> Scores:
 
 
 def check_finite(method: Method, request: Request, values: npt.NDArray[np.floating[Any]]) -> None:
-    """Refuse scores of real tokens on the host, with the layers on the second of three axes, that are not finite.
+    """Refuse scores of real tokens on the host that are not finite.
 
     Args:
         method: The method, for errors.
         request: What is explained.
-        values: Scores, (..., L, ...).
+        values: Scores, with the L layers on the second of three axes: (K, L, T), for instance.
 
     Raises:
         MethodError: If a score is NaN or infinite; it names the layer.
@@ -282,10 +290,10 @@ def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[in
         special: Which of them are special.
         sinks: The indices of attention sinks.
     """
-    words = [i for i in sinks if not special[i]]
-    if not words:
+    named_sinks = [repr(tokens[index]) for index in sinks if not special[index]]
+    if not named_sinks:
         return ()
-    names = ", ".join(repr(tokens[i]) for i in words)
+    names = ", ".join(named_sinks)
     return (f"attention sink: {names}; what it contributes as a sink is reported separately and in no score",)
 
 
@@ -300,7 +308,11 @@ def import_package(name: str) -> Any:
 
 
 def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that first checks its arguments by their type hints."""
+    """Return a constructor that first checks its arguments by their type hints, and names the method in its errors.
+
+    Args:
+        constructor: The `__init__` of a class of methods, whose arguments are the settings.
+    """
     signature = inspect.signature(constructor)
 
     @functools.wraps(constructor)
@@ -315,7 +327,7 @@ def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., No
             for key in kwargs:
                 if key not in types:
                     raise MethodError(unknown_setting(name, key, types))
-            arguments = signature.bind(self, *args, **kwargs).arguments
+            arguments = signature.bind(self, *args, **kwargs).arguments  # by name, with `self`, which is no setting
             constructor(self, **{key: check(types[key], value) for key, value in arguments.items() if key in types})
         except ImportError as error:
             extra = getattr(info, "extra", "") or "all"
@@ -335,7 +347,8 @@ Baseline = Literal["zero", "pad", "mask"]
 def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> Tensor:
     """Return the baseline of each token, (B, T, H), for word embeddings of that shape.
 
-    Special tokens, and the mask that is the question of a masked language model, stay unless it is "zero".
+    Special tokens keep their own embeddings unless it is "zero", and so does the mask of a masked language model, at
+    which the answer is read.
 
     Args:
         request: What is explained.
@@ -354,8 +367,9 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
         raise MethodError("the tokenizer has no mask token; use baseline=zero or baseline=pad")
     ids = batch.inputs["input_ids"].clone()  # (B, T)
     for row, encoding in enumerate(batch.encodings):
-        is_text = torch.tensor([not is_special for is_special in encoding.special], device=ids.device)  # (T,)
-        ids[row, batch.mask[row].nonzero()[:, 0][is_text]] = filler
+        is_text = torch.tensor([not is_special for is_special in encoding.special], device=ids.device)
+        columns = batch.mask[row].nonzero()[:, 0]  # where the encoding's tokens stand in the padded row
+        ids[row, columns[is_text]] = filler
     positions = request.forward.positions
     if model.task.position.stays(masked=True) and positions is not None:
         rows = torch.arange(len(ids), device=ids.device)

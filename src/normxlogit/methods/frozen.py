@@ -71,6 +71,7 @@ class FrozenGradient(Method):
         baseline: Baseline = "zero",
         sink_threshold: float | None = 10.0,
     ) -> None:
+        # Whether the network is frozen at the text itself: then the frozen pass is the model's own, with its answer.
         self._at_text = point == 1.0 and baseline == "zero"
         if not self._at_text and read_at not in ("first-half", 0):
             raise ValueError("point and baseline are of the word embeddings: they go with read_at=0")
@@ -84,13 +85,25 @@ class FrozenGradient(Method):
         self.sink_threshold = sink_threshold
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
-        """Run the frozen network as the forward pass: it gives the model's logits."""
+        """Run the frozen network as the forward pass: it gives the model's logits.
+
+        At another point, or with another baseline, the model itself is run here, and `score` runs the frozen network.
+
+        Args:
+            model: The model.
+            batch: B texts.
+            layers: The caller's layers; None for the model's answer as it is.
+            predict: Whether a language model's logits at the position explained are computed, too.
+
+        Raises:
+            MethodError: If a setting, or `layers`, is not for encoder-decoder models, and the model is one.
+        """
         if batch.has_source and (self.baseline != "zero" or layers is not None):
             raise MethodError(
                 f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
                 "layers= is for normxlogit"
             )
-        if self._at_text:  # otherwise `score` runs the frozen network, at another point of the path
+        if self._at_text:
             model.prepare(batch, alone=False)
             reading = self._reading(model, batch, model.layer_numbers(layers))
             return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
@@ -109,7 +122,9 @@ class FrozenGradient(Method):
         return self.score_each(request)
 
     def score_each(self, request: Request, places: Tensor | None = None, weights: Tensor | None = None) -> Scores:
-        """Run, backpropagate, sum; with `places` each position, or weighted sum of positions, is a quantity of its own.
+        """Backpropagate through the frozen pass, and return what each token contributes.
+
+        With `places` each position, or each weighted sum of positions, is an explained quantity of its own.
 
         Of an encoder-decoder model, the S tokens of the source come before the decoder's: (1, K, 1, S + T).
 
@@ -124,9 +139,9 @@ class FrozenGradient(Method):
         try:
             contributed = contributions(self._pass(request), request.target, places_read, places, weights)
         except NotRecordedError:  # this text takes another way through the model than the one that was proved
-            frozen.recorded.add("")
+            frozen.recorded.add("")  # from now on, passes record the whole model
             contributed = contributions(self._pass(request), request.target, places_read, places, weights)
-        if not self._at_text:  # the answer is that to the text
+        if not self._at_text:  # the answer is that to the text, and not that at the point, which was backpropagated
             with torch.no_grad(), without_autocast(forward.batch.inputs):
                 if places is None:
                     answer = request.target.quantity(forward.logits)
@@ -137,13 +152,17 @@ class FrozenGradient(Method):
         return _scores_of(contributed, forward.batch, bool(request.layers))
 
     def _pass(self, request: Request) -> FrozenPass:
-        """Return the pass to backpropagate through: that of `forward`, or one at the point."""
+        """Return the pass to backpropagate through: that of `forward`, or a new one at the point.
+
+        A new one is made, too, of a pass that the caller has run, or where all operations must be recorded now.
+        """
         model = request.model
         run = request.forward
-        baseline = None
         frozen = FrozenModel.of(model)
-        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in frozen.recorded):
+        must_record_all = "" in frozen.recorded  # "" is the path of the whole model
+        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or not must_record_all):
             return run
+        baseline = None
         if self.baseline != "zero":
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
@@ -168,6 +187,7 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
     sources = [place for place in contributions.values if place.side is Side.SOURCE]
     values = _stacked(contributions.values, texts)  # (B, K, L, T)
     values = values * batch.mask[:, None, None].to(values)
+    # At the places of a source, which come before those of the decoder, the sum holds the decoder's sinks as well.
     sink = _stacked(contributions.sink, sources or texts).to(values)  # (B, K, L)
     if not per_layer:
         values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)

@@ -41,16 +41,19 @@ def target_logits(request: Request) -> Tensor:
     forward = request.forward
     target = request.target
     texts = forward.batch.texts  # (N,)
-    rows, target = target.vocabulary_rows() if target.task.outputs.vocabulary else (None, target)
+    rows = None  # all outputs
+    if target.task.outputs.vocabulary:
+        rows, target = target.vocabulary_rows()
     logits_by_layer = []
-    for layer in request.layers or (None,):
-        if forward.token_logits is not None and layer in (None, model.parts.layers):
+    for layer in request.layers or (None,):  # None: the final hidden states, with which the model answers
+        is_last = layer in (None, model.parts.layers)
+        if is_last and forward.token_logits is not None:  # computed with the pass
             logits = forward.token_logits  # (N, C)
         else:
             final = forward.hidden if layer is None else model.layer_as_final(forward, layer)  # (B, T, H)
             logits = model.head_logits(final, forward.batch, rows)  # (N, C)
         if target.task.outputs.kind == "value":
-            # The distance to the model's own output: a value has no sign to read evidence from.
+            # The distance to the model's own output: the sign of a value does not say whether it is evidence.
             values = (target.select(logits, texts) - target.select(forward.logits)[texts]).abs()  # (N, K)
         else:
             values = target.select(logits, texts)  # (N, K)

@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Batch, Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, masks, moved_position, tokens_removed
 from ..results.targets import OutputQuantity, Quantity
@@ -27,7 +28,15 @@ Floats = npt.NDArray[np.float64]
 
 
 class TokenSubsets:
-    """The explained quantity of texts, or the log-odds, as a function of which of their tokens are present."""
+    """The explained quantity of texts, or the log-odds, as a function of which of their tokens are present.
+
+    Args:
+        request: What is explained of B texts.
+        log_odds: Whether the answers are log-odds of the target's probability.
+
+    Attributes:
+        players: The indices of the tokens of each text that may be left out, M of them.
+    """
 
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:
         request.model.task.check_input(request.model, "words")
@@ -37,7 +46,6 @@ class TokenSubsets:
         self.target = replace(request.target, explained="log-probability") if log_odds else request.target
         encodings = self.run.batch.encodings
         position = self.model.task.position
-        # The indices of the tokens of each text that may be left out.
         self.players = [
             position.removable(encoding, self._positions(row), masked=masks(self.model))
             for row, encoding in enumerate(encodings)
@@ -46,15 +54,22 @@ class TokenSubsets:
         self._answers: Outcomes[TextRemoval, Floats] = Outcomes(in_batches(self.model, without, self._read_answers))
 
     def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
-        """Return the explained quantity of each text, (N, K), for subsets of its M players, (N, M)."""
+        """Return the explained quantity of each text, (N, K), for subsets of its M players, (N, M).
+
+        Args:
+            subsets: For each text which of its players are present in each of N perturbed inputs, (N, M).
+        """
         removals = (
             TextRemoval(text, tuple(compress(players, ~present)))
-            for text, (players, rows) in enumerate(zip(self.players, subsets, strict=True))
-            for present in rows
+            for text, (players, text_subsets) in enumerate(zip(self.players, subsets, strict=True))
+            for present in text_subsets
         )
-        answers = iter(self._answers(removals))
+        answers = iter(self._answers(removals))  # (K,) each, text by text
         no_answers = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
-        return [np.stack([next(answers) for _ in rows]) if len(rows) else no_answers for rows in subsets]
+        return [
+            np.stack([next(answers) for _ in text_subsets]) if len(text_subsets) else no_answers
+            for text_subsets in subsets
+        ]
 
     def _positions(self, row: int) -> list[int]:
         """Return the positions of the explained prediction, counted in the text's own tokens."""
@@ -66,26 +81,31 @@ class TokenSubsets:
     def _read_answers(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Floats]:
         """Run the model on perturbed texts, and return the explained quantities of each, (K,)."""
         batch = self.model.batch(encodings)
-        device = batch.mask.device
-        texts = torch.tensor([removal.text for removal in removals], device=device)  # (B,)
-        positions = None
-        if self.run.positions is not None:
-            starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
-            is_masked = masks(self.model)  # then no token moves
-            positions_after = [
-                [
-                    moved_position(position, () if is_masked else removal.tokens)
-                    for position in self._positions(removal.text)
-                ]
-                for removal in removals
-            ]
-            moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
-            positions = (moved_positions + starts[:, None]).view(len(removals), *self.run.positions.shape[1:])
-        values = self.model.measure(self.target, batch.inputs, positions, texts)
-        on_host = values.float().cpu().numpy()  # (B, K)
+        texts = torch.tensor([removal.text for removal in removals], device=batch.mask.device)  # (N,)
+        values = self.model.measure(self.target, batch.inputs, self._positions_after(removals, batch), texts)
+        on_host = values.float().cpu().numpy()  # (N, K)
         self.model.check_finite(on_host, batch)
-        answers = on_host.astype(np.float64)  # (B, K)
+        answers = on_host.astype(np.float64)  # (N, K)
         return log_odds(answers) if self._log_odds else answers
+
+    def _positions_after(self, removals: list[TextRemoval], batch: Batch) -> Tensor | None:
+        """Return where the prediction is read in N perturbed texts, padding included, (N,) or (N, 2); None for whole.
+
+        Args:
+            removals: The tokens that each of the texts lacks.
+            batch: The texts without these.
+        """
+        if self.run.positions is None:
+            return None
+        is_masked = masks(self.model)  # then no token moves
+        deleted = [() if is_masked else removal.tokens for removal in removals]
+        in_text = [
+            [moved_position(position, tokens) for position in self._positions(removal.text)]
+            for removal, tokens in zip(removals, deleted, strict=True)
+        ]
+        starts = batch.mask.int().argmax(-1)  # (N,), after the padding on the left
+        positions = torch.tensor(in_text, device=starts.device) + starts[:, None]  # (N, 1) or (N, 2)
+        return positions.view(len(removals), *self.run.positions.shape[1:])
 
 
 class Perturbation(Method):
@@ -166,9 +186,15 @@ class Occlusion(Perturbation):
         return np.concatenate([np.ones((1, players), bool), outside])
 
     def fit(self, present: Booleans, answers: Floats) -> Floats:
-        """Return the mean loss over the windows of each player."""
+        """Return the mean loss over the windows of each player, (K, M).
+
+        Args:
+            present: Which players are present, (N, M); in the first of the inputs, which is whole, all of them.
+            answers: The answers, (N, K).
+        """
         absent = ~present[1:]  # (N - 1, M)
-        return (answers[:1] - answers[1:]).T @ absent / absent.sum(0)
+        losses = answers[:1] - answers[1:]  # (N - 1, K)
+        return losses.T @ absent / absent.sum(0)
 
 
 def random_subsets(players: int, samples: int, seed: int) -> Booleans:
@@ -183,6 +209,6 @@ def random_subsets(players: int, samples: int, seed: int) -> Booleans:
 
 
 def log_odds(log_probability: Floats) -> Floats:
-    """Return log p - log(1 - p)."""
-    capped = np.minimum(log_probability, -1e-9)
+    """Return log p - log(1 - p) of log p."""
+    capped = np.minimum(log_probability, -1e-9)  # of p = 1 they would be infinite
     return capped - np.log(-np.expm1(capped))

@@ -43,7 +43,13 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a method."""
+    """One setting of a method.
+
+    Attributes:
+        name: Its name, as the constructor has it.
+        default: Its default value.
+        kind: The type hint of its values.
+    """
 
     name: str
     default: Any
@@ -231,16 +237,21 @@ def register(
         cls.info = MethodInfo(
             name, summary, title, paper, needs, per_layer, signed, tokenwise, passes, extra, cls.__module__, defaults
         )
-        _METHODS[name], _CLASSES[name] = cls.info, cls
+        _METHODS[name] = cls.info
+        _CLASSES[name] = cls
         return cls
 
     return add
 
 
 def _check_name(name: str, cls: Any) -> None:
-    """Refuse a name for a class that another class has, or that is no name."""
+    """Refuse a name for a class that another class has, or that is no name.
+
+    A class of this package finds its own name there, from the catalogue.
+    """
     if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
-        named_once("methods", [(name, cls, home) for home in (_METHODS[name].home, cls.__module__)])
+        # This raises the error that names both modules.
+        named_once("methods", [(name, cls, module) for module in (_METHODS[name].home, cls.__module__)])
     if not re.fullmatch(r"[^:,= \t\n]+", name):
         raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
 
@@ -283,19 +294,19 @@ def describe(name: str) -> MethodInfo:
     return _METHODS[name]
 
 
-def spec_here(spec: str, tell: Callable[[str], object]) -> str:
+def spec_here(spec: str, show_note: Callable[[str], object]) -> str:
     """Return the text that names a method, with its name here where it has that of another package.
 
     Args:
         spec: A name, or NAME:SETTING=VALUE,...
-        tell: Called with a line that says what the method is called here, if it was given another package's name.
+        show_note: Called with a line that says what the method is called here, if another package's name was given.
     """
     name, _, settings = (part.strip() for part in spec.partition(":"))
     registered("methods")
     entry = None if _spelled_here(name) in _METHODS else other_name(name)
     if entry is None or not entry.is_same:
         return spec
-    tell(f"{name} is called {entry.described}")
+    show_note(f"{name} is called {entry.described}")
     separator = "," if ":" in entry.here else ":"
     return f"{entry.here}{separator}{settings}" if settings else entry.here
 
@@ -373,13 +384,21 @@ prompts with pictures or sounds, the cosine of two texts, or a forward pass that
 
 @dataclass(frozen=True)
 class Default:
-    """The default of one use: its entry points, and methods of which the next takes the place of one that fails."""
+    """The default of one use.
+
+    Attributes:
+        calls: Its entry points, for a reader.
+        methods: The default method, and those of which the next takes the place of one that does not work.
+        passes: Its cost in passes of the model.
+        why: What it was chosen for, with the figure.
+        page: The page of the documentation with that figure.
+    """
 
     calls: str
     methods: tuple[str, ...]
     passes: str
     why: str
-    page: str  # of the documentation, with the figure
+    page: str
 
 
 ANSWER_METHODS = ("frozen-gradient", "normxlogit")
