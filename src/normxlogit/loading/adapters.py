@@ -21,7 +21,16 @@ PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """The files of an adapter, with its tensors' shapes by the names of the base model's weights."""
+    """An adapter's files.
+
+    Attributes:
+        source: The folder or hub name of the adapter.
+        base: The folder or hub name of its base model.
+        revision: The revision of the base model on the hub; None where the adapter names none.
+        task: The task whose head the base model needs; None if the files do not say.
+        shapes: The shapes of its tensors by the names of the base model's weights.
+        has_tokenizer: Whether its tokenizer replaces the base model's.
+    """
 
     source: str
     base: str
@@ -47,7 +56,8 @@ class Adapter:
         peft = optional_module("peft", advice, InputError)
         with warnings.catch_warnings(record=True) as warnings_given:
             warnings.simplefilter("always")
-            adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
+            # PEFT warns of weights that are missing, and leaves them random.
+        adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
         missing = [str(warning.message) for warning in warnings_given if "missing adapter keys" in str(warning.message)]
         if missing:
             raise InputError(f"{self.source} lacks weights of its adapter on {self.base}: {missing[0].splitlines()[0]}")
@@ -77,15 +87,18 @@ def read_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Ad
     return Adapter(
         source,
         base,
-        config.get("revision"),
-        _task_of(config),
-        {} if weights is None else _tensor_shapes(source, weights),
-        find_file(source, "tokenizer_config.json", options) is not None,
+        revision=config.get("revision"),
+        task=_task_of(config),
+        shapes={} if weights is None else _tensor_shapes(source, weights),
+        has_tokenizer=find_file(source, "tokenizer_config.json", options) is not None,
     )
 
 
 def _base_of(source: str, config: Any) -> str:
-    """Return the folder or hub name of the base model that an adapter's configuration names."""
+    """Return the folder or hub name of the base model that an adapter's configuration names.
+
+    A path may be relative to the working directory, as PEFT takes it, or to the adapter's folder.
+    """
     base = config.get("base_model_name_or_path") if isinstance(config, Mapping) else None
     if not base or not isinstance(base, str):
         raise InputError(

@@ -40,8 +40,9 @@ MAX_LISTED = 6
 """Most weights that an error names."""
 TOKENIZER = "its tokenizer"
 GGUF = ".gguf"
-CONFIGURATIONS = ("config.json", "adapter_config.json")
-"""Files that describe the model in a folder."""
+MODEL_CONFIGURATION = "config.json"
+CONFIGURATIONS = (MODEL_CONFIGURATION, "adapter_config.json")
+"""Files that describe the model, or the adapter, in a folder."""
 NO_TOKENIZER = (
     "{} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be unknown. Save the "
     "tokenizer beside the model: tokenizer.save_pretrained(folder)"
@@ -90,15 +91,15 @@ def load(
     """
     source, options = _source_and_options(name, options)
     converted = _folder_of_gguf(source, options, task)
-    if converted is not None and converted.is_dir():
+    if converted is not None and converted.is_dir():  # kept by an earlier call
         source = str(converted)
         options = {}
     adapter = _find_adapter(source, options, allow_pickle=allow_pickle)
-    base = source
+    base = source  # the model: what the caller names, unless that is an adapter
     base_options = options
     if adapter is not None:
         base, base_options = _source(adapter.base), dict(adapter.base_options(options))
-    location = download_options(base_options, "gguf_file")
+    location = download_options(base_options, "gguf_file")  # of the files, for the configuration and the tokenizer
     config = _read_config(base, location, trust_remote_code)
     target_device = _target_device(device, options, config)
     if dtype is None:
@@ -142,7 +143,7 @@ def _load_tokenizer(base: str, head_task: AddedTask, options: LoadOptions) -> An
 
 def _read_config(base: str, location: LoadOptions, trust_remote_code: bool) -> Any:
     """Return the configuration of a model; refuse a folder of another library's that holds none."""
-    if Path(base).is_dir() and not location.get("gguf_file") and not (Path(base) / CONFIGURATIONS[0]).is_file():
+    if Path(base).is_dir() and not location.get("gguf_file") and not (Path(base) / MODEL_CONFIGURATION).is_file():
         for _, wrapper in wrappers():
             wrapper.check_files(base)
     with _one_line_error(base, "its configuration"):
@@ -158,7 +159,7 @@ def _target_device(device: torch.device | str | None, options: LoadOptions, conf
 
 
 def _default_dtype(target_device: torch.device | None, options: LoadOptions, config: Any) -> torch.dtype | str:
-    """Return the precision of a checkpoint, but float32 for float16 on a CPU."""
+    """Return the precision of a checkpoint, "auto" for transformers, but float32 for float16 on a CPU."""
     on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in options
     return torch.float32 if on_cpu and dtype_of_checkpoint(config) == torch.float16 else "auto"
 
@@ -195,12 +196,16 @@ def _loading_options(
 
 
 def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Adapter | None:
-    """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
+    """Return the adapter in a folder, or of a hub name that has no configuration of a model; None if there is none.
+
+    Raises:
+        InputError: If there is no such name on the hub, or it cannot be reached; or as `read_adapter` does.
+    """
     if not Path(source).is_dir():
         try:
             PretrainedConfig.get_config_dict(source, **download_options(options))
         except OSError as error:
-            if NO_FILE not in str(error):
+            if NO_FILE not in str(error):  # otherwise the name is there without this file: it may hold an adapter
                 raise InputError(f"cannot load {source}: {_cause(error, source, 'its configuration')}") from error
         else:
             return None
@@ -208,7 +213,17 @@ def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> A
 
 
 def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[str, Options]:
-    """Return the folder or hub name to load from, and the options, with the GGUF file of a folder with one alone."""
+    """Return the folder or hub name to load from, and the options of transformers' `from_pretrained`.
+
+    A GGUF file is named by the folder and the option `gguf_file`; a folder that holds nothing else needs no option.
+
+    Args:
+        name: What the caller names; None for the model in the package, or for the file that an option names.
+        options: The caller's options.
+
+    Raises:
+        InputError: If there is no such file or folder, or two GGUF files are named.
+    """
     if name is None and options.get("gguf_file") is not None:
         name = str(options["gguf_file"])
         options = {key: options[key] for key in options if key != "gguf_file"}
@@ -252,7 +267,7 @@ def _folder_of_package(name: str) -> str | None:
     """Return the folder of an installed package of this name that holds a model, None if there is none."""
     package = find_spec(name) if name.isidentifier() else None
     for folder in (package and package.submodule_search_locations) or ():
-        if (Path(folder) / CONFIGURATIONS[0]).is_file() or _only_gguf_file(Path(folder)):
+        if (Path(folder) / MODEL_CONFIGURATION).is_file() or _only_gguf_file(Path(folder)):
             return folder
     return None
 
@@ -269,14 +284,20 @@ def _one_line_error(source: str, part: str) -> Iterator[None]:
 
 
 def _cause(error: Exception, source: str, part: str) -> str:
-    """Return the cause of an error, with advice if there is any."""
+    """Return in one line the cause of an error of transformers, with advice if there is any.
+
+    Args:
+        error: The error.
+        source: The folder or hub name that was read.
+        part: The part of the model that was read, for the message.
+    """
     known = _missing_package_or_permission(error)
     if known is None and part == TOKENIZER:
         known = _cause_of_tokenizer(error, source)
     if known is not None:
         return known
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
-    line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+    line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first line may be only a heading
     if "safetensors" in line and _may_hold(source, "*.bin"):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
     if isinstance(error, OSError | ImportError):
@@ -335,9 +356,20 @@ def _broken_file(source: str) -> str | None:
 def _check_weights(
     source: str, model: PreTrainedModel, info: LoadOptions, adapter_weights: Container[str] = ()
 ) -> None:
-    """Refuse missing weights, which would be random, except those of an adapter."""
-    pooler = "pooler." if is_bare(model) else "\0"  # an embedding model pools itself
-    missing = [key for key in info["missing_keys"] if not (key.startswith(pooler) or key in adapter_weights)]
+    """Refuse missing weights, which would be random.
+
+    Args:
+        source: The folder or hub name, for the message.
+        model: The loaded model.
+        info: What `from_pretrained` says of loading.
+        adapter_weights: The names of weights that an adapter brings.
+
+    Raises:
+        InputError: If weights are missing, of other shapes than the model's, or cannot be read.
+    """
+    missing = [key for key in info["missing_keys"] if key not in adapter_weights]
+    if is_bare(model):  # its states are pooled here, and not by a pooler of its own
+        missing = [key for key in missing if not key.startswith("pooler.")]
     reshaped = [described for key, described in other_shapes(info).items() if key not in adapter_weights]
     keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": _reading_errors(info)}
     problems = [f"{problem} {listed(sorted(keys), MAX_LISTED)}" for problem, keys in keys_by_problem.items() if keys]
@@ -385,17 +417,17 @@ def _class_names(config: Any) -> list[str]:
 
 
 def _task_of_own_code(config: Any) -> TaskName | None:
-    """Return the task that a configuration names a class of the repository's own code for."""
+    """Return the task for which a configuration names a class of the repository's own code, in its `auto_map`."""
     classes = (getattr(config, "auto_map", None) or {}).keys() - {"AutoModel"}
     return next((task.name for task in all_tasks().values() if task.models.auto_class in classes), None)
 
 
 def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
-    """Return what a loaded model is for if its class does not say, as the caller may; None if it does.
+    """Return the task of a loaded model if its class does not say it; None if it does.
 
     Args:
         model: The loaded model.
-        task: What the caller says; None for nothing.
+        task: The task that the caller names, which goes before what the configuration says; None for none.
     """
     if declared_tasks(model):
         return None
@@ -412,7 +444,7 @@ def device_named(device: torch.device | str) -> torch.device:
         return accelerator() or torch.device("cpu")
     try:
         requested = torch.device(device)
-        torch.empty(0, device=requested)
+        torch.empty(0, device=requested)  # raises an error of some kind, by the device, if the machine lacks it
     except (RuntimeError, AssertionError, TypeError, ValueError, ImportError) as error:
         available = " and ".join(dict.fromkeys(("cpu", device_named(AUTO).type)))
         raise InputError(f"there is no device {str(device)!r} here: this machine has {available}") from error

@@ -84,21 +84,24 @@ class GenerationOfPipeline:
     prefix_length: int = 0
 
     def of_call(self, called: Settings, configured: Settings) -> Options:
-        """Return the settings of a call with those of the pipeline, in its order of precedence.
+        """Return the settings for a call: its own, those of the pipeline, the model's, the pipeline's defaults.
+
+        What is named first goes before what is named later. The model's need not be returned: `generate` reads them.
 
         Args:
             called: The settings that the call gives.
             configured: What the model's `generation_config` sets.
         """
-        replaces = called.get("generation_config") is not None
-        settings = dict(called) if replaces else {**self.given, **called}
+        replaces_all = called.get("generation_config") is not None  # also what the pipeline was made with
+        settings = dict(called) if replaces_all else {**self.given, **called}
         of_config = getattr(settings.get("generation_config"), "to_diff_dict", dict)
         known = {**configured, **of_config(), **settings}
         if "max_length" in known:
-            known.setdefault("max_new_tokens", None)  # a default would go before it
+            known.setdefault("max_new_tokens", None)  # the default of this one would go before `max_length`
         defaults = {name: value for name, value in self.defaults.items() if name not in known}
         settings |= defaults
         known |= defaults  # the lengths that a pipeline was made with may be among them
+        # A prefix is a part of the prompt here, and `max_length` counts the prompt, unless the answer's length is given.
         for length, of_answer in LENGTHS.items():
             if self.prefix_length and known.get(length) is not None and known.get(of_answer) is None:
                 settings[length] = known[length] + self.prefix_length
@@ -111,9 +114,14 @@ class PipelineSettings:
 
     Attributes:
         question: Makes the task that an extension's pipeline asks of the model's own.
+        problem: What the model's outputs are turned into, see `PROBLEMS`; None where the pipeline does not say.
+        add_special_tokens: Whether the tokenizer adds special tokens.
         max_length: The most tokens of a text that is classified or tagged.
         longest_prompt: The most tokens of a prompt, which the pipeline truncates.
+        prefix: The text that the pipeline puts before every prompt.
+        generation: What it passes to `generate`.
         chat: What the chat template is given.
+        ignored: The indices of labels that a pipeline of tags leaves out.
     """
 
     question: Callable[[Any], Task] | None = None
@@ -124,7 +132,7 @@ class PipelineSettings:
     prefix: str = ""
     generation: GenerationOfPipeline = field(default_factory=GenerationOfPipeline)
     chat: Settings = field(default_factory=dict)
-    ignored: Collection[int] | None = None  # the indices of labels that a pipeline of tags leaves out
+    ignored: Collection[int] | None = None
 
 
 def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSettings:
@@ -154,16 +162,16 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
     prefix = settings.pop("prefix", None) or ""
     longest = _taken_length(settings)
     _check_settings(pipeline, {name: value for name, value in settings.items() if name not in forward}, reader)
-    name_of_limit = "longest_prompt" if pipeline.task in GENERATING_TASKS else "max_length"
-    most_tokens: Options = {name_of_limit: longest}
+    generates = pipeline.task in GENERATING_TASKS
     return PipelineSettings(
         question=None if reader is None else reader(pipeline, labels),
         problem=PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
         add_special_tokens=add_special_tokens is not False,
+        max_length=None if generates else longest,
+        longest_prompt=longest if generates else None,
         prefix=prefix,
         generation=_generation(pipeline, forward),
         chat=chat,
-        **most_tokens,
     )
 
 
@@ -185,7 +193,12 @@ def _reader_of_question(pipeline: Any) -> Any:
 
 
 def _taken_for_chat(settings: Options, of_prompt: Settings) -> Options:
-    """Take from the settings what a pipeline gives to its chat template."""
+    """Take from the settings what a pipeline gives to its chat template.
+
+    Args:
+        settings: The settings, from which these are removed.
+        of_prompt: The keywords for prompts: those that a tokenizer's call does not take are the template's.
+    """
     of_call = inspect.signature(PreTrainedTokenizerBase.__call__).parameters
     names = ("tools", "documents", *(name for name in of_prompt if name not in of_call))
     chat = {name: settings.pop(name) for name in names if name in settings}
@@ -209,10 +222,20 @@ def _taken_length(settings: Options) -> int | None:
 
 
 def _check_settings(pipeline: Any, settings: Settings, reader: Any) -> None:
-    """Refuse settings with which a pipeline answers otherwise than is explained."""
+    """Refuse settings with which a pipeline answers otherwise than is explained.
+
+    Args:
+        pipeline: The pipeline.
+        settings: Its settings, without those that are applied here.
+        reader: What reads a pipeline of an extension; None for another one.
+
+    Raises:
+        InputError: If there are such settings.
+    """
     harmless = IRRELEVANT | (OF_LABELS if reader is not None else set())
+    # Only padding that is always added, and on the left, changes the positions of a text's own tokens.
     if settings.get("padding") != "max_length" or getattr(pipeline.tokenizer, "padding_side", "") != "left":
-        harmless = harmless | {"padding"}  # on the right, no token's position changes
+        harmless = harmless | {"padding"}
     strategy = settings.get("aggregation_strategy")
     if getattr(strategy, "value", strategy) in TOKEN_BY_TOKEN:
         harmless = harmless | {"aggregation_strategy"}
@@ -244,7 +267,7 @@ def _generation(pipeline: Any, forward: Options) -> GenerationOfPipeline:
     """Return what a pipeline passes to `generate`, of the arguments of its forward pass."""
     if not getattr(pipeline.model, "generation_config", None):
         return GenerationOfPipeline()
-    given = {**getattr(pipeline, "_generate_kwargs", {}), **forward}
+    given = {**getattr(pipeline, "_generate_kwargs", {}), **forward}  # a pipeline of images keeps some apart
     given |= given.pop("generate_kwargs", None) or {}
     prefix_length = given.pop("prefix_length", 0)
     for name in ("tokenizer", "return_language"):

@@ -34,9 +34,10 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     """
     if isinstance(model, REPLICATING):
         model = model.module
-    wrapped = _held_in(model)
-    if wrapped is not None:
-        model, tokenizer = wrapped[0], tokenizer or wrapped[1]
+    inside = _model_in_cross_encoder(model)
+    if inside is not None:
+        model, own_tokenizer = inside
+        tokenizer = tokenizer or own_tokenizer
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModelError("a scripted module does not show its parts; pass the module that it was made of")
     module: Any = model
@@ -72,7 +73,10 @@ def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> d
 
 
 def _reader_of(pipeline: Any) -> Any:
-    """Return the processor or tokenizer of a pipeline or a `Trainer`; several parts are combined to a processor."""
+    """Return the processor or tokenizer of a pipeline or a `Trainer`.
+
+    A pipeline may hold the parts of a processor one by one: they are combined as the model's processor has them.
+    """
     processor = getattr(pipeline, "processor", None) or getattr(pipeline, "processing_class", None)
     if processor is not None:
         return processor
@@ -86,10 +90,15 @@ def _reader_of(pipeline: Any) -> Any:
     return processor_class(**{name: part for name, part in parts.items() if name in parameters})
 
 
-def _held_in(model: Any) -> tuple[nn.Module, Any] | None:
-    """Return the task model and the tokenizer of a `CrossEncoder`; None for others."""
+def _model_in_cross_encoder(model: Any) -> tuple[nn.Module, Any] | None:
+    """Return the task model and the tokenizer of a `CrossEncoder`, which is known by its `rank`; None for others.
+
+    Raises:
+        UnsupportedModelError: If it changes texts, or the task model's answers, by modules or prompts of its own.
+    """
     if isinstance(model, PreTrainedModel) or not callable(getattr(model, "rank", None)):
-        return None  # a `CrossEncoder` ranks documents
+        return None
+    # sentence-transformers has had two names for it.
     task_model = getattr(model, "transformers_model", None) or getattr(model, "model", None)
     if not isinstance(task_model, nn.Module) or is_bare(task_model):
         return None

@@ -98,10 +98,12 @@ class TokenSubsets:
         if self.run.positions is None:
             return None
         is_masked = masks(self.model)  # then no token moves
-        deleted = [() if is_masked else removal.tokens for removal in removals]
         in_text = [
-            [moved_position(position, tokens) for position in self._positions(removal.text)]
-            for removal, tokens in zip(removals, deleted, strict=True)
+            [
+                moved_position(position, () if is_masked else removal.tokens)
+                for position in self._positions(removal.text)
+            ]
+            for removal in removals
         ]
         starts = batch.mask.int().argmax(-1)  # (N,), after the padding on the left
         positions = torch.tensor(in_text, device=starts.device) + starts[:, None]  # (N, 1) or (N, 2)
