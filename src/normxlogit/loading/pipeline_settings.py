@@ -101,7 +101,7 @@ class GenerationOfPipeline:
         defaults = {name: value for name, value in self.defaults.items() if name not in known}
         settings |= defaults
         known |= defaults  # the lengths that a pipeline was made with may be among them
-        # A prefix is a part of the prompt here, and `max_length` counts the prompt, unless the answer's length is given.
+        # The pipeline's `max_length` does not count its prefix, which here is a part of the prompt.
         for length, of_answer in LENGTHS.items():
             if self.prefix_length and known.get(length) is not None and known.get(of_answer) is None:
                 settings[length] = known[length] + self.prefix_length
@@ -267,7 +267,7 @@ def _generation(pipeline: Any, forward: Options) -> GenerationOfPipeline:
     """Return what a pipeline passes to `generate`, of the arguments of its forward pass."""
     if not getattr(pipeline.model, "generation_config", None):
         return GenerationOfPipeline()
-    given = {**getattr(pipeline, "_generate_kwargs", {}), **forward}  # a pipeline of images keeps some apart
+    given = {**getattr(pipeline, "_generate_kwargs", {}), **forward}  # newer versions set some apart
     given |= given.pop("generate_kwargs", None) or {}
     prefix_length = given.pop("prefix_length", 0)
     for name in ("tokenizer", "return_language"):

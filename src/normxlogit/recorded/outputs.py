@@ -51,7 +51,7 @@ def explain(model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options)
     encodings = model.task.position.locate(model.encoder.from_batch(inputs, continued=True), options.position)
     options.check_count(len(encodings))
     options.check_target(model)
-    tensors = {
+    tensors = {  # of what a pass without pictures and sounds reads
         name: torch.atleast_2d(value)  # (B, T)
         for name, value in inputs.items()
         if isinstance(value, Tensor) and name in {"attention_mask", *encodings[0].inputs}
@@ -82,8 +82,9 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)
-    embedded, hidden = read_embedded(model, batch), states[-1]  # (B, T, H) each
-    if parts.states_lack_embeddings:
+    embedded = read_embedded(model, batch)  # (B, T, H)
+    hidden = states[-1]  # (B, T, H)
+    if parts.states_lack_embeddings:  # then nothing shows that the states are of these inputs but a whole pass
         check_same_states(batch, hidden, model.states(batch))
     elif (theirs := embedded_of(outputs)) is not None:
         check_same_states(batch, theirs, embedded)
@@ -109,6 +110,9 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     Args:
         model: The model.
         batch: B texts.
+
+    Raises:
+        UnsupportedModelError: If the model does not give it.
     """
     site = model.parts.embedding_site
     if site is None:
@@ -149,6 +153,9 @@ def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) ->
 
 def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
     """Refuse hidden states that are not those of all layers.
+
+    Where the trunk is left early to get a layer's output, the states in the outputs are not read layer by layer, and
+    their number need not be that of the layers.
 
     Args:
         states: The hidden states of the caller's outputs.
@@ -204,17 +211,17 @@ def explain_generation(
     _check_generation(model, options)
     generation = _checked_generation(model, inputs, outputs)
     requests = []
-    tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
-    for encoding, ids in zip(model.encoder.from_batch(tokens, continued=True), generation.tokens, strict=True):
-        encoding = with_decoded_text(model.tokenizer, encoding)
-        sequence = append_tokens(model.tokenizer, encoding, ids)
-        completed = Completed(sequence, len(encoding), len(encoding.text or "")).with_reasoning(model)
+    prompt_inputs = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+    for prompt, ids in zip(model.encoder.from_batch(prompt_inputs, continued=True), generation.tokens, strict=True):
+        prompt = with_decoded_text(model.tokenizer, prompt)
+        sequence = append_tokens(model.tokenizer, prompt, ids)
+        completed = Completed(sequence, len(prompt), len(prompt.text or "")).with_reasoning(model)
         requests.append(completion_request(model, completed, options))
     batch = _as_read(model, inputs, generation.prompts, requests)
     with torch.inference_mode():
         run = _run(model, batch, generation.states, layers=options.layers is not None)
         prompt_length = generation.prompts.shape[1]
-        hidden = run.hidden[:, prompt_length - 1 :]  # (B, G, H)
+        hidden = run.hidden[:, prompt_length - 1 :]  # (B, G, H), each state generates the next token
         for row, ids in enumerate(generation.tokens):
             _check_logits(model, hidden[row, : len(ids)], generation.logits[row])
     return Attributions(explain_run(model, run, requests))
@@ -235,7 +242,16 @@ def _check_generation(model: TaskModel, options: Options) -> None:
 
 
 def _check_logits(model: TaskModel, hidden: Tensor, logits: Tensor) -> None:
-    """Refuse states of G tokens, (G, H), from which the head gives other logits than the outputs have, (G', V)."""
+    """Refuse states from which the head gives other logits than the outputs have.
+
+    Args:
+        model: The model.
+        hidden: The states from which G tokens are generated, (G, H).
+        logits: Those of the outputs, of G or more tokens, (G', V): -inf where a setting of `generate` excludes a token.
+
+    Raises:
+        HeadMismatchError: If they differ by more than rounding.
+    """
     computed = model.head.tokens(hidden).float()  # (G, V)
     returned = logits[: len(hidden)].to(computed)  # (G, V)
     difference = (computed - returned).abs()[returned.isfinite()].max().item()
@@ -256,20 +272,22 @@ class _Generation(NamedTuple):
 
 def _checked_generation(model: TaskModel, inputs: Inputs, outputs: Inputs) -> _Generation:
     """Return what `generate` has read and returned, after checking that these outputs are of these inputs."""
-    sequences, steps, logits = map(outputs.get, ("sequences", "hidden_states", "logits"))
+    sequences, steps, logits = map(
+        outputs.get, ("sequences", "hidden_states", "logits")
+    )  # `steps`: a token, its layers
     if not isinstance(sequences, Tensor) or not steps or not logits:
         raise InputError(f"the outputs need sequences, hidden states and logits: call generate with {WANTED}")
     prompts = inputs.get("input_ids")
     if not isinstance(prompts, Tensor):
         raise InputError("inputs need 'input_ids' as a tensor, as generate was given them")
-    begun, generated_tokens = sequences.tensor_split([prompts.shape[1]], 1)  # (B, P), (B, G)
-    if not generated_tokens.shape[1] or not torch.equal(begun.cpu(), prompts.cpu()):
+    first_tokens, generated_tokens = sequences.tensor_split([prompts.shape[1]], 1)  # (B, P), (B, G)
+    if not generated_tokens.shape[1] or not torch.equal(first_tokens.cpu(), prompts.cpu()):
         raise InputError(
             "the sequences do not begin with these inputs, each given as often as it has sequences, as in "
             "input_ids.repeat_interleave(n, 0)"
         )
     states = [torch.cat(states_of_layer, 1) for states_of_layer in zip(*steps, strict=True)]
-    expected = (len(prompts), sequences.shape[1] - 1, generated_tokens.shape[1])
+    expected = (len(prompts), sequences.shape[1] - 1, generated_tokens.shape[1])  # the last token is not read
     if (*states[0].shape[:2], len(logits)) != expected:
         raise InputError(
             f"the outputs hold states of {tuple(states[0].shape[:2])} tokens for sequences of "
@@ -281,15 +299,22 @@ def _checked_generation(model: TaskModel, inputs: Inputs, outputs: Inputs) -> _G
 
 
 def _as_read(model: TaskModel, inputs: Inputs, prompts: Tensor, requests: Sequence[CompletionRequest]) -> Batch:
-    """Return the tokens that the model read: all but the last of each row."""
+    """Return the tokens that the model read: all but the last of each row.
+
+    Args:
+        model: A causal language model.
+        inputs: What `generate` was given.
+        prompts: The token ids of B prompts, (B, P).
+        requests: What is explained of each, with its G generated tokens or fewer.
+    """
     rows = [torch.tensor(completion.completed.generated_ids[:-1], dtype=torch.long) for completion in requests]
-    mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
-    ids = pad_sequence(rows, batch_first=True, padding_value=model.pad_id)  # (B, G - 1)
-    after = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)  # (B, G - 1)
-    attended = torch.cat([mask.long(), after], 1)  # (B, T)
-    tokens = torch.cat([prompts.cpu(), ids], 1)  # (B, T)
+    prompt_mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
+    generated_ids = pad_sequence(rows, batch_first=True, padding_value=model.pad_id)  # (B, G - 1)
+    generated_mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)  # (B, G - 1)
+    attended = torch.cat([prompt_mask.long(), generated_mask], 1)  # (B, T)
+    tokens = torch.cat([prompts.cpu(), generated_ids], 1)  # (B, T)
     tensors = {"input_ids": tokens.to(model.device), "attention_mask": attended.to(model.device)}
-    if not mask.all() and "position_ids" in inspect.signature(model.module.forward).parameters:
+    if not prompt_mask.all() and "position_ids" in inspect.signature(model.module.forward).parameters:
         tensors["position_ids"] = (attended.cumsum(-1) - 1).clamp(min=0).to(model.device)  # as generate counts
     return Batch(
         tensors,
@@ -300,7 +325,17 @@ def _as_read(model: TaskModel, inputs: Inputs, prompts: Tensor, requests: Sequen
 
 
 def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) -> ForwardPass:
-    """Make a `ForwardPass` from the states of the caller's run."""
+    """Make a `ForwardPass` from the states of the caller's run.
+
+    Args:
+        model: A causal language model.
+        batch: The tokens that it read of B texts.
+        states: Every layer's states, (B, P + G - 1, H) each.
+        layers: Whether the outputs of all layers are explained.
+
+    Raises:
+        InputError: If the states are not of these tokens, or lack those of the embeddings.
+    """
     model.prepare(batch)
     length = batch.mask.shape[1]
     states = [state[:, :length].to(model.device) for state in states]  # (B, T, H) each

@@ -41,38 +41,44 @@ def sentence_spans(text: str) -> list[Span]:
         spans += [*_sentences_between(text, start, fence_start), code]
         start = fence_end
     spans += _sentences_between(text, start, len(text))
-    return [trimmed(text, *span) for span in spans if _SPOKEN.search(text, *span)]
+    return [trimmed(text, *span) for span in spans if _LETTER_OR_NUMBER.search(text, *span)]
 
 
 def _sentences_between(text: str, start: int, end: int) -> list[Span]:
-    """Return the sentences between two places, of which none is in fenced code."""
-    in_code = [False] * (end - start + 1)
+    """Return the sentences of a part of a text without fenced code.
+
+    Args:
+        text: The text.
+        start: Where the part begins.
+        end: Where it ends.
+    """
+    in_code = [False] * (end - start + 1)  # of each character of the part, whether it is in code inside a line
     for code_start, code_end in code_spans(text, start, end):
         in_code[code_start - start : code_end - start] = [True] * (code_end - code_start)
     spans: list[Span] = []
-    for first, block_end in _blocks(text, start, end):
-        marks = () if _TABLE_ROW.match(text, first) else MARK.finditer(text, first, block_end)
-        first = after_space(text, first, block_end)
+    for block_start, block_end in _blocks(text, start, end):
+        marks = () if _TABLE_ROW.match(text, block_start) else MARK.finditer(text, block_start, block_end)
+        sentence_start = after_space(text, block_start, block_end)
         for match in marks:
-            if not in_code[match.start() - start] and ends_sentence(mark_at(text, match, first, block_end)):
-                spans.append((first, match.end()))
-                first = after_space(text, match.end(), block_end)
-        spans.append((first, block_end))
+            if not in_code[match.start() - start] and ends_sentence(mark_at(text, match, sentence_start, block_end)):
+                spans.append((sentence_start, match.end()))
+                sentence_start = after_space(text, match.end(), block_end)
+        spans.append((sentence_start, block_end))  # what follows the last mark, even if it is empty
     return spans
 
 
 def _blocks(text: str, start: int, end: int) -> list[Span]:
     """Return the spans that no sentence crosses: paragraphs, and in these headings, table rows and entries of lists."""
     blocks: list[Span] = []
-    for first, last in _paragraphs(text, start, end):
-        begin = first
-        ends_block = False
-        for line in _LINE.finditer(text, first, last):
-            if (ends_block or _OWN_LINE.match(line.group())) and line.start() > begin:
-                blocks.append((begin, line.start()))
-                begin = line.start()
-            ends_block = bool(_ONE_LINE.match(line.group()))
-        blocks.append((begin, last))
+    for paragraph_start, paragraph_end in _paragraphs(text, start, end):
+        block_start = paragraph_start
+        follows_one_line = False  # whether the line before is a block by itself
+        for line in _LINE.finditer(text, paragraph_start, paragraph_end):
+            if (follows_one_line or _OWN_LINE.match(line.group())) and line.start() > block_start:
+                blocks.append((block_start, line.start()))
+                block_start = line.start()
+            follows_one_line = bool(_ONE_LINE.match(line.group()))
+        blocks.append((block_start, paragraph_end))
     return blocks
 
 
@@ -87,19 +93,25 @@ def paragraph_spans(text: str) -> list[Span]:
 
 def _paragraphs(text: str, start: int, end: int) -> list[Span]:
     """Return what stands between empty lines, with its outer white space."""
+    # Where the first paragraph begins, where each gap begins and ends, and where the last paragraph ends.
     edges = [start, *(edge for gap in _EMPTY_LINE.finditer(text, start, end) for edge in gap.span()), end]
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
-_SPOKEN = regex.compile(r"[\p{L}\p{N}]")
+_LETTER_OR_NUMBER = regex.compile(r"[\p{L}\p{N}]")
 _TABLE_ROW = regex.compile(r"\s*\|")
 _LINE = regex.compile(r"[^\n]+")
 _EMPTY_LINE = regex.compile(r"\n[^\S\n]*\n\s*")
+
+# A line with which a block begins: an entry of a list, a heading, a row of a table, a quoted line, a rule.
 _OWN_LINE = regex.compile(r"\s*(?:[-*•+]\s|\(?\w{1,3}[.)]\s|#{1,6}\s|\||>|={3,}|-{3,})")
+# One with which it ends, too: a heading, a row of a table, a rule.
 _ONE_LINE = regex.compile(r"\s*(?:#{1,6}\s|\||={3,}|-{3,})")
 
+# A character that is a word by itself, as in Chinese.
 _ALONE = rf"[[{UNSPACED}]&&[\p{{L}}\p{{Nl}}\p{{No}}]]"
 _LETTERS = rf"[[\w\p{{N}}\u00ad]--{_ALONE}]+"  # with the marks and joiners that `\w` has
+# What stands inside a word: apostrophes and hyphens; in Hebrew a quotation mark; between digits a decimal point.
 _INSIDE = r"['’\-‐‑·\u05f3\u05f4]|(?<=\p{Hebrew})\"(?=\p{Hebrew})|(?<=\d)[.,:٫٬](?=\d)"
 _WORD = regex.compile(
     rf"(?={_ALONE})\X\p{{M}}*|{_LETTERS}(?:(?:{_INSIDE}){_LETTERS})*|(?!\s)\X",

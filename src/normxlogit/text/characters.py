@@ -18,7 +18,13 @@ def moved(span: Span, by: int) -> Span:
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """Return a span without the white space at its ends, or unchanged if it holds nothing else."""
+    """Return a span without the white space at its ends, or unchanged if it holds nothing else.
+
+    Args:
+        text: The text.
+        start: The first character of the span.
+        end: One past its last.
+    """
     body = text[start:end]
     if not body.strip():
         return start, end

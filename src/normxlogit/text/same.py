@@ -98,13 +98,16 @@ class Comparable:
     def _is_edge(self, index: int, at_words: bool, *, starts: bool = False) -> bool:
         """Return whether a part may begin or end at a place in the compared form.
 
+        It may where the original has an edge between two characters, or between two words.
+
         Args:
-            index: The place: before the character of this index.
-            at_words: Whether a word of the original must end there; otherwise a character of the original must.
-            starts: Whether a part begins there.
+            index: The place: before the character of this index of the compared form.
+            at_words: Whether the edge must be one of words.
+            starts: Whether a part begins there; otherwise it ends.
         """
         if not 0 < index < len(self.text):
             return True
+        # Where in the original the character before the place ends, and that after it begins.
         end_before, start_after = int(self.ends[index - 1]), int(self.starts[index])
         if end_before > start_after:  # one character of the original is before and after, such as the "½" of "1/2"
             return False
@@ -116,7 +119,10 @@ class Comparable:
 
     @cached_property
     def _inside_word(self) -> bytes:
-        """For each place in the original, before a character or at the end, 1 if it is inside a word, otherwise 0."""
+        """For each place in the original, before a character or at the end, 1 if it is inside a word, otherwise 0.
+
+        Both sides of a hyphen or an apostrophe are edges of words.
+        """
         inside = bytearray(len(self.original) + 1)
         for start, end in word_spans(self.original):
             inside[start + 1 : end] = bytes([1]) * (end - start - 1)
@@ -132,7 +138,7 @@ class Comparable:
         """
         if not spans:
             return self
-        keep = np.ones(len(self.text), dtype=bool)
+        keep = np.ones(len(self.text), dtype=bool)  # of each character
         kept_texts = []
         previous_end = 0
         for start, end in spans:
@@ -159,12 +165,13 @@ def comparable(text: str) -> Comparable:
     folded = _folded(unmarked.without(_spans(_LEFT_OUT, unmarked.text)))
     if folded.text or not text.strip():
         return folded
+    # All of it was left out: it consists of marks, or of signs that are not seen.
     marks = _folded(visible)
     return marks if marks.text else whole
 
 
 def _unfolded(text: str) -> Comparable:
-    """Return a text as its own compared form."""
+    """Return a text as its own compared form: each character stands for itself."""
     indices = np.arange(len(text), dtype=np.int64)
     return Comparable(text, text, indices, indices + 1)
 
@@ -186,6 +193,7 @@ def word_key(word: str) -> str:
     Args:
         word: A short text.
     """
+    # Most words are letters whose compared form is their case fold: a short way for them.
     is_plain = word.isalpha() and unicodedata.is_normalized("NFKC", word) and not _FOLDED_LETTER.search(word)
     return unicodedata.normalize("NFKC", word.casefold()) if is_plain else comparable(word).text
 
@@ -271,9 +279,9 @@ def _folded_piece(piece: str) -> str:
     """Fold a character with the marks on it, or a digit with the exponent or fraction after it."""
     if piece in _DASHES_BETWEEN_WORDS:
         return " - "
-    text = _EXPONENT.sub("^", _FRACTION.sub(" ", piece))
+    text = _EXPONENT.sub("^", _FRACTION.sub(" ", piece))  # "10^²", "2 ½", of which the next step makes digits
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    text = text.translate(_SIGNS).replace("i\u0307", "i").replace("ı", "i")
+    text = text.translate(_SIGNS).replace("i\u0307", "i").replace("ı", "i")  # of Turkish, all four i's
     text = _OPTIONAL.sub("", text)
     return "".join(_folded_character(character) for character in text)
 
@@ -298,9 +306,11 @@ _LEFT_OUT = regex.compile(
     regex.VERBOSE,
 )
 _HYPHEN_OR_APOSTROPHE = regex.compile(r"[-‐‑'’]")
+
+# A piece for `_folded_piece`: a digit with its exponent or fraction, or a character with its marks.
 _CHARACTER = regex.compile(r"\d(?:[⁺⁻]?[⁰¹²³⁴-⁹]+|[¼-¾⅐-⅞↉])|\X")
-_EXPONENT = regex.compile(r"(?<=^\d)(?=[⁺⁻⁰¹²³⁴-⁹])")
-_FRACTION = regex.compile(r"(?<=^\d)(?=[¼-¾⅐-⅞↉])")
+_EXPONENT = regex.compile(r"(?<=^\d)(?=[⁺⁻⁰¹²³⁴-⁹])")  # the place before it
+_FRACTION = regex.compile(r"(?<=^\d)(?=[¼-¾⅐-⅞↉])")  # the place before it
 _DASH_OF_NUMBERS = regex.compile(r"(?<=\d)[—―](?=\d)")
 _TYPED_DASH = regex.compile(r"(?<!-)-{2,3}(?!-)")
 _DASHES_BETWEEN_WORDS = frozenset("—―⸺⸻")

@@ -88,9 +88,10 @@ def ends_sentence(mark: Mark) -> bool:
         mark: The mark with the words around it.
     """
     if _ALWAYS.match(mark.sign):
-        has_closed = len(mark.sign.rstrip(CLOSING)) < len(mark.sign)
-        return not (_AFTER_QUOTATION.match(mark.after) if has_closed else _DECIMAL_PLACE.match(mark.after))
-    if mark.after and not mark.after[0].isspace():
+        closes_quotation = len(mark.sign.rstrip(CLOSING)) < len(mark.sign)
+        goes_on = _AFTER_QUOTATION if closes_quotation else _DECIMAL_PLACE
+        return not goes_on.match(mark.after)
+    if mark.after and not mark.after[0].isspace():  # only "!" and "?" end a sentence there, as in "好!我"
         return mark.sign[0] in "!?" and bool(_UNSPACED.match(mark.after))
     if _SMALL_LETTER.match(mark.following):
         return False
@@ -100,13 +101,13 @@ def ends_sentence(mark: Mark) -> bool:
 
 def _belongs_to_word(mark: Mark) -> bool:
     """Return whether a dot is of the word before it, and no sentence ends there."""
-    word, following = mark.word, mark.following
+    word = mark.word
     if mark.is_first_word and _ENTRY.fullmatch(word):
         return True  # "1." or "a." begins an entry
     if _NUMBER.fullmatch(word):
         return _is_ordinal(mark)
     if word == "I":  # an initial before another one; otherwise the pronoun
-        return bool(_NAME.match(following))
+        return bool(_INITIAL_OF_NAME.match(mark.following))
     return _is_abbreviation_inside(mark)
 
 
@@ -115,24 +116,24 @@ def _is_abbreviation_inside(mark: Mark) -> bool:
     word, following = mark.word, mark.following
     if BEFORE_NAMES.fullmatch(word):
         return True
-    if BEFORE_NUMBERS.fullmatch(word) or _STREET.fullmatch(word):
+    if BEFORE_NUMBERS.fullmatch(word) or _STREET.fullmatch(word):  # "No. 5", "Hauptstr. 5"
         return bool(_FIRST_NUMBER.match(following))
     if _ET_CETERA.fullmatch(" ".join(mark.words_before[-2:])):
         return False
-    if word.isupper() and _INITIAL.fullmatch(word) and PARTICLES.match(following):
+    if word.isupper() and _INITIAL.fullmatch(word) and PARTICLES.match(following):  # "J. De Vries"
         return True
     return _is_abbreviation(mark) and not STARTERS.match(following)
 
 
 def _is_abbreviation(mark: Mark) -> bool:
     """Return whether a word is an abbreviation that may be the last word of a sentence."""
-    kinds = _INITIAL, _ACRONYM, ABBREVIATED, ABBREVIATED_NAMES
-    return any(kind.fullmatch(mark.word) for kind in kinds) or _is_of_consonants(mark)
+    patterns = _INITIAL, _ACRONYM, ABBREVIATED, ABBREVIATED_NAMES
+    return any(pattern.fullmatch(mark.word) for pattern in patterns) or _is_of_consonants(mark)
 
 
 def _is_of_consonants(mark: Mark) -> bool:
     """Return whether a word has no vowel, as abbreviations have none; units and names in capitals are words."""
-    if len(mark.words_before) > 1 and mark.words_before[-2].isdecimal():
+    if len(mark.words_before) > 1 and mark.words_before[-2].isdecimal():  # "5 km" is a unit
         return False
     is_short = _SHORT_WORD.fullmatch(mark.word) is not None
     return is_short and not _VOWEL.search(unicodedata.normalize("NFD", mark.word))
@@ -179,6 +180,6 @@ _SHORT_WORD = regex.compile(r"(?!\p{Lu}{2})[\p{Latin}\p{Cyrillic}\p{Greek}]{1,5}
 _VOWEL = regex.compile("[aeiouyæøœıаеёиоуыэюяєіїαεηιουω]", regex.IGNORECASE)
 _INITIAL = regex.compile(r"(?![\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}])\p{L}\p{M}*|(\p{Lu})\1")  # "EE. UU."
 _ACRONYM = regex.compile(r"(?:\p{L}\p{M}*\.)+\p{L}+|(?:\p{L}+\.)+\p{L}")
-_NAME = regex.compile(r"[A-Z]\w*\.")
+_INITIAL_OF_NAME = regex.compile(r"[A-Z]\w*\.")
 
-_ET_CETERA = regex.compile(r"т\.\s?[дп]")
+_ET_CETERA = regex.compile(r"т\.\s?[дп]")  # "and so on" and "and the like" in Russian, at the end of a list
