@@ -53,7 +53,11 @@ def request_for_probabilities(attention: nn.Module) -> dict[str, bool]:
 
 
 def without_probabilities(returned: Any) -> Any:
-    """Return what a layer returned, without the probabilities that DistilBERT's returns first up to 4.57."""
+    """Return what a layer returned, without the probabilities that DistilBERT's returns first up to 4.57.
+
+    Args:
+        returned: States, (B, T, H); or a tuple of probabilities, (B, heads, T, T), which have four axes, and states.
+    """
     is_after_them = isinstance(returned, tuple) and len(returned) > 1 and getattr(returned[0], "ndim", 0) == 4
     return returned[1:] if is_after_them else returned
 
@@ -95,9 +99,10 @@ def stretching_length(config: Any) -> float:
         config: The configuration of a model, or None.
     """
     settings = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    # The type of the embeddings is looked for in the text of the settings: layers of each type may have their own.
     if "longrope" in str(settings):
         name = "original_max_position_embeddings"
-        return float(getattr(config, name, None) or settings.get(name, 0))  # 0 where types of layers have their own
+        return float(getattr(config, name, None) or settings.get(name, 0))  # 0 where only types of layers have it
     return float(config.max_position_embeddings) if "dynamic" in str(settings) else math.inf
 
 
@@ -131,9 +136,13 @@ def dtype_of_checkpoint(config: Any) -> torch.dtype | None:
 
 
 def parses_responses(tokenizer: Any) -> bool:
-    """Return whether a tokenizer declares a response template and reads it: marks say it where it does not.
+    """Return whether a tokenizer can split an answer into reasoning, text and calls by its own response template.
 
-    4.57 reads none. 5.0 reads them in another form, and not together with the prompt.
+    4.57 applies no such template. 5.0 applies one of another form, without the prompt, and has no argument `prefix`
+    for it. In both, the marks in an answer are read instead.
+
+    Args:
+        tokenizer: Any tokenizer or processor.
     """
     parse = getattr(tokenizer, "parse_response", None)
     declares = bool(getattr(tokenizer, "response_template", None))
@@ -146,11 +155,14 @@ def other_shapes(info: Mapping[str, Any]) -> dict[str, str]:
     Args:
         info: What `from_pretrained` says of loading: names alone in 4.57, names with both shapes in 5.5.
     """
-    listed: list[Any] = [(each, None, None) if isinstance(each, str) else each for each in info["mismatched_keys"]]
-    return {
-        name: name if saved is None else f"{name} {tuple(saved)} for {tuple(expected)}"
-        for name, saved, expected in listed
-    }
+    descriptions = {}
+    for weight in info["mismatched_keys"]:
+        if isinstance(weight, str):
+            descriptions[weight] = weight
+        else:
+            name, saved_shape, expected_shape = weight
+            descriptions[name] = f"{name} {tuple(saved_shape)} for {tuple(expected_shape)}"
+    return descriptions
 
 
 def generation_state(token_count: int) -> dict[str, torch.Tensor]:

@@ -70,8 +70,8 @@ class ExtensionError(NormXLogitError):
 def _safe(message: str) -> str:
     """Escape control characters, changes of writing direction and lone surrogates, and leave out the middle."""
     message = "".join(c if c in "\n\t" or c.isprintable() or c in JOINERS else repr(c)[1:-1] for c in message)
-    end = LONGEST // 4
-    return message if len(message) <= LONGEST else f"{message[: LONGEST - end - 5]} ... {message[-end:]}"
+    tail = LONGEST // 4  # characters that are kept of the end; the omission marks take five
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - tail - 5]} ... {message[-tail:]}"
 
 
 def reason_of(error: BaseException) -> str:
@@ -119,14 +119,20 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
-    """Return the names most similar to a misspelt one, then those that share its prefix, short ones first."""
+    """Return the names most similar to a misspelt one, then those that share its prefix, short ones first.
+
+    Args:
+        name: The misspelt name.
+        names: The names that there are.
+        most: How many are returned at most.
+    """
     from difflib import get_close_matches  # here, as only a misspelt name needs it
 
     typed = _spelled(name)
     spelled = {_spelled(candidate): candidate for candidate in names}
     near = get_close_matches(typed, spelled, most, CLOSE)
-    long = [candidate for candidate in spelled if min(len(candidate), len(typed)) >= PREFIX]
-    sharing = [candidate for candidate in long if candidate.startswith(typed) or typed.startswith(candidate)]
+    long_enough = [candidate for candidate in spelled if min(len(candidate), len(typed)) >= PREFIX]
+    sharing = [candidate for candidate in long_enough if candidate.startswith(typed) or typed.startswith(candidate)]
     return [spelled[candidate] for candidate in dict.fromkeys([*near, *sorted(sharing, key=len)])][:most]
 
 

@@ -96,7 +96,8 @@ class Explainer(Calls):
     ) -> None:
         settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
         forward = {"forward": forward_settings(outputs, output_field, input_names, extra_inputs)}
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)  # as from a pickle
+        # The same way as from a pickle, which keeps the arguments alone, and not copies and locks.
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"
@@ -105,7 +106,7 @@ class Explainer(Calls):
         return self._arguments | {"model": without_recording_hooks(self.model)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        add_calls(Explainer, references("calls"))  # here, because other packages may import this module
+        add_calls(Explainer, references("calls"))
         self._arguments = state
         self.model: nn.Module = state["model"]
         self.tokenizer: Any = state["tokenizer"]
@@ -324,10 +325,14 @@ class Explainer(Calls):
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
         options |= {"completion": completion, "sources": sources}
         passed = {name: value for name, value in options.items() if value is not None}
-        a = getattr(self, _call_with(passed))(inputs, method="random", verify=Together.of(units), **passed)
-        if not isinstance(a, Record) or a.scored.verified is None:
-            raise InputError(a.scored.notes[-1] if isinstance(a, Record) else "without() takes one input, not a list")
-        return a.scored.verified.together
+        explain = getattr(self, _call_with(passed))
+        result = explain(inputs, method="random", verify=Together.of(units), **passed)  # no scores are asked for
+        if not isinstance(result, Record):
+            raise InputError("without() takes one input, not a list")
+        scored = result.scored
+        if scored.verified is None:
+            raise InputError(scored.notes[-1])  # which says why nothing was left out
+        return scored.verified.together
 
     def encode(
         self, texts: Text | Iterable[Any], *, is_split_into_words: bool = False, max_length: int | None = None
@@ -414,14 +419,19 @@ class Explainer(Calls):
 
     @cached_property
     def language_model(self) -> TaskModel:
-        """The same, with the task that generates where its class has several."""
+        """The same model, with the task that generates where its class has several."""
         return self._model.generating()
 
 
 def _call_with(arguments: Mapping[str, Any]) -> str:
-    """Return the call that has one of these arguments of `without`: of a completion, of a wing, or the usual one."""
+    """Return the name of the method of `Explainer` that one of the arguments of `without` belongs to.
+
+    Args:
+        arguments: The arguments that the caller gave: `completion`, one that an extension names, or none of them.
+    """
     calls = {**references("without", keywords.OF_CALLS), "completion": "explain_completion"}
     return next((calls[argument] for argument in calls if argument in arguments), "__call__")
 
 
+# Those of other packages are added when an explainer is made: such a package may import this module.
 add_calls(Explainer, named_in(wings(), "calls"))

@@ -25,7 +25,7 @@ GROUP = "normxlogit.extensions"
 class ModelClasses:
     """The classes of models that a task has, and how they are loaded; none of transformers' by default.
 
-    They are told by their names, so that a task is imported only for its own models.
+    Classes are known by their names, so that a task is imported only for its own models.
 
     Attributes:
         mapping: transformers' mapping of the classes.
@@ -97,8 +97,8 @@ class Extension:
 
     Attributes:
         calls: Methods of the explainer by their names: functions whose first argument is the explainer.
-        without: Calls that `Explainer.without` asks, by an argument that tells them, as {"second": "similarity"}: they
-            take `method` and `verify`, and return a result.
+        without: Calls by which `Explainer.without` measures, by the argument for which each is chosen, as
+            {"second": "similarity"}: they take `method` and `verify`, and return a result.
         keywords: Keywords of the explainer's call that stand for an argument of an extension's call, as
             {"pairs": "pairs.budget"}: then `explainer(text, pairs=64)` is `explainer.pairs(text, budget=64)`.
         names: Public names of the package `normxlogit`; of wings alone.
@@ -152,30 +152,36 @@ def import_or_warn(reference: str) -> Any:
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` that imports a package's public names when first used: torch takes seconds."""
-    homes = {name: module for module, names in modules.items() for name in names}
+    """Return a `__getattr__` that imports a package's public names when first used: torch takes seconds.
+
+    Args:
+        package: The package.
+        modules: The names by the modules in the package that have them.
+    """
+    module_of_name = {name: module for module, names in modules.items() for name in names}
 
     def imported(name: str) -> Any:
-        if name not in homes:
+        if name not in module_of_name:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        return getattr(import_module(f"{package}.{module_of_name[name]}"), name)
 
     return imported
 
 
 @cache
 def wings() -> dict[str, Extension]:
-    """Return what the wings of this package add, by where they say it, in the order of their folders."""
+    """Return the wings' extensions by their references, "module:EXTENSION", in the order of their folders."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/extension.py"))
-    homes = [f"{__package__}.{folder}.extension:EXTENSION" for folder in folders]
-    return {home: import_reference(home) for home in homes}
+    wing_references = [f"{__package__}.{folder}.extension:EXTENSION" for folder in folders]
+    return {reference: import_reference(reference) for reference in wing_references}
 
 
 @cache
 def extensions() -> dict[str, Extension]:
-    """Return the extensions: this package's wings, then those of other packages."""
-    others = {entry.value: import_or_warn(entry.value) for entry in entry_points(group=GROUP)}
-    return {**wings(), **{home: other for home, other in others.items() if isinstance(other, Extension)}}
+    """Return the extensions by their references: this package's wings, then those of other packages."""
+    imported = {entry.value: import_or_warn(entry.value) for entry in entry_points(group=GROUP)}
+    others = {reference: found for reference, found in imported.items() if isinstance(found, Extension)}
+    return {**wings(), **others}
 
 
 def named_once(what: str, entries: Iterable[tuple[str, Any, str]], core: Iterable[str] = ()) -> dict[str, Any]:
@@ -183,29 +189,40 @@ def named_once(what: str, entries: Iterable[tuple[str, Any, str]], core: Iterabl
 
     Args:
         what: What the names are of, for errors.
-        entries: Names, each with what it stands for and the module that registers it.
+        entries: Names, each with what it stands for and the module, or "module:name", that registers it.
         core: Names of this package, which no other may take.
 
     Raises:
         ExtensionError: If a name is registered twice.
     """
-    named: dict[str, Any] = {}
-    homes = dict.fromkeys(core, "normxlogit")
-    for name, thing, home in entries:
-        if name in homes:
-            first, second = (module.partition(":")[0] for module in (homes[name], home))
+    registry: dict[str, Any] = {}
+    registered_by = dict.fromkeys(core, "normxlogit")
+    for name, value, module in entries:
+        if name in registered_by:
+            first, second = (reference.partition(":")[0] for reference in (registered_by[name], module))
             raise ExtensionError(f"{first} and {second} both register {name!r} in {what}: uninstall one of them")
-        named[name], homes[name] = thing, home
-    return named
+        registry[name] = value
+        registered_by[name] = module
+    return registry
 
 
 def named_in(some_extensions: Mapping[str, Extension], field: str, core: Iterable[str] = ()) -> dict[str, Any]:
-    """Return what some extensions name in a field, see `references`."""
+    """Return what some extensions name in a field, by name, as `references` does.
+
+    Args:
+        some_extensions: The extensions by their references.
+        field: A field of `Extension`.
+        core: Names of this package in it, which no extension may take.
+
+    Raises:
+        ExtensionError: If two of them name the same.
+    """
     entries = list[tuple[str, Any, str]]()
-    for home, extension in some_extensions.items():
-        named = getattr(extension, field)
-        by_name = named if isinstance(named, Mapping) else {getattr(each, "name", each): each for each in named}
-        entries += [(name, thing, home) for name, thing in by_name.items()]
+    for reference, extension in some_extensions.items():
+        by_name = getattr(extension, field)
+        if not isinstance(by_name, Mapping):
+            by_name = {getattr(value, "name", value): value for value in by_name}
+        entries += [(name, value, reference) for name, value in by_name.items()]
     return named_once(field, entries, core)
 
 
@@ -213,7 +230,8 @@ def named_in(some_extensions: Mapping[str, Extension], field: str, core: Iterabl
 def references(field: str, core: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Return what extensions name in a field, by name.
 
-    The names are the keys of a mapping; in a list those of its entries, or entries without a name themselves.
+    Where the field is a mapping, its keys are the names. Where it is a list, the name of an entry is its attribute
+    `name`; an entry without one is a reference, and is its own name.
 
     Args:
         field: A field of `Extension`.
